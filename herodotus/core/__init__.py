@@ -1,0 +1,1 @@
+"""The peer's decisions without input or output: equal inputs give equal answers."""

@@ -1,0 +1,1 @@
+"""Tools for people who work on the project: set-up, checks, measurements. Nothing imports them."""
