@@ -1,6 +1,7 @@
 """What does a stranger see first? `scripts/run` ends here: a peer of a test network in `.demo/`, until Ctrl-C."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,13 +13,12 @@ def main(arguments: list[str]) -> int:
     home = os.environ.get("HERODOTUS_HOME") or str(DEMO_HOME)
     if not (Path(home) / "state" / "home.json").exists():
         command = [HERODOTUS, "init", "--home", home, "--network", "test", "--preset", "test"]
-        code = os.spawnv(os.P_WAIT, HERODOTUS, command)
+        code = subprocess.run(command, check=False).returncode
         if code:
             return code
-    sys.stdout.flush()
     # Port 5484 is the portal's by contract; the demo stays on this machine.
     where = [] if "--http" in arguments else ["--http", "127.0.0.1:5484"]
-    os.execv(HERODOTUS, [HERODOTUS, "run", "--home", home, *where, *arguments])
+    os.execv(HERODOTUS, [HERODOTUS, "run", "--home", home, *where, *arguments])  # noqa: S606  # Ctrl-C is the peer's
 
 
 if __name__ == "__main__":
