@@ -9,17 +9,17 @@ DEMO_HOME = Path(__file__).parents[1] / ".demo" / "peer"
 HERODOTUS = str(Path(sys.executable).with_name("herodotus"))
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> None:
     home = os.environ.get("HERODOTUS_HOME") or str(DEMO_HOME)
     if not (Path(home) / "state" / "home.json").exists():
         command = [HERODOTUS, "init", "--home", home, "--network", "test", "--preset", "test"]
         code = subprocess.run(command, check=False).returncode
         if code:
-            return code
+            sys.exit(code)
     # Port 5484 is the portal's by contract; the demo stays on this machine.
     where = [] if "--http" in arguments else ["--http", "127.0.0.1:5484"]
     os.execv(HERODOTUS, [HERODOTUS, "run", "--home", home, *where, *arguments])  # noqa: S606  # Ctrl-C is the peer's
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
