@@ -3,17 +3,15 @@
 import json
 import os
 import signal
-import urllib.error
-import urllib.request
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
 import click
 
 from herodotus import peer as peers
+from herodotus.asking import NoAnswer, ask
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, passphrase_from_environment
 from herodotus.config.load import text_layer
@@ -21,18 +19,6 @@ from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import HomeMissing, check_network, locked, open_home, running_on, wait_released
 from herodotus.identity import load_key, peer_id
-
-_ANSWER_S = 5.0  # a peer on this machine answers in milliseconds
-_ANSWER_BYTES_MAX = 10_000_000
-
-
-class NoAnswer(WorldFailure):
-    def __init__(self, address: str, reason: str) -> None:
-        self.address = address
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"no answer from {self.address}: {self.reason}; check the address, and the peer's log"
 
 
 class StillRunning(WorldFailure):
@@ -88,22 +74,6 @@ def _announce(frame: Frame, ready_fd: int | None, status: PeerStatus) -> None:
         frame.print_json(facts)
     else:
         click.echo(f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)")
-
-
-def ask(base: str, path: str) -> Any:
-    """A peer's own JSON, by HTTP; proxies of the environment are not asked about our peers."""
-    address = base.rstrip("/") + path
-    if not address.startswith(("http://", "https://")):
-        raise click.UsageError(f"--peer takes a peer's http:// address, not {base!r}")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(address, timeout=_ANSWER_S) as answer:
-            return json.loads(answer.read(_ANSWER_BYTES_MAX))
-    except (OSError, urllib.error.URLError) as error:
-        reason = getattr(error, "reason", error)
-        raise NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower()) from error
-    except ValueError as error:
-        raise NoAnswer(address, "what came back is not a peer's status") from error
 
 
 @main.command()
