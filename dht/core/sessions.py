@@ -1,0 +1,169 @@
+"""How are payloads sealed between two peers that know each other, and replays refused?
+
+A session is a pair of ChaCha20-Poly1305 keys, one per direction, each used with a counter that never repeats.
+The window accepts each counter once and tolerates reordering of up to 1,023 frames. The table holds the
+sessions by the id that peers write into their frames and by address; the least recently used goes first.
+"""
+
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+from dht.core.frames import DATA, MAGIC, SEALED_HEADER_BYTES, Address
+
+LIFE_S: Final = 24 * 3_600.0
+REKEY_AS_INITIATOR_S: Final = 22 * 3_600.0
+REKEY_AS_RESPONDER_S: Final = 23 * 3_600.0  # an hour later, so that the two do not both do it
+OVERLAP_S: Final = 60.0  # how long frames that were under way may still use the older session
+SESSIONS_MAX: Final = 4_096
+WINDOW: Final = 1_024
+
+_FULL = (1 << WINDOW) - 1
+_SEALED = struct.Struct(">BB8sQ")
+_ZEROS = bytes(4)
+
+
+class ReplayWindow:
+    """Which of the last 1,024 counters were seen: bit n of `mask` stands for counter `top - n`."""
+
+    __slots__ = ("mask", "top")
+
+    def __init__(self) -> None:
+        self.top = 0
+        self.mask = 1  # counter 0 is never sent, and counts as seen
+
+    def is_fresh(self, counter: int) -> bool:
+        age = self.top - counter
+        return age < 0 or (age < WINDOW and not self.mask >> age & 1)
+
+    def note(self, counter: int) -> None:
+        ahead = counter - self.top
+        if ahead > 0:
+            self.mask = ((self.mask << ahead) | 1) & _FULL if ahead < WINDOW else 1
+            self.top = counter
+        else:
+            self.mask |= 1 << -ahead
+
+
+class Session:
+    """One pair of keys with one peer at one address."""
+
+    __slots__ = (
+        "_open",
+        "_seal",
+        "address",
+        "expires_at",
+        "is_doubtful",
+        "is_initiator",
+        "local_id",
+        "public_key",
+        "record",
+        "rekey_at",
+        "remote_id",
+        "sent",
+        "tag",
+        "window",
+    )
+
+    def __init__(
+        self,
+        *,
+        local_id: bytes,
+        remote_id: bytes,
+        public_key: bytes,
+        address: Address,
+        keys: tuple[bytes, bytes],
+        record: bytes,
+        is_initiator: bool,
+        now: float,
+    ) -> None:
+        self.local_id = local_id
+        self.remote_id = remote_id
+        self.public_key = public_key
+        self.address = address
+        self.record = record
+        self.is_initiator = is_initiator
+        self.expires_at = now + LIFE_S
+        self.rekey_at = now + (REKEY_AS_INITIATOR_S if is_initiator else REKEY_AS_RESPONDER_S)
+        self.is_doubtful = False  # the peer said that it has lost the keys; a dial is under way
+        self.sent = 0
+        self.tag: object = None  # what the layer above keeps beside it
+        self.window = ReplayWindow()
+        mine, theirs = keys if is_initiator else (keys[1], keys[0])
+        self._seal: Callable[[bytes, bytes, bytes], bytes] = ChaCha20Poly1305(mine).encrypt
+        self._open: Callable[[bytes, bytes, bytes], bytes] = ChaCha20Poly1305(theirs).decrypt
+
+    def seal(self, payload: bytes, kind: int = DATA) -> bytes:
+        self.sent = counter = self.sent + 1
+        header = _SEALED.pack(MAGIC, kind, self.remote_id, counter)
+        return header + self._seal(_ZEROS + header[10:], payload, header)
+
+    def open(self, data: bytes) -> bytes | str:
+        """The payload, or why not: `replayed` or `forged`. Each frame opens once."""
+        counter = int.from_bytes(data[10:18], "big")
+        window = self.window
+        if not window.is_fresh(counter):
+            return "replayed"
+        header = data[:SEALED_HEADER_BYTES]
+        try:
+            payload = self._open(_ZEROS + header[10:], data[SEALED_HEADER_BYTES:], header)
+        except InvalidTag:
+            return "forged"
+        window.note(counter)
+        return payload
+
+
+class SessionTable:
+    """Sessions by the id in frames and, for sending, the youngest by address."""
+
+    def __init__(self, sessions_max: int = SESSIONS_MAX) -> None:
+        self._by_id: OrderedDict[bytes, Session] = OrderedDict()
+        self._by_address: dict[Address, Session] = {}
+        self._max = sessions_max
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(self._by_id.values())
+
+    def by_id(self, local_id: bytes) -> Session | None:
+        session = self._by_id.get(local_id)
+        if session is not None:
+            self._by_id.move_to_end(local_id)
+        return session
+
+    def at(self, address: Address) -> Session | None:
+        return self._by_address.get(address)
+
+    def add(self, session: Session, now: float) -> Session | None:
+        """The session becomes the one for its address; gives the one that had to make room, if any."""
+        older = self._by_address.get(session.address)
+        if older is not None:
+            older.expires_at = min(older.expires_at, now + OVERLAP_S)
+        self._by_id[session.local_id] = session
+        self._by_address[session.address] = session
+        if len(self._by_id) <= self._max:
+            return None
+        _, evicted = self._by_id.popitem(last=False)
+        self._forget_address(evicted)
+        return evicted
+
+    def remove(self, session: Session) -> None:
+        self._by_id.pop(session.local_id, None)
+        self._forget_address(session)
+
+    def sweep(self, now: float) -> list[Session]:
+        """Takes out what has expired."""
+        expired = [session for session in self._by_id.values() if session.expires_at <= now]
+        for session in expired:
+            self.remove(session)
+        return expired
+
+    def _forget_address(self, session: Session) -> None:
+        if self._by_address.get(session.address) is session:
+            del self._by_address[session.address]
