@@ -93,7 +93,7 @@ class Capture:
         return self.outcome is Outcome.STORED
 
     def headers(self) -> list[tuple[str, str]]:
-        """The received headers in order; names keep their case, folded lines are joined, bytes are Latin-1."""
+        """The received headers in order; names keep their case, folded lines are joined; Latin-1."""
         fields: list[tuple[str, str]] = []
         for line in self.head.decode("latin-1").split("\n")[1:]:
             if line[:1] in (" ", "\t") and fields:

@@ -11,8 +11,8 @@
         ├── TooSlowError            no head within the deadline
         └── FrontierUnusableError   the frontier's files cannot be used
 
-The five in the middle are `FetchError`s: they carry the URL. Expected answers (robots said no, a page is gone)
-are values. Our own mistakes are assertions.
+The five in the middle are `FetchError`s: they carry the URL. Expected answers (robots said no, a page is
+gone) are values. Our own mistakes are assertions.
 """
 
 
