@@ -1,11 +1,11 @@
 """May a fetch from this host start now? The steward of hosts: delays, backoff, robots, leases.
 
 A steward knows, for each origin it looks after, when the next request may start, and hands out leases: "you
-may start n fetches from then on, so far apart". One lease per origin is out at a time, and its successor starts
-a delay after it is given back; so whoever asks, and however many ask, an origin sees at most one request per
-delay. Several origins at one address share a cap. A peer alone is its own steward; in a ring, the owner of the
-origin's key runs this same class. In doubt it is slower: a lease that nobody gave back is over only at its
-end, and a new steward may begin with a silent period. It does not fetch and reads no clock.
+may start n fetches from then on, so far apart". One lease per origin is out at a time, and its successor
+starts a delay after it is given back; so whoever asks, and however many ask, an origin sees at most one
+request per delay. Several origins at one address share a cap. A peer alone is its own steward; in a ring, the
+owner of the origin's key runs this same class. In doubt it is slower: a lease that nobody gave back is over
+only at its end, and a new steward may begin with a silent period. It does not fetch and reads no clock.
 """
 
 from collections import Counter
