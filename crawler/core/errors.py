@@ -1,0 +1,72 @@
+"""What can go wrong while crawling, and whose fault is it?
+
+    CrawlError
+    ├── OriginError                 the origin broke the rules: record it against the URL, carry on
+    │   ├── MalformedUrlError       this is no URL we can fetch
+    │   └── MalformedResponseError  what came back is not HTTP, or its head passes our limits
+    └── WorldError                  the world failed: record it, try again later
+        ├── ForbiddenAddressError   the name leads only to addresses we never open (SSRF guard)
+        ├── UnresolvableError       no address for the name
+        ├── UnreachableError        no connection, or it broke before a whole head was there
+        ├── TooSlowError            no head within the deadline
+        └── FrontierUnusableError   the frontier's files cannot be used
+
+The five in the middle are `FetchError`s: they carry the URL. Expected answers (robots said no, a page is
+gone) are values. Our own mistakes are assertions.
+"""
+
+
+class CrawlError(Exception):
+    """Root of everything the crawler raises."""
+
+
+class OriginError(CrawlError):
+    """An origin server, or a link somebody wrote, broke the rules."""
+
+
+class WorldError(CrawlError):
+    """Network or disk failed; trying later may help."""
+
+
+class MalformedUrlError(OriginError):
+    def __init__(self, text: str, reason: str) -> None:
+        self.text = text
+        self.reason = reason
+        shown = text if len(text) <= 200 else f"{text[:200]}…"
+        super().__init__(f"{shown!r} is not a URL to crawl: {reason}")
+
+
+class FetchError(CrawlError):
+    """What failed fetches have in common: the URL and a reason."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        self.reason = reason
+        super().__init__(f"{url}: {reason}")
+
+
+class MalformedResponseError(FetchError, OriginError):
+    """The answer is not HTTP, or its head passes our limits."""
+
+
+class ForbiddenAddressError(FetchError, WorldError):
+    """Every address of the host is private, loopback or otherwise not the public internet."""
+
+
+class UnresolvableError(FetchError, WorldError):
+    """DNS knows no address for the host."""
+
+
+class UnreachableError(FetchError, WorldError):
+    """The connection could not be made, or broke before the whole head was there."""
+
+
+class TooSlowError(FetchError, WorldError):
+    """The deadline passed before the whole head was there."""
+
+
+class FrontierUnusableError(WorldError):
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"the frontier in {path} cannot be used: {reason}")

@@ -1,0 +1,221 @@
+"""May a fetch from this host start now? The steward of hosts: delays, backoff, robots, leases.
+
+A steward knows, for each origin it looks after, when the next request may start, and hands out leases: "you
+may start n fetches from then on, so far apart". One lease per origin is out at a time, and its successor
+starts a delay after it is given back; so whoever asks, and however many ask, an origin sees at most one
+request per delay. Several origins at one address share a cap. A peer alone is its own steward; in a ring, the
+owner of the origin's key runs this same class. In doubt it is slower: a lease that nobody gave back is over
+only at its end, and a new steward may begin with a silent period. It does not fetch and reads no clock.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from crawler.core.robots import RobotsRules
+from crawler.core.urls import Origin
+
+ORIGINS_MAX = 200_000
+"""About 100 MB of states; above it those are forgotten that are at rest, which costs them nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolitenessPolicy:
+    delay_floor_s: float = 1.0
+    """Between requests to one origin, at least. 0 only where private addresses are allowed (tests)."""
+    delay_factor: float = 3.0
+    """An origin rests this many times its response time: slow means busy (IRLbot, BUbiNG)."""
+    delay_max_s: float = 60.0
+    """Bound on what the factor can make of a slow answer; a crawl-delay may be longer."""
+    per_address_concurrency: int = 2
+    backoff_base_s: float = 30.0
+    """Rest after the first 429, 503 or failed connection; doubles with each further one."""
+    backoff_max_s: float = 6 * 3600.0
+    retry_after_max_s: float = 24 * 3600.0
+    robots_max_age_s: float = 24 * 3600.0
+    """RFC 9309, 2.4: a robots.txt should not be used for longer than a day."""
+    robots_retry_s: float = 600.0
+    """When an unreachable robots.txt, which disallows everything, is tried again."""
+    lease_s: float = 120.0
+    """A lease that was not given back ends this long after its last start: longer than a fetch may take."""
+    silent_s: float = 0.0
+    """A steward that took over from another one grants nothing for this long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """Permission for `count` fetches: the i-th may start at `starts_at + i * spacing_s`, one at a time."""
+
+    origin: Origin
+    number: int
+    starts_at: float
+    count: int
+    spacing_s: float
+    expires_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """No permission yet; asking before `until` is useless."""
+
+    until: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginReport:
+    """How a lease's fetches went: what the steward needs to be polite on behalf of everybody."""
+
+    status: int | None
+    """Of the last answer; None when there was none."""
+    duration_s: float
+    retry_after_s: float | None = None
+    fetches: int = 1
+
+
+@dataclass(slots=True)
+class _OriginState:
+    next_start_at: float
+    lease: Lease | None = None
+    address: str = ""
+    failures: int = 0
+    rules: RobotsRules | None = None
+    rules_until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StewardStatistics:
+    origins: int
+    leases_out: int
+    leases_expired: int
+    backing_off: int
+
+
+class HostSteward:
+    """Pure; every method takes the time, which must not run backwards."""
+
+    def __init__(self, policy: PolitenessPolicy, *, now: float) -> None:
+        self._policy = policy
+        self._opens_at = now + policy.silent_s
+        self._origins: dict[Origin, _OriginState] = {}
+        self._busy_at: Counter[str] = Counter()
+        self._leases_given = 0
+        self._leases_expired = 0
+
+    def rules(self, origin: Origin, now: float) -> RobotsRules | None:
+        """The origin's robots rules, None when robots.txt has to be fetched (again)."""
+        state = self._origins.get(origin)
+        return state.rules if state and now < state.rules_until else None
+
+    def set_rules(self, origin: Origin, rules: RobotsRules, now: float) -> None:
+        state = self._state(origin, now)
+        age_max = self._policy.robots_max_age_s if rules.is_reachable else self._policy.robots_retry_s
+        state.rules, state.rules_until = rules, now + age_max
+
+    def lease(self, origin: Origin, now: float, *, address: str = "", wanted: int = 1) -> Lease | Wait:
+        """Ask for permission. `address` is where the name leads, for the cap per address ("": no cap)."""
+        if now < self._opens_at:
+            return Wait(until=self._opens_at, reason="a new steward stays silent at first")
+        state = self._state(origin, now)
+        self._expire(state, now)
+        if state.lease is not None:
+            return Wait(until=state.lease.expires_at, reason="another lease is out")
+        if now < state.next_start_at:
+            return Wait(until=state.next_start_at, reason="backing off" if state.failures else "resting")
+        if address and self._busy_at[address] >= self._policy.per_address_concurrency:
+            return Wait(until=now + max(self._policy.delay_floor_s, 0.01), reason="its address is busy")
+        spacing_s = self._delay_s(state, 0.0)
+        count = max(1, wanted)
+        self._leases_given += 1
+        state.lease = Lease(
+            origin=origin,
+            number=self._leases_given,
+            starts_at=now,
+            count=count,
+            spacing_s=spacing_s,
+            expires_at=now + (count - 1) * spacing_s + self._policy.lease_s,
+        )
+        state.address = address
+        self._busy_at[address] += 1
+        return state.lease
+
+    def give_back(self, lease: Lease, report: OriginReport, now: float) -> float:
+        """A lease ended; says when the next fetch from the origin may start. A stale lease is ignored."""
+        state = self._state(lease.origin, now)
+        if state.lease is None or state.lease.number != lease.number:
+            return state.next_start_at
+        self._release(state)
+        is_failure = report.status in (None, 429, 503)
+        state.failures = min(state.failures + 1, 30) if is_failure else 0
+        rest_s = self._delay_s(state, report.duration_s)
+        if is_failure:
+            backoff_s = self._policy.backoff_base_s * 2.0 ** (state.failures - 1)
+            rest_s = max(rest_s, min(backoff_s, self._policy.backoff_max_s))
+        if report.retry_after_s is not None:
+            rest_s = max(rest_s, min(report.retry_after_s, self._policy.retry_after_max_s))
+        state.next_start_at = now + rest_s
+        return state.next_start_at
+
+    def next_start_at(self, origin: Origin) -> float:
+        state = self._origins.get(origin)
+        return state.next_start_at if state else 0.0
+
+    def statistics(self, now: float) -> StewardStatistics:
+        return StewardStatistics(
+            origins=len(self._origins),
+            leases_out=sum(state.lease is not None for state in self._origins.values()),
+            leases_expired=self._leases_expired,
+            backing_off=sum(
+                state.failures > 0 and state.next_start_at > now for state in self._origins.values()
+            ),
+        )
+
+    def _delay_s(self, state: _OriginState, duration_s: float) -> float:
+        policy = self._policy
+        asked_s = (state.rules.crawl_delay_s or 0.0) if state.rules else 0.0
+        measured_s = (
+            min(policy.delay_factor * duration_s, policy.delay_max_s) if policy.delay_floor_s else 0.0
+        )
+        return max(policy.delay_floor_s, asked_s, measured_s)
+
+    def _state(self, origin: Origin, now: float) -> _OriginState:
+        state = self._origins.get(origin)
+        if state is None:
+            if len(self._origins) >= ORIGINS_MAX:
+                self._forget_resting(now)
+            state = self._origins[origin] = _OriginState(next_start_at=now)
+        return state
+
+    def _forget_resting(self, now: float) -> None:
+        """An origin past its delay and without a lease is as good as new, but for its robots rules."""
+        for origin, state in list(self._origins.items()):
+            self._expire(state, now)
+            if state.lease is None and state.next_start_at <= now and not state.failures:
+                del self._origins[origin]
+
+    def _expire(self, state: _OriginState, now: float) -> None:
+        if state.lease is not None and now >= state.lease.expires_at:
+            self._leases_expired += 1
+            self._release(state)
+            state.next_start_at = max(state.next_start_at, now + self._delay_s(state, 0.0))
+
+    def _release(self, state: _OriginState) -> None:
+        state.lease = None
+        self._busy_at[state.address] -= 1
+        if not self._busy_at[state.address]:
+            del self._busy_at[state.address]
+
+
+@dataclass(slots=True)
+class OptOutList:
+    """Hosts whose owners asked to be left alone; a name covers its subdomains."""
+
+    hosts: frozenset[str] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> "OptOutList":
+        return cls(frozenset(name.strip().lower().strip(".") for name in names if name.strip(". \t\n")))
+
+    def covers(self, host: str) -> bool:
+        labels = host.rstrip(".").split(".")
+        return bool(self.hosts) and any(".".join(labels[i:]) in self.hosts for i in range(len(labels)))

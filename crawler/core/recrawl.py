@@ -1,0 +1,130 @@
+"""When is a URL due again, and what do we remember of it? Daily or adaptive visits, errors, gone pages.
+
+A day is a number (`now // day length`); every rule here moves a URL from the day of its visit to a later one,
+or to the same day again for a retry. What is gone is asked for ever more rarely and never forgotten. The
+estimator is Cho and Garcia-Molina's for irregularly observed changes ("Estimating frequency of change", 2003,
+5.1): of n visits X found no change, so the rate per visit interval is -log((X + 0.5) / (n + 0.5)).
+"""
+
+import math
+from enum import Enum
+
+import msgspec
+
+INTERVAL_DAYS_MAX = 32
+"""Adaptive visits come at least this often (crawl.md, 5)."""
+VISITS_BEFORE_ADAPTING = 3
+GONE_DAYS_MAX = 64
+TRIES_PER_DAY = 3
+PRIORITY_MAX = 255
+
+
+class Recrawl(Enum):
+    DAILY = "daily"
+    ADAPTIVE = "adaptive"
+
+
+class Result(Enum):
+    """How a visit ended, as far as the schedule cares. The values are stable names for statistics."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    GONE = "gone"
+    """404 or 410."""
+    REFUSED = "refused"
+    """Any other 4xx: the origin is fine and does not want to."""
+    FAILED = "failed"
+    """No answer, a broken one, 5xx or 429: trying again may help."""
+    FORBIDDEN = "forbidden"
+    """robots.txt, the opt-out list, or an address that we never open."""
+
+
+RETRIED_TODAY = frozenset({Result.FAILED})
+
+
+class Known(msgspec.Struct, array_like=True, kw_only=True):
+    """What the frontier remembers of a URL. The order of the fields is the file format (frontier.md)."""
+
+    url: str
+    depth: int = 0
+    priority: int = 1
+    via: str = ""
+    due_day: int = 0
+    last_day: int = -1
+    """Of the last finished visit; -1: never visited."""
+    visits: int = 0
+    unchanged: int = 0
+    failures: int = 0
+    """In a row, of the same kind: failed, or gone."""
+    last_result: str = ""
+    etag: str = ""
+    last_modified: str = ""
+    digest: bytes = b""
+    """SHA-256 of the last archived payload."""
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Known)
+
+
+def encode_known(known: Known) -> bytes:
+    return _ENCODER.encode(known)
+
+
+def decode_known(record: bytes) -> Known:
+    """Raises msgspec.MsgspecError for bytes that are no record."""
+    return _DECODER.decode(record)
+
+
+def priority_of(depth: int, *, is_embedded: bool, is_seed: bool = False) -> int:
+    """Smaller goes first: seeds, then by depth, and what a page embeds before the pages one click deeper."""
+    if is_seed:
+        return 0
+    return min(2 * depth + (2 if is_embedded else 1), PRIORITY_MAX - 1)
+
+
+def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Known:
+    """The record after a visit on `day`; `due_day == day` means: once more today, after all others."""
+    is_same_kind = known.last_result == result.value
+    failures = known.failures + 1 if is_same_kind and result is not Result.CHANGED else 1
+    if result in (Result.CHANGED, Result.UNCHANGED):
+        failures = 0
+    tries_today = failures if result in RETRIED_TODAY else TRIES_PER_DAY
+    changed = msgspec.structs.replace(
+        known,
+        last_day=day,
+        visits=known.visits + (result in (Result.CHANGED, Result.UNCHANGED)),
+        unchanged=known.unchanged + (result is Result.UNCHANGED),
+        failures=failures,
+        last_result=result.value,
+    )
+    if tries_today % TRIES_PER_DAY:
+        changed.due_day = day
+    else:
+        changed.due_day = day + _interval_days(changed, result, recrawl)
+    return changed
+
+
+def _interval_days(known: Known, result: Result, recrawl: Recrawl) -> int:
+    if result is Result.GONE:
+        return int(min(2 ** min(known.failures - 1, 30), GONE_DAYS_MAX))
+    if result is Result.FAILED:
+        days_failing = known.failures // TRIES_PER_DAY
+        return int(min(2 ** max(0, min(days_failing - 1, 30)), INTERVAL_DAYS_MAX))
+    if recrawl is Recrawl.DAILY or result in (Result.FORBIDDEN, Result.REFUSED):
+        return 1
+    if known.visits < VISITS_BEFORE_ADAPTING:
+        return 1
+    return adaptive_interval_days(visits=known.visits - 1, unchanged=known.unchanged)
+
+
+def adaptive_interval_days(*, visits: int, unchanged: int) -> int:
+    """Days until a change is expected, from how many of the visits (the first not counted) found none.
+
+    The estimator's rate is per interval between visits. Intervals follow from this very function, so taking
+    them as one day makes the estimate err towards visiting more often, which costs a conditional GET. Where
+    nothing ever changed the estimate is endless; it is not trusted beyond as many days as there were visits.
+    """
+    days_max = min(INTERVAL_DAYS_MAX, max(1, visits))
+    rate = -math.log((min(unchanged, visits) + 0.5) / (visits + 0.5))
+    return days_max if rate * days_max <= 1 else max(1, round(1 / rate))

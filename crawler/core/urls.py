@@ -1,0 +1,177 @@
+"""Which one text stands for all spellings of a URL, and what is its key?
+
+Canonical form: the WHATWG URL Standard's serialisation (host by UTS 46, default ports and dot segments gone),
+of http and https only, and on top of it, because an archive wants one history per page:
+
+- the fragment, user name and password are dropped, and so is an empty query;
+- percent-escapes of unreserved characters are decoded, all others get upper-case digits (RFC 3986, 6.2.2);
+- query parameters that only say who clicked (`TRACKING_PARAMETERS`) or carry a session (`SESSION_PARAMETERS`)
+  are dropped, and so are session ids in paths (`;jsessionid=…`, ASP.NET's `/(S(…))/`).
+
+The lists are conservative: a name is there only when dropping it is known not to change the page; a charter
+extends them. Parameters are never sorted, letters never folded: servers may tell such URLs apart.
+Canonicalising twice changes nothing. Nothing here resolves a name.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import NewType
+
+import can_ada
+
+from crawler.core.capture import UrlKey
+from crawler.core.errors import MalformedUrlError
+
+Origin = NewType("Origin", str)
+"""Scheme, host and port in canonical spelling, as in `https://example.org` or `http://example.org:8080`."""
+
+URL_CHARS_MAX = 4096
+"""Browsers and servers differ above 2,000 to 8,000; nothing worth archiving has been seen above this."""
+
+TRACKING_PARAMETERS = frozenset(
+    {
+        *("dclid", "gad_source", "gbraid", "gclid", "gclsrc", "srsltid", "wbraid", "_ga", "_gl"),  # Google
+        *("fbclid", "igshid", "li_fat_id", "msclkid", "ttclid", "twclid", "yclid"),  # other advertisers
+        *("mc_cid", "mc_eid", "mkt_tok", "oly_anon_id", "oly_enc_id", "vero_conv", "vero_id"),  # newsletters
+        *("wickedid", "_hsenc", "_hsmi", "__hssc", "__hstc"),
+    }
+)
+TRACKING_PREFIXES = ("utm_",)
+SESSION_PARAMETERS = frozenset({"jsessionid", "phpsessid", "cfid", "cftoken"})
+SESSION_PREFIXES = ("aspsessionid",)
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+# An escape that follows "%" or "%x" is left alone: decoding it could make up a new escape out of the pieces.
+_ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})")
+_SESSION_IN_PATH = re.compile(r"(?i);jsessionid=[^/?;]*|/\(S\([a-z0-9]{24}\)\)(?=/)")
+_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
+
+
+def _normal_escape(match: re.Match[str]) -> str:
+    value = int(match[1], 16)
+    return chr(value) if value in _UNRESERVED else match[0].upper()
+
+
+class UrlRules:
+    """One network's canonical form: the standard one and the parameters its charter drops in addition."""
+
+    def __init__(self, extra_parameters: Iterable[str] = ()) -> None:
+        self._dropped = TRACKING_PARAMETERS | SESSION_PARAMETERS | {name.lower() for name in extra_parameters}
+        prefixes = TRACKING_PREFIXES + SESSION_PREFIXES
+        names = sorted(map(re.escape, self._dropped)) + [f"{re.escape(prefix)}[^=&]*" for prefix in prefixes]
+        # One search decides for nearly all URLs that there is nothing to drop.
+        self._has_dropped = re.compile(rf"(?i)[?&](?:{'|'.join(names)})(?:[=&]|$)")
+
+    def canonical(self, text: str, base: str | None = None) -> str:
+        """The canonical URL that `text` means, read relative to `base` (canonical) when there is one."""
+        if len(text) > URL_CHARS_MAX:
+            raise MalformedUrlError(text, f"longer than {URL_CHARS_MAX} characters")
+        try:
+            scalar = text if text.isascii() else _scalar(text)
+            parsed = can_ada.parse(scalar) if base is None else can_ada.parse(base) + scalar
+        except ValueError as error:
+            raise MalformedUrlError(text, "the URL standard cannot parse it") from error
+        return self._finish(parsed, text)
+
+    def links(self, references: Iterable[str], base: str) -> list[str | None]:
+        """The canonical URL of each reference on a page, None for those that are no crawlable URL."""
+        base_url = can_ada.parse(base)  # parsed once for the whole page
+        resolved: list[str | None] = []
+        for reference in references:
+            if len(reference) > URL_CHARS_MAX:
+                resolved.append(None)
+                continue
+            try:
+                scalar = reference if reference.isascii() else _scalar(reference)
+                resolved.append(self._finish(base_url + scalar, reference))
+            except (ValueError, MalformedUrlError):
+                resolved.append(None)
+        return resolved
+
+    def _finish(self, parsed: can_ada.URL, text: str) -> str:
+        if parsed.protocol not in ("http:", "https:"):
+            raise MalformedUrlError(text, "only http and https are crawled")
+        if parsed.has_credentials():
+            parsed.username = parsed.password = ""
+        url: str = parsed.href
+        hash_at = url.find("#")
+        if hash_at >= 0:
+            url = url[:hash_at]
+        if "%" in url:
+            url = _ESCAPE.sub(_normal_escape, url)
+        if ";" in url or "(" in url:
+            url = self._without_path_sessions(url)
+        if "?" in url:
+            url = self._without_dropped_parameters(url)
+        if len(url) > URL_CHARS_MAX:
+            raise MalformedUrlError(text, f"longer than {URL_CHARS_MAX} characters once escaped")
+        return url
+
+    def _without_path_sessions(self, url: str) -> str:
+        path, mark, query = url.partition("?")
+        while (shorter := _SESSION_IN_PATH.sub("", path)) != path:
+            path = shorter
+        return path + mark + query
+
+    def _without_dropped_parameters(self, url: str) -> str:
+        if self._has_dropped.search(url):
+            path, _, query = url.partition("?")
+            kept = [part for part in query.split("&") if not self._is_dropped(part)]
+            url = f"{path}?{'&'.join(kept)}"
+        return url.removesuffix("?") if url.index("?") == len(url) - 1 else url
+
+    def _is_dropped(self, parameter: str) -> bool:
+        name = parameter.partition("=")[0].lower()
+        return name in self._dropped or name.startswith(TRACKING_PREFIXES + SESSION_PREFIXES)
+
+
+def _scalar(text: str) -> str:
+    """Lone surrogates become U+FFFD, as in the URL standard; can_ada refuses them with a TypeError."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+STANDARD = UrlRules()
+
+
+def canonical(text: str, base: str | None = None) -> str:
+    """The canonical form by the standard rules; raises MalformedUrlError."""
+    return STANDARD.canonical(text, base)
+
+
+def url_key(url: str) -> UrlKey:
+    """SHA-1 of a canonical URL."""
+    return UrlKey(hashlib.sha1(url.encode(), usedforsecurity=False).digest())
+
+
+def origin_of(url: str) -> Origin:
+    """Scheme, host and port of a canonical URL."""
+    return Origin(url[: _path_at(url)])
+
+
+def host_of(url: str) -> str:
+    """The host name (or address, IPv6 in brackets) of a canonical URL."""
+    authority = url[url.index("//") + 2 : _path_at(url)]
+    if authority.startswith("["):
+        return authority[: authority.index("]") + 1]
+    return authority.partition(":")[0]
+
+
+def target_of(url: str) -> str:
+    """What the request line asks for: path and query of a canonical URL."""
+    return url[_path_at(url) :]
+
+
+def surt(url: str) -> str:
+    """Sort-friendly form: `org,example,www:8080)/path?query`; a host's and a domain's URLs are neighbours."""
+    path_at = _path_at(url)
+    authority = url[url.index("//") + 2 : path_at]
+    host = host_of(url)
+    port = authority[len(host) :]
+    if not host.startswith("[") and not _IPV4.fullmatch(host):
+        host = ",".join(reversed(host.split(".")))
+    return f"{host}{port}){url[path_at:]}"
+
+
+def _path_at(url: str) -> int:
+    return url.index("/", url.index("//") + 2)

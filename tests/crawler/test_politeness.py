@@ -1,0 +1,163 @@
+import random
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler.core import politeness
+from crawler.core.politeness import (
+    HostSteward,
+    Lease,
+    OptOutList,
+    OriginReport,
+    PolitenessPolicy,
+    Wait,
+)
+from crawler.core.robots import DISALLOW_ALL, parse_robots
+from crawler.core.urls import Origin
+
+A = Origin("http://a.example")
+B = Origin("http://b.example")
+C = Origin("http://c.example")
+FINE = OriginReport(status=200, duration_s=0.1)
+
+
+def granted(answer: Lease | Wait) -> Lease:
+    assert isinstance(answer, Lease), answer
+    return answer
+
+
+def waits(answer: Lease | Wait) -> Wait:
+    assert isinstance(answer, Wait), answer
+    return answer
+
+
+def test_one_lease_per_origin_is_out_and_the_next_comes_a_delay_after_it_is_back() -> None:
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    lease = granted(steward.lease(A, 0))
+    assert waits(steward.lease(A, 0.5)).reason == "another lease is out"
+    assert granted(steward.lease(B, 0.5)).origin == B
+    assert steward.give_back(lease, FINE, 1) == 2
+    assert waits(steward.lease(A, 1.9)).until == 2
+    granted(steward.lease(A, 2))
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (OriginReport(status=200, duration_s=4.0), 12.0),
+        (OriginReport(status=200, duration_s=1000.0), 60.0),
+        (OriginReport(status=404, duration_s=0.1), 1.0),
+        (OriginReport(status=503, duration_s=0.1), 30.0),
+        (OriginReport(status=None, duration_s=20.0), 60.0),
+        (OriginReport(status=429, duration_s=0.1, retry_after_s=300.0), 300.0),
+        (OriginReport(status=503, duration_s=0.1, retry_after_s=1e12), 86_400.0),
+        (OriginReport(status=200, duration_s=0.1, retry_after_s=7.0), 7.0),
+    ],
+)
+def test_the_rest_follows_from_the_answer(report: OriginReport, expected: float) -> None:
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    assert steward.give_back(granted(steward.lease(A, 0)), report, 0) == expected
+
+
+def test_backoff_doubles_up_to_its_bound_and_one_good_answer_ends_it() -> None:
+    steward = HostSteward(PolitenessPolicy(backoff_base_s=10, backoff_max_s=35), now=0)
+    now, rests = 0.0, []
+    for status in (503, None, 429, 503, 200):
+        back_at = steward.give_back(
+            granted(steward.lease(A, now)), OriginReport(status=status, duration_s=0), now
+        )
+        rests.append(back_at - now)
+        now = back_at
+    assert rests == [10, 20, 35, 35, 1]
+
+
+def test_a_crawl_delay_is_kept_and_spaces_a_lease_of_several() -> None:
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward.set_rules(A, parse_robots(b"user-agent: *\ncrawl-delay: 9", "Herodotus"), 0)
+    lease = granted(steward.lease(A, 0, wanted=3))
+    assert (lease.count, lease.spacing_s, lease.expires_at) == (3, 9, 18 + 120)
+    assert steward.give_back(lease, FINE, 18.2) == pytest.approx(27.2)
+
+
+def test_origins_at_one_address_share_its_cap() -> None:
+    steward = HostSteward(PolitenessPolicy(per_address_concurrency=2), now=0)
+    first = granted(steward.lease(A, 0, address="192.0.2.1"))
+    granted(steward.lease(B, 0, address="192.0.2.1"))
+    assert waits(steward.lease(C, 0, address="192.0.2.1")).reason == "its address is busy"
+    steward.give_back(first, FINE, 1)
+    granted(steward.lease(C, 1, address="192.0.2.1"))
+
+
+def test_a_lease_nobody_gave_back_ends_late_and_a_stale_one_changes_nothing() -> None:
+    steward = HostSteward(PolitenessPolicy(lease_s=100), now=0)
+    lost = granted(steward.lease(A, 0))
+    waits(steward.lease(A, 99))
+    assert waits(steward.lease(A, 100)).until == 101
+    other = granted(steward.lease(A, 101))
+    steward.give_back(lost, OriginReport(status=503, duration_s=0), 102)
+    assert steward.give_back(other, FINE, 103) == 104
+    assert steward.statistics(103).leases_expired == 1
+
+
+def test_a_new_steward_is_silent_at_first() -> None:
+    steward = HostSteward(PolitenessPolicy(silent_s=60), now=1000)
+    assert waits(steward.lease(A, 1059)).until == 1060
+    granted(steward.lease(A, 1060))
+
+
+def test_robots_rules_are_kept_for_a_day_and_an_unreachable_file_for_minutes() -> None:
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    rules = parse_robots(b"", "Herodotus")
+    steward.set_rules(A, rules, 0)
+    steward.set_rules(B, DISALLOW_ALL, 0)
+    assert steward.rules(A, 86_399) is rules
+    assert steward.rules(A, 86_400) is None
+    assert steward.rules(B, 599) is DISALLOW_ALL
+    assert steward.rules(B, 600) is None
+    assert steward.rules(C, 0) is None
+
+
+def test_the_table_is_bounded_and_forgets_only_those_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(politeness, "ORIGINS_MAX", 10)
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward.give_back(granted(steward.lease(A, 0)), OriginReport(status=503, duration_s=0), 0)
+    for i in range(100):
+        lease = granted(steward.lease(Origin(f"http://{i}.example"), float(i)))
+        steward.give_back(lease, FINE, float(i))
+    assert steward.statistics(100).origins <= 11
+    assert steward.next_start_at(A) == 30
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.floats(0.5, 5))
+def test_no_history_makes_an_origin_see_more_than_one_request_per_delay(seed: int, floor_s: float) -> None:
+    chance = random.Random(seed)
+    steward = HostSteward(PolitenessPolicy(delay_floor_s=floor_s, lease_s=20), now=0)
+    starts: dict[Origin, list[float]] = {A: [], B: []}
+    out: list[Lease] = []
+    now = 0.0
+    for _ in range(300):
+        now += chance.random()
+        if out and chance.random() < 0.5:
+            lease = out.pop(chance.randrange(len(out)))
+            if chance.random() < 0.9:  # one in ten is lost
+                steward.give_back(
+                    lease, OriginReport(status=chance.choice([200, 503, None]), duration_s=0.1), now
+                )
+        answer = steward.lease(chance.choice([A, B]), now, address="192.0.2.1")
+        if isinstance(answer, Lease):
+            out.append(answer)
+            starts[answer.origin].append(now)
+    for times in starts.values():
+        assert all(later - earlier >= floor_s - 1e-9 for earlier, later in pairwise(times))
+
+
+def test_an_opt_out_covers_subdomains_only() -> None:
+    opted_out = OptOutList.of(["Example.org.", "", "b.example"])
+    assert opted_out.covers("example.org")
+    assert opted_out.covers("www.example.org")
+    assert not opted_out.covers("notexample.org")
+    assert not opted_out.covers("org")
+    assert not OptOutList().covers("example.org")
