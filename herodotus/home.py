@@ -38,6 +38,16 @@ class Home:
         return self.path / "identity.key"
 
     @property
+    def previous_key(self) -> Path:
+        """The key before the last rotation, which vouches for the present one."""
+        return self.path / "identity.previous.key"
+
+    @property
+    def record(self) -> Path:
+        """What this peer last told the ring of itself."""
+        return self.state / "record"
+
+    @property
     def log(self) -> Path:
         return self.path / "log"
 

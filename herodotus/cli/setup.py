@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from herodotus import clock
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
 from herodotus.config import PRESETS, Layer, resolve
 from herodotus.config.load import text_layer
@@ -15,6 +16,7 @@ from herodotus.core.errors import IdentityError
 from herodotus.files import write_durably
 from herodotus.home import HomeOccupied, NewHome, check_network, create_home, open_home, read_charter
 from herodotus.identity import key_to_pem, load_key, peer_id, public_pem, shown_peer_id
+from herodotus.rotation import rotate
 
 BUILT_IN_CHARTERS = {"public": PUBLIC_CHARTER, "test": TEST_CHARTER}
 
@@ -167,3 +169,25 @@ def identity_export(frame: Frame, private: bool, output: Path | None) -> None:
         raise IdentityError(file=str(output), problem="already exists", hint="choose another name")
     write_durably(output, content, mode=0o600 if private else 0o644)
     frame.say(f"wrote {output}")
+
+
+@identity.command("rotate")
+@common_options
+@json_option
+@pass_frame
+def identity_rotate(frame: Frame) -> None:
+    """Replace the key; the old one signs for the new one.
+
+    The peer must not be running. The old key stays beside the new one until the ring has taken the change.
+    """
+    open_home(frame.home)
+    rotation = rotate(frame.home, passphrase_from_environment(), now_s=int(clock.unix_seconds()))
+    old, new = (shown_peer_id(peer_id(key.public_key())) for key in (rotation.old, rotation.new))
+    if frame.is_json:
+        frame.print_json({"old": old, "new": new, "record": rotation.fingerprint})
+        return
+    click.echo(f"old  {old}\nnew  {new}")
+    if rotation.record is None:
+        frame.say("This peer never told a ring of itself, so nobody needs to learn of the change.")
+    else:
+        click.echo(f"record signed by both keys  {rotation.fingerprint}")
