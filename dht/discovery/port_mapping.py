@@ -165,7 +165,7 @@ def judge(protocol: str, result: Mapped | Refused) -> MappingOutcome:
     if is_double and ip in _CARRIER_NAT:
         explanation = (
             f"{opened} shared among customers of the provider (carrier-grade NAT), so others cannot reach "
-            "it. Ask the provider for a public address or for IPv6; until then this peer takes part as a leaf."
+            "it. Ask the provider for a public address or IPv6; until then this peer takes part as a leaf."
         )
     elif is_double:
         explanation = (

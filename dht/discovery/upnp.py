@@ -41,7 +41,9 @@ class UpnpGateway:
         except TimeoutError:
             return Refused(code=-1, reason="no UPnP router answered in time")
         except Exception as error:  # noqa: BLE001 - the library raises bare Exception, and only that
-            return Refused(code=-1, reason=f"UPnP: {error}")
+            # Where no device is found the library's message is the C library's "Success".
+            reason = "no usable router found" if str(error) in ("", "Success") else str(error)
+            return Refused(code=-1, reason=f"UPnP: {reason}")
 
     def _device(self) -> "miniupnpc.UPnP":
         device = miniupnpc.UPnP(multicastif=self.multicast_interface or None, discoverdelay=DISCOVER_MS)

@@ -92,10 +92,14 @@ async def test_publishing_when_all_neighbours_are_dead_answers_zero() -> None:
         assert nodes[0].statistics().neighbours == 0
 
 
-async def test_an_invalid_record_of_our_own_is_our_mistake() -> None:
-    async with overlay(1) as nodes:
-        with pytest.raises(ValueError, match="our own record"):
-            await nodes[0].publish(b"junk")
+async def test_an_expired_record_of_our_own_is_kept_back_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As after a step of the clock: no reason to stop the peer."""
+    async with overlay(2) as nodes:
+        assert await nodes[0].publish(Author(address=("10.1.2.3", 4000)).record(life_s=-1)) == 0
+        assert await nodes[1].find() == []
+    assert "own record not published" in caplog.text
 
 
 async def test_a_newcomer_is_given_the_records_it_should_hold() -> None:
