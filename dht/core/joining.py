@@ -37,6 +37,7 @@ class Joining:
         self._find_via = find_via
         self._on_joined = on_joined
         self._round = 0
+        self._silent_rounds = 0
         self.is_over = False
 
     def go(self, now: float) -> None:
@@ -44,7 +45,8 @@ class Joining:
             self.is_over = True
             return
         self._round += 1
-        if not self._contacts or self._round > bounds.JOIN_ROUNDS_MAX:
+        is_hopeless = self._silent_rounds >= bounds.JOIN_SILENT_ROUNDS_MAX
+        if is_hopeless or not self._contacts or self._round > bounds.JOIN_ROUNDS_MAX:
             self.is_over = True
             self._host.effects.append(JoinFailed(contact=self._waiting[0].contact))
             return
@@ -59,6 +61,7 @@ class Joining:
             return
         node = self._waiting[0]
         owners = [answer.holders[0] for answer in answers if answer.holders]
+        self._silent_rounds = 0 if owners else self._silent_rounds + 1
         agree = len(owners) == asked and len(set(owners)) == 1
         if not owners or not (agree or self._round > bounds.JOIN_AGREE_ROUNDS):
             self._again(now)
@@ -83,5 +86,5 @@ class Joining:
         self.go(now)
 
     def _again(self, now: float) -> None:
-        delay_s = self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S) * min(self._round, 4)
+        delay_s = self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S) * min(self._round, 8)
         self._host.at(now + delay_s, self.go)

@@ -118,6 +118,7 @@ class RingMachine:
         self._arcs: tuple[Arc, ...] = ()
         self._arcs_are_stale = False
         self._is_left = False
+        self._takes_part = False
         self._now = float("-inf")
         self._handlers: dict[type[Any], Callable[[Any, Contact, float], None]] = {
             Ping: self._on_ping,
@@ -151,6 +152,7 @@ class RingMachine:
     def create(self, now: float) -> None:
         """Start a ring of one host."""
         self._begin(now)
+        self._take_part(now)
         nodes = sorted(self.nodes, key=lambda node: node.contact.position)
         for place, node in enumerate(nodes):
             if len(nodes) == 1:
@@ -159,7 +161,7 @@ class RingMachine:
                 node.restore(nodes[place - 1].contact, (nodes[(place + 1) % len(nodes)].contact,), now)
 
     def join(self, contacts: Iterable[Contact], now: float) -> None:
-        """Become a member through any of these; ends in `Joined` for each virtual node, or in `JoinFailed`."""
+        """Become a member through any of these; ends in `Joined` per virtual node, or in `JoinFailed`."""
         if self._joining is not None and not self._joining.is_over:
             raise RingUsageError("join", "already joining")
         self._begin(now)
@@ -174,6 +176,7 @@ class RingMachine:
         start so.
         """
         self._begin(now)
+        self._take_part(now)
         for node, (predecessor, successors) in zip(self.nodes, lists, strict=True):
             node.restore(predecessor, successors, now)
 
@@ -527,12 +530,19 @@ class RingMachine:
         self._now = now
         self._is_left = False
         self._renew_record(0, now)
+
+    def _take_part(self, now: float) -> None:
+        """Gossip begins with membership: nobody should hear of a position before it is one."""
+        if self._takes_part:
+            return
+        self._takes_part = True
         self._gossip.start(now)
         if self._gossip.level == 2:
             self._host.at(now + self._host.random.uniform(0, bounds.FINGER_S), self._refresh_finger)
 
     def _joined(self, node: VirtualNode, owner: Contact, now: float) -> None:
         del node
+        self._take_part(now)
         if self._gossip.level < 2:
             if self._rules.has_bulk:
                 self._host.effects.append(FetchTable(source=owner))

@@ -114,7 +114,7 @@ class VirtualNode:
         self._notifies.clear()
 
     def owns(self, key: Key) -> bool:
-        """As far as we know: from our predecessor to ourselves; alone, everything; just joined, nothing yet."""
+        """As far as we know: from our predecessor on; alone, everything; just joined, nothing yet."""
         if not self.is_member:
             return False
         if self.predecessor is not None:
@@ -138,14 +138,18 @@ class VirtualNode:
         self._ask_next(deque(self._living_successors()), now)
 
     def _living_successors(self) -> Iterator[Contact]:
-        """Whom to ask to be our first successor, the nearest first.  Nobody left: whoever the table knows."""
+        """Whom to ask to be our first successor, the nearest first.  Nobody left: whoever is known at all."""
         living = [s for s in self.successors if s.peer not in self._unwell and not self._is_passed(s)]
         if living:
             return iter(living)
-        others = (c for c in self._table.clockwise(self.contact.position, self._unwell) if c != self.contact)
+        others = (
+            contact
+            for contact in self._table.clockwise(self.contact.position, self._unwell)
+            if contact != self.contact and not self._is_passed(contact)
+        )
         known = [contact for _, contact in zip(range(bounds.TRIES), others, strict=False)]
-        if self.predecessor is not None and not known:
-            known = [self.predecessor]
+        if self.predecessor is not None and self.predecessor not in known:
+            known.append(self.predecessor)
         return iter(known or self.successors)
 
     def _ask_next(self, targets: deque[Contact], now: float) -> None:
@@ -166,6 +170,9 @@ class VirtualNode:
             self._adopted_first(target, reply, now)
         elif isinstance(reply, Unchanged) and self._known is not None and self._known[0] == target:
             self._adopted_first(target, self._known[1], now)
+        elif isinstance(reply, NotMember) and target not in self.successors:
+            self._pass_over(target, now)
+            self._ask_next(rest, now)
         else:
             if isinstance(reply, NotMember):
                 self._count_not_member(target, now)
@@ -316,8 +323,13 @@ class VirtualNode:
         return bool(self._passed_over) and contact.position in self._passed_over
 
     def _period(self, now: float) -> float:
-        period = self._host.jittered(self._host.rules.stabilize_s)
-        return period * bounds.QUIET_FACTOR if now - self._changed_at > bounds.QUIET_AFTER_S else period
+        """The longer nothing changed, the longer we wait: news of the ring travels backwards, one asker at a
+        time.
+        """
+        period, quiet_s = self._host.jittered(self._host.rules.stabilize_s), now - self._changed_at
+        if quiet_s > bounds.QUIET_AFTER_S:
+            return period * bounds.QUIET_FACTOR
+        return min(period, max(quiet_s * bounds.IMPATIENCE, self._soon()))
 
     def _soon(self) -> float:
         return self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S)

@@ -23,12 +23,14 @@ RETRY_MIN_S, RETRY_MAX_S = 0.1, 0.5  # after BUSY, and after a change
 NOT_MEMBER_MAX = 3
 QUIET_AFTER_S = 1_800.0  # unchanged for so long: stabilize less often
 QUIET_FACTOR = 3.0
-PASSED_OVER_S = 60.0  # a candidate that did not answer as a member is left alone for so long
+IMPATIENCE = 0.4  # after a change wait for this share of the time since it, up to the full period
+PASSED_OVER_S = 10.0  # a candidate that did not answer as a member is left alone for so long
 PASSED_OVER_MAX = 64
 NOTIFIES_QUEUED_MAX = 16
 
 # Joining
-JOIN_ROUNDS_MAX = 8
+JOIN_ROUNDS_MAX = 60  # about two minutes: a small ring that many join at once is often BUSY
+JOIN_SILENT_ROUNDS_MAX = 3  # rounds in which no contact led anywhere
 JOIN_AGREE_ROUNDS = 3  # then the nearer of two answers is taken: in a join storm both may be honest
 CONTACTS_MAX = 64
 
