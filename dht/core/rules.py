@@ -65,7 +65,6 @@ DEPARTED_AFTER_S = 24 * 3600.0
 BUDGET_WINDOW_S = 600.0
 NEAR_POSITIONS = 64
 SAMPLE_MAX = 512
-FINGER_S = 60.0
 
 # Lookups and walks: section 4.5
 LOOKUP_ASKS_MAX = 128
@@ -88,6 +87,7 @@ class RingRules:
     rumour_s: float = 5.0
     digest_s: float = 60.0
     graveyard_s: float = 60.0
+    finger_s: float = 60.0  # sampled mode only
     gossip_bits_per_s_max: float = 10_000.0
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
     has_bulk: bool = True  # the shell can fetch whole tables over a stream
