@@ -30,7 +30,7 @@ CONTACTS_REMEMBERED: Final = 1 << 16  # about 40 MB; a State of a known neighbou
 U8 = Annotated[int, Meta(ge=0, le=255)]
 U16 = Annotated[int, Meta(ge=1, le=0xFFFF)]
 U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
-U64 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF_FFFF_FFFF)]
+U64 = Annotated[int, Meta(ge=0)]  # MessagePack has no integers above 64 bits
 Seconds = Annotated[int, Meta(ge=0, le=0xFF_FFFF_FFFF)]
 KeyField = Annotated[bytes, Meta(min_length=20, max_length=20)]
 PeerField = Annotated[bytes, Meta(min_length=32, max_length=32)]

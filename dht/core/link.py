@@ -4,8 +4,8 @@
 (`events`) and opened payloads out. It performs no I/O, so a transcript in virtual time can lose any frame of
 it. It knows nothing of messages: a payload is bytes. `docs/protocol/ring.md` §2–§4 is its theory.
 
-A dial goes GREETING (HELLO, no cookie) → COOKIE (HELLO with it) → CONFIRMING (keys agreed, FINISH sent)
-→ done; each phase repeats its frame four times and then gives up. The responder's side has one phase, half-open.
+A dial goes GREETING (HELLO, no cookie), COOKIE (HELLO with it), CONFIRMING (keys agreed, FINISH sent), done;
+each phase repeats its frame four times and then gives up. The responder has one phase, half-open.
 """
 
 import heapq

@@ -1,0 +1,270 @@
+"""Everything between datagrams and messages, without I/O: link, codec, rates and counters in one value.
+
+A shell (`dht.udp`, or a simulated network) feeds datagrams and time and sends what is in `link.outgoing`. The
+way of a sealed datagram through here is the hot path of the ring: that is why peers carry their bucket names
+ready-made.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Final, get_args
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core import messages as m
+from dht.core.frames import Address as SocketAddress
+from dht.core.frames import packed_ip
+from dht.core.ids import IdCheck, NetworkId, PeerKey
+from dht.core.limits import Buckets, Rate, prefix_of
+from dht.core.link import DialFailed, Link, SessionOpened
+from dht.core.link import PeerMoved as LinkPeerMoved
+from dht.core.records import Address, Contact, SignedRecord
+from dht.core.sessions import Session
+from dht.identity import Verifier
+from dht.transport import (
+    OwnAddressChanged,
+    PeerMet,
+    PeerMoved,
+    PeerSilent,
+    Received,
+    TransportEvent,
+    TransportLimits,
+    TransportStatistics,
+)
+from dht.wire import Codec, Refused, decode_record, encode_message, encode_record, fitted
+
+WITNESSES_OF_OUR_ADDRESS: Final = 2
+SIGHTINGS_MAX: Final = 16
+_CLASS_OF: Final[dict[type, str]] = {
+    **dict.fromkeys(get_args(m.Request), "other"),
+    **dict.fromkeys(get_args(m.Reply), "reply"),
+    m.Find: "find",
+    m.GetState: "state",
+    m.Rumour: "rumour",
+}
+_GROWING: Final = (m.Rumour, m.Records, m.Owner, m.State, m.Batch, m.BatchReply)
+
+
+@lru_cache(1 << 14)
+def socket_address(host: bytes, port: int) -> SocketAddress:
+    return str(ip_address(host)), port
+
+
+@lru_cache(1 << 14)
+def packed_address(address: SocketAddress) -> Address:
+    packed = packed_ip(address[0])
+    return Address(
+        host=packed[12:] if packed.startswith(bytes(10) + b"\xff\xff") else packed, port=address[1]
+    )
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What we keep beside a session."""
+
+    contact: Contact
+    record: SignedRecord | None
+    buckets: dict[type, tuple[tuple[str, bytes], Rate, tuple[str, bytes], Rate]]
+
+
+class Endpoint:
+    def __init__(
+        self,
+        *,
+        key: Ed25519PrivateKey,
+        network: NetworkId,
+        id_check: IdCheck,
+        record: Callable[[], SignedRecord | None],
+        entropy: Callable[[int], bytes],
+        limits: TransportLimits | None = None,
+        verifier: Verifier | None = None,
+    ) -> None:
+        """`record()` is our own record of the moment, None before there is one; `entropy` as for `Link`."""
+        limits = limits or TransportLimits()
+        self._network = network
+        self._id_check: IdCheck = id_check
+        self._record = record
+        self._verifier = verifier or Verifier()
+        self._encoded: tuple[SignedRecord | None, bytes] = (None, b"")
+        self._decode = Codec(id_check).decode
+        self._buckets = Buckets()
+        self._rates = {
+            kind: (name, _rate(limits, name), _scaled(_rate(limits, name), limits.prefix_factor))
+            for kind, name in _CLASS_OF.items()
+        }
+        self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
+        self._own_address: SocketAddress | None = None
+        self.events: list[TransportEvent] = []
+        self.dropped: Counter[str] = Counter()
+        self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
+        self.link = Link(
+            key=key,
+            network=network,
+            record=self._encoded_record,
+            is_record_good=self._is_record_good,
+            entropy=entropy,
+            limits=limits.link,
+        )
+
+    # --- the hot path
+
+    def receive(self, data: bytes, address: SocketAddress, now: float, batch: list[Received]) -> None:
+        """Adds the message in a datagram to the batch, or answers, or drops and counts."""
+        self.datagrams_in += 1
+        self.bytes_in += len(data)
+        opened = self.link.receive(data, address, now)
+        if opened is None:
+            return
+        session, payload = opened
+        message = self._decode(payload)
+        if isinstance(message, Refused):
+            self.dropped[message.reason] += 1
+            return
+        peer = session.tag if session.tag.__class__ is _Peer else self._introduce(session)
+        by_key, key_rate, by_prefix, prefix_rate = peer.buckets[message.__class__]
+        take = self._buckets.take
+        if take(by_key, key_rate, now) and take(by_prefix, prefix_rate, now):
+            self.messages_in += 1
+            batch.append((message, peer.contact))
+        else:
+            self.dropped["flood"] += 1
+
+    def send(self, message: m.Message, to: Contact, now: float) -> bool:
+        if isinstance(message, _GROWING):
+            message = fitted(message)
+        self.messages_out += 1
+        address = to.address
+        return self.link.send(
+            encode_message(message), socket_address(address.host, address.port), to.peer, now
+        )
+
+    # --- handshakes and their news
+
+    def dial(self, address: Address, peer: bytes | None, now: float) -> bool:
+        """Starts a handshake with whoever is there; False when too many are under way."""
+        return self.link.dial(socket_address(address.host, address.port), peer, now) is not None
+
+    def met(self, address: Address) -> PeerMet | None:
+        """Who is at this address, as far as an open session says."""
+        session = self.link.sessions.at(socket_address(address.host, address.port))
+        if session is None:
+            return None
+        peer = self._introduce(session)
+        return PeerMet(contact=peer.contact, record=peer.record, seen=None)
+
+    def next_deadline(self) -> float | None:
+        return self.link.next_deadline()
+
+    def advance(self, now: float) -> None:
+        self.link.advance(now)
+
+    def take_events(self) -> list[TransportEvent]:
+        if self.link.events:
+            for event in self.link.events:
+                self._translate(event)
+            self.link.events.clear()
+        events, self.events = self.events, []
+        return events
+
+    def _translate(self, event: SessionOpened | DialFailed | LinkPeerMoved) -> None:
+        match event:
+            case SessionOpened():
+                peer = self._introduce(event.session)
+                seen = packed_address(event.seen) if event.seen else None
+                self.events.append(PeerMet(contact=peer.contact, record=peer.record, seen=seen))
+                if event.seen:
+                    self._note_sighting(event.seen, prefix_of(event.session.address))
+            case DialFailed():
+                address = packed_address(event.address)
+                self.events.append(
+                    PeerSilent(address=address, peer=event.public_key, reason=event.reason, lost=event.lost)
+                )
+            case LinkPeerMoved():
+                peer = self._introduce(event.session)
+                self.events.append(PeerMoved(contact=peer.contact, address=packed_address(event.address)))
+
+    def _note_sighting(self, seen: SocketAddress, witness: bytes) -> None:
+        """One peer may lie about our address; two in different prefixes are believed."""
+        witnesses = self._sightings.setdefault(seen, set())
+        self._sightings.move_to_end(seen)
+        if len(witnesses) < WITNESSES_OF_OUR_ADDRESS:
+            witnesses.add(witness)
+        if len(self._sightings) > SIGHTINGS_MAX:
+            self._sightings.popitem(last=False)
+        if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address:
+            return
+        self._sightings = OrderedDict({seen: witnesses})  # an old address must be witnessed anew
+        if self._own_address is not None:
+            self.events.append(OwnAddressChanged(address=packed_address(seen)))
+        self._own_address = seen
+
+    def _introduce(self, session: Session) -> _Peer:
+        if isinstance(session.tag, _Peer):
+            return session.tag
+        record = decode_record(session.record) if session.record else None
+        signed = record if isinstance(record, SignedRecord) else None
+        key, prefix = session.public_key, prefix_of(session.address)
+        contact = Contact.at(
+            PeerKey(key),
+            packed_address(session.address),
+            signed.record.slot if signed else 0,
+            0,
+            self._id_check,
+        )
+        buckets = {
+            kind: ((name, key), rate, (name, prefix), prefix_rate)
+            for kind, (name, rate, prefix_rate) in self._rates.items()
+        }
+        peer = _Peer(contact, signed, buckets)
+        session.tag = peer
+        return peer
+
+    def _encoded_record(self) -> bytes:
+        record = self._record()
+        if record is not self._encoded[0]:
+            self._encoded = (record, encode_record(record) if record else b"")
+        return self._encoded[1]
+
+    def _is_record_good(self, data: bytes, public_key: bytes) -> bool:
+        """Its bytes, network, key and signatures; whether its times and positions hold is the machine's."""
+        signed = decode_record(data)
+        return (
+            isinstance(signed, SignedRecord)
+            and signed.record.peer == public_key
+            and signed.record.network == self._network
+            and self._verifier.is_record_signed(signed)
+        )
+
+    def statistics(self, *, datagrams_out: int, bytes_out: int, waiting: int) -> TransportStatistics:
+        """`dropped` joins what the link and we dropped; the shell adds what it alone knows."""
+        return TransportStatistics(
+            datagrams_in=self.datagrams_in,
+            datagrams_out=datagrams_out,
+            bytes_in=self.bytes_in,
+            bytes_out=bytes_out,
+            messages_in=self.messages_in,
+            messages_out=self.messages_out,
+            sessions=len(self.link.sessions),
+            waiting_datagrams=waiting,
+            dropped=MappingProxyType(dict(self.link.dropped + self.dropped)),
+            done=MappingProxyType(dict(self.link.done)),
+        )
+
+
+def _rate(limits: TransportLimits, name: str) -> Rate:
+    rates = {
+        "find": limits.find,
+        "state": limits.state,
+        "rumour": limits.rumour,
+        "other": limits.other,
+        "reply": limits.reply,
+    }
+    return rates[name]
+
+
+def _scaled(rate: Rate, factor: float) -> Rate:
+    return Rate(per_second=rate.per_second * factor, burst=rate.burst * factor)
