@@ -163,7 +163,7 @@ class UdpTransport:
             return met
         now = self._now()
         if not self.endpoint.dial(address, peer, now):
-            raise RequestFailedError(_named(address), "too many dials")
+            raise RequestFailedError(_named(address), "too many dials, or one for another key")
         waiting = _Waiting(peer)
         self._meeting.setdefault(address, []).append(waiting)
         self._settle(now)

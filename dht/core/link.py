@@ -211,7 +211,8 @@ class Link:
         """Starts a handshake unless one is under way; None: too many, or for another key."""
         dial = self._dials.get(address)
         if dial is not None:
-            if public_key is not None and dial.expected not in (None, public_key):
+            expected = dial.session.public_key if dial.session is not None else dial.expected
+            if public_key is not None and expected not in (None, public_key):
                 self.dropped["dial_conflict"] += 1
                 return None
             dial.expected = dial.expected or public_key
