@@ -19,7 +19,7 @@ from dht.core import messages as m
 from dht.core.frames import Address as SocketAddress
 from dht.core.frames import packed_ip
 from dht.core.ids import IdCheck, NetworkId, PeerKey
-from dht.core.limits import Buckets, Rate, prefix_of
+from dht.core.limits import Bucket, Buckets, Rate, prefix_of
 from dht.core.link import DialFailed, Link, SessionOpened
 from dht.core.link import PeerMoved as LinkPeerMoved
 from dht.core.records import Address, Contact, SignedRecord
@@ -46,7 +46,7 @@ _CLASS_OF: Final[dict[type, str]] = {
     m.GetState: "state",
     m.Rumour: "rumour",
 }
-_GROWING: Final = (m.Rumour, m.Records, m.Owner, m.State, m.Batch, m.BatchReply)
+_GROWING: Final = frozenset((m.Rumour, m.Records, m.Owner))
 
 
 @lru_cache(1 << 14)
@@ -68,7 +68,7 @@ class _Peer:
 
     contact: Contact
     record: SignedRecord | None
-    buckets: dict[type, tuple[tuple[str, bytes], Rate, tuple[str, bytes], Rate]]
+    buckets: dict[type, tuple[Bucket, Bucket]]  # of its key, of its prefix
 
 
 class Endpoint:
@@ -93,8 +93,7 @@ class Endpoint:
         self._decode = Codec(id_check).decode
         self._buckets = Buckets()
         self._rates = {
-            kind: (name, _rate(limits, name), _scaled(_rate(limits, name), limits.prefix_factor))
-            for kind, name in _CLASS_OF.items()
+            name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in _rates(limits).items()
         }
         self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
         self._own_address: SocketAddress | None = None
@@ -112,29 +111,34 @@ class Endpoint:
 
     # --- the hot path
 
-    def receive(self, data: bytes, address: SocketAddress, now: float, batch: list[Received]) -> None:
-        """Adds the message in a datagram to the batch, or answers, or drops and counts."""
-        self.datagrams_in += 1
-        self.bytes_in += len(data)
-        opened = self.link.receive(data, address, now)
-        if opened is None:
-            return
-        session, payload = opened
-        message = self._decode(payload)
-        if isinstance(message, Refused):
-            self.dropped[message.reason] += 1
-            return
-        peer = session.tag if session.tag.__class__ is _Peer else self._introduce(session)
-        by_key, key_rate, by_prefix, prefix_rate = peer.buckets[message.__class__]
-        take = self._buckets.take
-        if take(by_key, key_rate, now) and take(by_prefix, prefix_rate, now):
-            self.messages_in += 1
-            batch.append((message, peer.contact))
-        else:
-            self.dropped["flood"] += 1
+    def receive(self, datagrams: list[tuple[bytes, SocketAddress]], now: float) -> list[Received]:
+        """The messages in some datagrams; the others are answered, or dropped and counted."""
+        batch: list[Received] = []
+        receive, decode = self.link.receive, self._decode
+        size_bytes = 0
+        for data, address in datagrams:
+            size_bytes += len(data)
+            opened = receive(data, address, now)
+            if opened is None:
+                continue
+            session, payload = opened
+            message = decode(payload)
+            if isinstance(message, Refused):
+                self.dropped[message.reason] += 1
+                continue
+            peer = session.tag if session.tag.__class__ is _Peer else self._introduce(session, now)
+            of_key, of_prefix = peer.buckets[message.__class__]
+            if of_key.take(now) and of_prefix.take(now):
+                batch.append((message, peer.contact))
+            else:
+                self.dropped["flood"] += 1
+        self.datagrams_in += len(datagrams)
+        self.bytes_in += size_bytes
+        self.messages_in += len(batch)
+        return batch
 
     def send(self, message: m.Message, to: Contact, now: float) -> bool:
-        if isinstance(message, _GROWING):
+        if message.__class__ in _GROWING:
             message = fitted(message)
         self.messages_out += 1
         address = to.address
@@ -148,12 +152,12 @@ class Endpoint:
         """Starts a handshake with whoever is there; False when too many are under way."""
         return self.link.dial(socket_address(address.host, address.port), peer, now) is not None
 
-    def met(self, address: Address) -> PeerMet | None:
+    def met(self, address: Address, now: float) -> PeerMet | None:
         """Who is at this address, as far as an open session says."""
         session = self.link.sessions.at(socket_address(address.host, address.port))
         if session is None:
             return None
-        peer = self._introduce(session)
+        peer = self._introduce(session, now)
         return PeerMet(contact=peer.contact, record=peer.record, seen=None)
 
     def next_deadline(self) -> float | None:
@@ -162,18 +166,18 @@ class Endpoint:
     def advance(self, now: float) -> None:
         self.link.advance(now)
 
-    def take_events(self) -> list[TransportEvent]:
+    def take_events(self, now: float) -> list[TransportEvent]:
         if self.link.events:
             for event in self.link.events:
-                self._translate(event)
+                self._translate(event, now)
             self.link.events.clear()
         events, self.events = self.events, []
         return events
 
-    def _translate(self, event: SessionOpened | DialFailed | LinkPeerMoved) -> None:
+    def _translate(self, event: SessionOpened | DialFailed | LinkPeerMoved, now: float) -> None:
         match event:
             case SessionOpened():
-                peer = self._introduce(event.session)
+                peer = self._introduce(event.session, now)
                 seen = packed_address(event.seen) if event.seen else None
                 self.events.append(PeerMet(contact=peer.contact, record=peer.record, seen=seen))
                 if event.seen:
@@ -184,7 +188,7 @@ class Endpoint:
                     PeerSilent(address=address, peer=event.public_key, reason=event.reason, lost=event.lost)
                 )
             case LinkPeerMoved():
-                peer = self._introduce(event.session)
+                peer = self._introduce(event.session, now)
                 self.events.append(PeerMoved(contact=peer.contact, address=packed_address(event.address)))
 
     def _note_sighting(self, seen: SocketAddress, witness: bytes) -> None:
@@ -202,7 +206,7 @@ class Endpoint:
             self.events.append(OwnAddressChanged(address=packed_address(seen)))
         self._own_address = seen
 
-    def _introduce(self, session: Session) -> _Peer:
+    def _introduce(self, session: Session, now: float) -> _Peer:
         if isinstance(session.tag, _Peer):
             return session.tag
         record = decode_record(session.record) if session.record else None
@@ -215,10 +219,12 @@ class Endpoint:
             0,
             self._id_check,
         )
-        buckets = {
-            kind: ((name, key), rate, (name, prefix), prefix_rate)
-            for kind, (name, rate, prefix_rate) in self._rates.items()
+        of = self._buckets.of
+        by_class = {
+            name: (of((name, key), rate, now), of((name, prefix), prefix_rate, now))
+            for name, (rate, prefix_rate) in self._rates.items()
         }
+        buckets = {kind: by_class[name] for kind, name in _CLASS_OF.items()}
         peer = _Peer(contact, signed, buckets)
         session.tag = peer
         return peer
@@ -255,15 +261,14 @@ class Endpoint:
         )
 
 
-def _rate(limits: TransportLimits, name: str) -> Rate:
-    rates = {
+def _rates(limits: TransportLimits) -> dict[str, Rate]:
+    return {
         "find": limits.find,
         "state": limits.state,
         "rumour": limits.rumour,
         "other": limits.other,
         "reply": limits.reply,
     }
-    return rates[name]
 
 
 def _scaled(rate: Rate, factor: float) -> Rate:

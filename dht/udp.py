@@ -102,6 +102,7 @@ class UdpTransport:
         self._timer_changed = anyio.Event()
         self._armed_for = float("inf")
         self._is_draining = False
+        self._drained_at = 0.0
         self._is_closed = False
         self._asked: dict[int, _Waiting] = {}
         self._meeting: OrderedDict[Address, list[_Waiting]] = OrderedDict()
@@ -120,10 +121,11 @@ class UdpTransport:
     def send(self, message: Message, to: Contact) -> bool:
         if self._is_closed:
             raise TransportClosedError
+        if self._is_draining:  # the whole batch's answers leave together
+            return self.endpoint.send(message, to, self._drained_at)
         now = self._now()
         is_taken = self.endpoint.send(message, to, now)
-        if not self._is_draining:  # within a drain the whole batch's answers leave together
-            self._settle(now)
+        self._settle(now)
         return is_taken
 
     async def receive(self) -> list[Received]:
@@ -158,10 +160,10 @@ class UdpTransport:
         return self._round_trips.smooth_s(peer)
 
     async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
-        met = self.endpoint.met(address)
+        now = self._now()
+        met = self.endpoint.met(address, now)
         if met is not None and peer in (None, met.contact.peer):
             return met
-        now = self._now()
         if not self.endpoint.dial(address, peer, now):
             raise RequestFailedError(_named(address), "too many dials, or one for another key")
         waiting = _Waiting(peer)
@@ -194,20 +196,20 @@ class UdpTransport:
 
     def _drain(self, sock: socket.socket) -> None:
         now = self._now()
-        batch: list[Received] = []
-        recvfrom, receive = sock.recvfrom, self.endpoint.receive
-        is_v6 = sock is self._v6
+        datagrams: list[tuple[bytes, SocketAddress]] = []
+        recvfrom = sock.recvfrom
         for _ in range(DRAIN_MAX):
             try:
-                data, address = recvfrom(DATAGRAM_BYTES_MAX + 1)
+                datagrams.append(recvfrom(DATAGRAM_BYTES_MAX + 1))
             except BlockingIOError:
                 break
             except OSError as error:
                 self._count_harmless("icmp", error)
-                continue
-            receive(data, address[:2] if is_v6 else address, now, batch)
+        if sock is self._v6:
+            datagrams = [(data, address[:2]) for data, address in datagrams]  # without flow and scope
+        batch = self.endpoint.receive(datagrams, now)
         if batch:
-            self._is_draining = True
+            self._is_draining, self._drained_at = True, now
             try:
                 self._on_messages(self._without_answers(batch) if self._asked else batch, now)
             finally:
@@ -249,31 +251,35 @@ class UdpTransport:
 
     def _flush(self) -> None:
         outgoing = self._link.outgoing
-        if self._send_queue:  # order is kept while the kernel's buffer is full
-            self._enqueue(outgoing)
-        else:
-            for index, (data, address) in enumerate(outgoing):
-                if not self._transmit(data, address):
-                    self._enqueue(outgoing[index:])
-                    break
+        sent = 0
+        if not self._send_queue:  # order is kept while the kernel's buffer is full
+            sent = self._transmit(outgoing)
+        if sent < len(outgoing):
+            self._enqueue(outgoing[sent:])
         outgoing.clear()
 
-    def _transmit(self, data: bytes, address: SocketAddress) -> bool:
-        """False when the socket's buffer is full."""
-        sock = self._v6 if ":" in address[0] else self._v4
-        if sock is None:
-            self._counts["no_family"] += 1
-            return True
-        try:
-            sock.sendto(data, address)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            self._count_harmless("unsendable", error)
-            return True
-        self._datagrams_out += 1
-        self._bytes_out += len(data)
-        return True
+    def _transmit(self, datagrams: Sequence[tuple[bytes, SocketAddress]]) -> int:
+        """How many of them are done with, sent or not: the rest found the socket's buffer full."""
+        v4, v6 = self._v4, self._v6
+        done = failed = size_bytes = 0
+        for data, address in datagrams:
+            sock = v4 if ":" not in address[0] else v6
+            try:
+                if sock is not None:
+                    sock.sendto(data, address)
+                    size_bytes += len(data)
+                else:
+                    self._counts["no_family"] += 1
+                    failed += 1
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._count_harmless("unsendable", error)
+                failed += 1
+            done += 1
+        self._datagrams_out += done - failed
+        self._bytes_out += size_bytes
+        return done
 
     def _enqueue(self, datagrams: list[tuple[bytes, SocketAddress]]) -> None:
         room = SEND_QUEUE_MAX - len(self._send_queue)
@@ -288,7 +294,7 @@ class UdpTransport:
         self._counts[reason] += 1
 
     def _report(self, now: float) -> None:
-        for event in self.endpoint.take_events():
+        for event in self.endpoint.take_events(now):
             if isinstance(event, PeerMet | PeerSilent):
                 address = event.contact.address if isinstance(event, PeerMet) else event.address
                 self._tell_waiting(address, event)
@@ -353,11 +359,11 @@ class UdpTransport:
             await self._queue_filled.wait()
             self._queue_filled = anyio.Event()
             while self._send_queue:
-                data, address = self._send_queue[0]
-                if self._transmit(data, address):
+                first = self._send_queue[0]
+                if self._transmit([first]):
                     self._send_queue.popleft()
                 else:
-                    await anyio.wait_writable(self._sockets[_family_of(address)])
+                    await anyio.wait_writable(self._sockets[_family_of(first[1])])
 
     def close(self) -> None:
         """Sends no more. Who still waits for a handshake is told so."""

@@ -306,6 +306,7 @@ class Link:
             and (session := self.sessions.by_id(data[2:10])) is not None
             and now < session.expires_at
         ):
+            session.used_at = now
             payload = session.open(data)
             if payload.__class__ is bytes and session.address == address and payload:
                 if session.is_initiator and address in self._dials:
