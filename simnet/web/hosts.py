@@ -111,6 +111,7 @@ class Hosts:
         self._port = "" if settings.port == 80 else f":{settings.port}"
         # Bounded: a web of a billion pages asks for the same hosts again and again, and may make them again.
         self.host = lru_cache(maxsize=65_536)(self._make)
+        self.number = lru_cache(maxsize=4_096)(self._find_number)
         self.path = lru_cache(maxsize=262_144)(self._make_path)
 
     def name(self, number: int) -> str:
@@ -119,7 +120,7 @@ class Hosts:
         high, low = divmod(number, 254 * 254)
         return f"127.{high + 16}.{low // 254 + 1}.{low % 254 + 1}"
 
-    def number(self, name: str) -> int | None:
+    def _find_number(self, name: str) -> int | None:
         """Of a host name without port, or None where no such host exists."""
         if self.settings.names == "test":
             match = _HOST_NAME.fullmatch(name.lower())

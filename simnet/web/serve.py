@@ -267,7 +267,7 @@ class _Connection(asyncio.Protocol):
         self._server.connections += 1
         if self._server.connections > CONNECTIONS_MAX:
             self._server.statistics.refused += 1
-            transport.abort()
+            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections -= 1
