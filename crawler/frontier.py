@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     DBCompressionType,
@@ -107,7 +108,7 @@ class _Active:
     __slots__ = ("cursor", "queue")
 
     def __init__(self) -> None:
-        self.queue: list[bytes] = []  # a heap of due rows
+        self.queue: list[tuple[bytes, bytes | None]] = []  # a heap of due rows, with the known row if read
         self.cursor = b""
 
 
@@ -169,28 +170,31 @@ class Frontier:
             unique.setdefault(_KNOWN + url_key(link.url), link)
         rows = list(unique)
         new = 0
+        counted: dict[bytes, OriginCounts] = {}
         for row, link, found in zip(rows, unique.values(), self._get_many(rows), strict=True):
             if found is None:
-                new += self._add_new(batch, row, link)
+                new += self._add_new(batch, row, link, counted)
             elif self._limits.tracks_depth or link.is_seed:
                 self._shorten(batch, row[1:], decode_known(found), link)
+        for origin_id, counts in counted.items():
+            batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
         if new:
             self._known += new
             batch.put(_META + b"known", self._known.to_bytes(8, "big"))
         return new
 
-    def _add_new(self, batch: WriteBatch, row: bytes, link: FoundLink) -> bool:
+    def _add_new(
+        self, batch: WriteBatch, row: bytes, link: FoundLink, counted: dict[bytes, OriginCounts]
+    ) -> bool:
         origin = origin_of(link.url)
         origin_id = _origin_id(origin)
-        counts = self._origin_counts(origin_id)
+        counts = counted[origin_id] = self._origin_counts(origin_id)
         counts.origin = origin
         if counts.known >= self._limits.urls_per_origin_max and not link.is_seed:
             counts.over_budget += 1
             self._over_budget += 1
-            batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
             return False
         counts.known += 1
-        batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
         priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
         known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
         batch.put(row, encode_known(known))
@@ -227,7 +231,7 @@ class Frontier:
         active = self._active.get(origin_id)
         if active is not None and known.due_day <= self._day and row < active.cursor:
             batch.put(_MARK + key, b"")
-            heapq.heappush(active.queue, row)
+            heapq.heappush(active.queue, (row, None))
             if len(active.queue) > 2 * REFILL:
                 self._shrink(active)
 
@@ -236,13 +240,13 @@ class Frontier:
         again.
         """
         active.queue.sort()
-        active.cursor = active.queue[REFILL]
+        active.cursor = active.queue[REFILL][0]
         del active.queue[REFILL:]
 
     def _forget_queued(self, origin_id: bytes, row: bytes) -> None:
         active = self._active.get(origin_id)
-        if active is not None and row in active.queue:
-            active.queue.remove(row)
+        if active is not None:
+            active.queue = [item for item in active.queue if item[0] != row]
             heapq.heapify(active.queue)
 
     # -- handing out
@@ -287,11 +291,11 @@ class Frontier:
         while True:
             if not active.queue and not self._refill(origin_id, active):
                 return None
-            row = heapq.heappop(active.queue)
+            row, record = heapq.heappop(active.queue)
             key = row[14:]
             if key in self._taken:
                 continue
-            record = self._db.get(_KNOWN + key)
+            record = record or self._db.get(_KNOWN + key)
             if record is None:
                 continue
             known = decode_known(record)
@@ -321,7 +325,8 @@ class Frontier:
             for row in rows:
                 batch.put(_MARK + row[14:], b"")
             self._db.write(batch, self._write_options)
-            active.queue = rows
+            records = self._get_many([_KNOWN + row[14:] for row in rows])
+            active.queue = list(zip(rows, records, strict=True))
         active.cursor = last + b"\x00" if last != start or rows else start
         return bool(rows)
 
@@ -456,7 +461,13 @@ def _options() -> Options:
     table.set_block_cache(Cache(CACHE_BYTES))
     table.set_bloom_filter(10, False)
     table.set_cache_index_and_filter_blocks(True)
-    table.set_block_size(8 * 1024)
+    # Filters and indexes of millions of keys are megabytes a file: in pieces, so that the cache holds those
+    # in use.
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_metadata_block_size(4 * 1024)
+    table.set_pin_top_level_index_and_filter(True)
+    table.set_block_size(4 * 1024)
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.set_block_based_table_factory(table)
