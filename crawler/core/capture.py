@@ -1,0 +1,123 @@
+"""What did we get? The value that a fetch hands to whoever archives it.
+
+A capture is one exchange with an origin server: the request as sent, the head as received (order, case and
+white space kept), the body without its transfer coding but with its content coding. A redirect is a capture
+of its own, so a chain of three is three captures. A visit that found nothing new is a capture too, of another
+outcome: the archive notes the visit and stores nothing twice. It does not know WARC or any store.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import Enum
+from typing import NewType
+
+UrlKey = NewType("UrlKey", bytes)
+"""SHA-1 of the canonical URL: its place on the ring and in the frontier."""
+
+PayloadDigest = NewType("PayloadDigest", bytes)
+"""SHA-256 of the payload: the body without transfer coding, with content coding (WARC 1.1, 5.9)."""
+
+
+class Outcome(Enum):
+    """What the visit tells the archive. The values are stable names for logs and statistics."""
+
+    STORED = "stored"
+    """New content: archive it."""
+    NOT_MODIFIED = "not-modified"
+    """304: `head` is there, the body is empty, the digest is the known version's."""
+    SAME_DIGEST = "same-digest"
+    """The server sent the known content again (it ignored the condition): note the visit, drop the body."""
+
+
+class Truncation(Enum):
+    """Why the body ends early, in the words of WARC-Truncated (WARC 1.1, 5.13)."""
+
+    LENGTH = "length"
+    TIME = "time"
+    DISCONNECT = "disconnect"
+    UNSPECIFIED = "unspecified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFacts:
+    """How the connection was secured. A bad certificate is recorded here and does not stop the archive."""
+
+    protocol: str
+    cipher: str
+    certificate_sha256: bytes
+    error: str | None = None
+    """Why a browser would refuse the certificate, or None when it is in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """One exchange with an origin. Equal bytes give equal captures; everything is plain data."""
+
+    url: str
+    """Canonical (`crawler.core.urls`)."""
+    requested_at: float
+    """Seconds since 1970, UTC, when the request was sent: WARC-Date."""
+    duration_s: float
+    """From the request to the last byte of the body."""
+    request: bytes
+    """The request's head as sent, with its blank line. There never is a body: we only GET."""
+    status: int
+    head: bytes
+    """Status line and headers as received, with the blank line; interim (1xx) answers left out."""
+    body: bytes
+    sha256: PayloadDigest
+    sha1: bytes
+    """SHA-1 of the same payload, which other WARC tools expect in WARC-Payload-Digest."""
+    remote_ip: str
+    """The address that was connected to: WARC-IP-Address."""
+    outcome: Outcome = Outcome.STORED
+    truncated: Truncation | None = None
+    mime: str = ""
+    """Media type as declared, lower case, without parameters; "" when undeclared or nonsense."""
+    redirect_to: str | None = None
+    """Canonical target when the status is a redirect to something we could fetch."""
+    via: str | None = None
+    """The page or redirect on which the URL was found, when known: `via` of WARC metadata."""
+    tls: TlsFacts | None = None
+
+    def __post_init__(self) -> None:
+        if self.outcome is not Outcome.STORED and self.body:
+            raise ValueError("a visit that found nothing new carries no body")
+
+    @property
+    def key(self) -> UrlKey:
+        return UrlKey(hashlib.sha1(self.url.encode(), usedforsecurity=False).digest())
+
+    @property
+    def is_new(self) -> bool:
+        return self.outcome is Outcome.STORED
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The received headers in order; names keep their case, folded lines are joined; Latin-1."""
+        fields: list[tuple[str, str]] = []
+        for line in self.head.decode("latin-1").split("\n")[1:]:
+            if line[:1] in (" ", "\t") and fields:
+                name, value = fields[-1]
+                fields[-1] = (name, f"{value} {line.strip()}")
+                continue
+            name, colon, value = line.partition(":")
+            if colon:
+                fields.append((name.strip(), value.strip()))
+        return fields
+
+    def header(self, name: str) -> str | None:
+        """The first header of that name, in any case."""
+        wanted = name.lower()
+        return next((value for field, value in self.headers() if field.lower() == wanted), None)
+
+    def header_values(self, name: str) -> list[str]:
+        wanted = name.lower()
+        return [value for field, value in self.headers() if field.lower() == wanted]
+
+
+def payload_digests(body: bytes) -> tuple[PayloadDigest, bytes]:
+    """SHA-256 and SHA-1 of a payload that is in memory as a whole."""
+    return (
+        PayloadDigest(hashlib.sha256(body).digest()),
+        hashlib.sha1(body, usedforsecurity=False).digest(),
+    )
