@@ -134,6 +134,8 @@ class Archive:
         self.digest_of = digest_of
         self.lock = RLock()
         """Held while the log, the catalogue or the index change together."""
+        self.upkeep_lock = RLock()
+        """Held by sealing, compaction and deletion, which take one another's records for granted."""
         self.now = now
         self.log = IngestLog(files, self.settings.software)
         self._free_bytes = free_bytes

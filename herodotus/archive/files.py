@@ -41,6 +41,7 @@ class Files:
         """Files in the archive's folders that are none of ours: reported, left alone."""
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
+        self._last_number = 0
 
     @property
     def present(self) -> list[int]:
@@ -80,8 +81,10 @@ class Files:
                 else:
                     yield path
 
-    def next_number(self) -> int:
-        return max(self.catalogue, default=0) + 1
+    def take_number(self) -> int:
+        """Never given twice, not even while what has it is still being written."""
+        self._last_number = max(self._last_number, max(self.catalogue, default=0)) + 1
+        return self._last_number
 
     def logs(self) -> list[int]:
         return sorted(number for number, at in self.catalogue.items() if at.name.is_log)

@@ -51,7 +51,7 @@ class IngestLog:
         self.end()
         slice_ = self._files.present[0]
         disk = self._files.disk(slice_)
-        name = FileName(number=self._files.next_number())
+        name = FileName(number=self._files.take_number())
         fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         try:
             tail = write_all(disk, fd, [gzip_member(format_warcinfo(name, time_s, self._software))], 0)
