@@ -21,13 +21,17 @@ _FULL = (
 )
 
 
+_REFUSAL_S = 1.0  # closing at once, with the request unread, would take the refusal back (a TCP reset)
+
+
 class _Refuse(asyncio.Protocol):
-    """A connection more than we hold: told so in one write, and closed."""
+    """A connection more than we hold: told so in one write, and closed when it has had time to read it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.write(_FULL)
-        transport.close()
+        transport.write_eof()
+        asyncio.get_running_loop().call_later(_REFUSAL_S, transport.abort)
 
 
 class Portal:
@@ -100,11 +104,19 @@ class Portal:
         if len(server.connections) >= self._settings.connections_max:
             self.refused += 1
             return _Refuse()
+        if len(self._silent) >= 2 * self._settings.connections_max:
+            self._forget_closed(server)
         protocol = server()
         # aiohttp closes a connection that falls silent after an answer; one that never asks is ours to close.
         loop = asyncio.get_running_loop()
         self._silent[protocol] = loop.call_later(self._settings.idle_s, self._give_up, protocol)
         return protocol
+
+    def _forget_closed(self, server: web.Server) -> None:
+        """Those who came and left without a word wait for no deadline."""
+        open_now = set(server.connections)
+        for protocol in [one for one in self._silent if one not in open_now]:
+            self._silent.pop(protocol).cancel()
 
     def _give_up(self, protocol: web.RequestHandler) -> None:
         self._silent.pop(protocol, None)
