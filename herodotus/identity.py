@@ -64,8 +64,8 @@ def _read_privately(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not block us
     except OSError as error:
         raise storage_failure(error, path, "read") from error
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(file.fileno())  # of the very file that is read
+    try:
+        facts = os.fstat(descriptor)  # of the very file that is read
         if not stat.S_ISREG(facts.st_mode):
             raise IdentityError(file=str(path), problem="is not a file", hint="restore the key from a backup")
         mode = stat.S_IMODE(facts.st_mode)
@@ -75,7 +75,11 @@ def _read_privately(path: Path) -> bytes:
                 problem=f"can be read by others (mode {mode:04o})",
                 hint=f"mend it with: chmod 600 {path}",
             )
-        return file.read(_KEY_BYTES_MAX)
+        return os.read(descriptor, _KEY_BYTES_MAX)
+    except OSError as error:
+        raise storage_failure(error, path, "read") from error
+    finally:
+        os.close(descriptor)
 
 
 def key_from_pem(pem: bytes, passphrase: bytes | None, *, file: str) -> Ed25519PrivateKey:
