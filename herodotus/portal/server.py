@@ -5,8 +5,10 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
@@ -34,6 +36,19 @@ class _Refuse(asyncio.Protocol):
         asyncio.get_running_loop().call_later(_REFUSAL_S, transport.abort)
 
 
+class _Strangers(logging.LoggerAdapter[logging.Logger]):
+    """aiohttp reports a malformed request as an error, with traceback; to us it is weather, and counted."""
+
+    malformed = 0
+
+    def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **options: Any) -> None:
+        if isinstance(exc_info, HttpProcessingError):
+            self.malformed += 1
+            super().log(logging.DEBUG, "malformed request reason=%s", type(exc_info).__name__)
+        else:
+            super().log(level, msg, *args, exc_info=exc_info, **options)
+
+
 class Portal:
     """`serving` opens and closes it; `endpoint` is where it listens meanwhile."""
 
@@ -43,6 +58,12 @@ class Portal:
         self._silent: dict[object, asyncio.TimerHandle] = {}  # connections that have not asked anything yet
         self.endpoint = settings.listen
         self.refused = 0
+        self._strangers = _Strangers(logger)
+
+    @property
+    def malformed(self) -> int:
+        """Requests that were not HTTP."""
+        return self._strangers.malformed
 
     @asynccontextmanager
     async def serving(self, stop_s: float) -> AsyncIterator[None]:
@@ -54,6 +75,7 @@ class Portal:
             application,
             handle_signals=False,
             access_log=None,
+            logger=self._strangers,
             keepalive_timeout=self._settings.idle_s,
             shutdown_timeout=stop_s,
             handler_cancellation=True,
