@@ -1,4 +1,4 @@
-"""What can go wrong in the ring?
+"""What can go wrong on the ring's way in and out?
 
 DhtError
 ├── PeerError          the peer broke the rules
@@ -8,9 +8,7 @@ DhtError
     └── RequestFailed      nobody answered in time, or the handshake failed
 """
 
-
-class DhtError(Exception):
-    """Any failure of the ring that a caller may want to handle."""
+from dht.core.errors import DhtError
 
 
 class PeerError(DhtError):

@@ -30,7 +30,7 @@ CONTACTS_REMEMBERED: Final = 1 << 16  # about 40 MB; a State of a known neighbou
 U8 = Annotated[int, Meta(ge=0, le=255)]
 U16 = Annotated[int, Meta(ge=1, le=0xFFFF)]
 U32 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF)]
-U64 = Annotated[int, Meta(ge=0, le=0xFFFF_FFFF_FFFF_FFFF)]
+U64 = Annotated[int, Meta(ge=0)]  # MessagePack has no integers above 64 bits
 Seconds = Annotated[int, Meta(ge=0, le=0xFF_FFFF_FFFF)]
 KeyField = Annotated[bytes, Meta(min_length=20, max_length=20)]
 PeerField = Annotated[bytes, Meta(min_length=32, max_length=32)]
@@ -253,10 +253,10 @@ def _from_numbers(packed: bytes) -> tuple[int, ...]:
     return tuple(int.from_bytes(packed[at : at + 4], "big") for at in range(0, len(packed), 4))
 
 
-_PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]]]]] = {
-    m.Ping: (1, lambda v: ()),
-    m.Pong: (2, lambda v: ()),
-    m.Ack: (3, lambda v: ()),
+_PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None]]] = {
+    m.Ping: (1, None),
+    m.Pong: (2, None),
+    m.Ack: (3, None),
     m.GetState: (4, lambda v: (_contact_fields(v.source), v.target, v.known)),
     m.State: (
         5,
@@ -266,9 +266,9 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]]]]] = {
             _contacts_fields(v.successors),
         ),
     ),
-    m.Unchanged: (6, lambda v: ()),
-    m.Busy: (7, lambda v: ()),
-    m.NotMember: (8, lambda v: ()),
+    m.Unchanged: (6, None),
+    m.Busy: (7, None),
+    m.NotMember: (8, None),
     m.Notify: (9, lambda v: (_contact_fields(v.source), v.target)),
     m.Find: (10, lambda v: (v.key,)),
     m.Owner: (11, lambda v: (_contacts_fields(v.holders), [_news_fields(r) for r in v.records])),
@@ -290,7 +290,7 @@ assert set(_PACKERS) == set(get_args(m.Message))
 
 def encode_message(message: m.Message) -> bytes:
     kind, fields = _PACKERS[message.__class__]
-    return _encode((kind, message.id, *fields(message)))
+    return _encode((kind, message.id) if fields is None else (kind, message.id, *fields(message)))
 
 
 def encode_record(signed: SignedRecord) -> bytes:

@@ -1,5 +1,6 @@
 """How is another peer's HTTP port asked for JSON, from a command that has no loop?"""
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -40,5 +41,7 @@ def ask(base: str, path: str) -> Any:
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower()) from error
-    except ValueError as error:
+    except http.client.HTTPException as error:
+        raise NoAnswer(address, f"that is not HTTP ({type(error).__name__})") from error
+    except (ValueError, RecursionError) as error:
         raise NoAnswer(address, "what came back is not JSON") from error

@@ -1,21 +1,23 @@
 """How is a small file changed so that a crash leaves the old one or the new one, never half of each?"""
 
+import errno
 import os
 from pathlib import Path
 
 from herodotus.core.errors import StorageFailure
 
 _HINTS = {
-    28: "free some space, or choose another home with --home",  # ENOSPC
-    30: "the file system is mounted read-only: choose another home with --home",  # EROFS
-    13: "the folder belongs to somebody else: change its owner, or choose another home with --home",  # EACCES
-    122: "the disk quota is used up: choose another home with --home",  # EDQUOT
+    errno.ENOSPC: "free some space, or choose another place",
+    errno.EDQUOT: "the disk quota is used up: choose another place",
+    errno.EROFS: "the file system is mounted read-only: choose another place",
+    errno.EACCES: "it belongs to somebody else: change its owner or mode, or choose another place",
+    errno.EPERM: "it belongs to somebody else: change its owner or mode, or choose another place",
 }
 
 
 def storage_failure(error: OSError, path: Path, action: str) -> StorageFailure:
     """The operating system's word as a sentence with a way out."""
-    hint = _HINTS.get(error.errno or 0, "check the path, or choose another home with --home")
+    hint = _HINTS.get(error.errno or 0, "check the path, or choose another place")
     reason = (error.strerror or str(error)).lower()
     return StorageFailure(path=str(path), action=action, reason=reason, hint=hint)
 

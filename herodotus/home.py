@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,12 +14,16 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from herodotus.config.load import read_toml
-from herodotus.core.charter import Charter, NetworkId, shown_network_id
+from herodotus.core.charter import NETWORK_ID_BYTES, Charter, NetworkId, shown_network_id
 from herodotus.core.errors import CharterMismatch, FileSyntaxError, HomeInUse, Misuse, NotFound
-from herodotus.files import storage_failure, write_durably
+from herodotus.files import storage_failure, sync_folder, write_durably
 
 HOME_FORMAT = 1  # raised when an older release could not read a newer home
 _FOLDERS = ("archive", "index", "queue", "state", "log")
+_IGNORED = frozenset({"lost+found"})  # what a freshly made disk holds
+_MARK_BYTES_MAX = 10_000  # the mark is about 100 bytes
+_NOTE_BYTES = 512  # a note in the lock is padded to this, so that one write replaces it whole
+_ASKERS_MAX = 10_000  # tries while others merely ask who holds the lock; they let go within microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,12 @@ class Home:
         return self.state / "lock"
 
     def exists(self) -> bool:
-        return self.mark.is_file()
+        try:
+            return stat.S_ISREG(self.mark.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:  # it may well exist, but we are not let in
+            raise storage_failure(error, self.path, "look into") from error
 
 
 def choose_home(flag: str | None, environment: Mapping[str, str] | None = None) -> Home:
@@ -85,25 +95,55 @@ class NewHome:
 
 
 def create_home(home: Home, content: NewHome) -> None:
-    """All of it or nothing: it is made beside its place and moved there in one step."""
-    if home.path.exists() and any(home.path.iterdir()):
-        raise HomeOccupied(home)
+    """All of it or nothing: it is made beside its place and moved there in one step.
+
+    An empty folder that is there already may be a mounted disk, which nothing can be moved onto: it is filled, the
+    mark that makes it a home last.
+    """
+    try:
+        if not home.path.exists():
+            _create_new(home, content)
+        elif not home.path.is_dir() or any(entry.name not in _IGNORED for entry in home.path.iterdir()):
+            raise HomeOccupied(home)
+        else:
+            _fill_existing(home, content)
+    except OSError as error:
+        raise storage_failure(error, home.path, "create") from error
+
+
+def _create_new(home: Home, content: NewHome) -> None:
+    new_parents = [one for one in home.path.parents if not one.exists()]  # the nearest first
     made: Path | None = None
     try:
         home.path.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".herodotus-", dir=home.path.parent))
-        for name in _FOLDERS:
-            (made / name).mkdir(mode=0o700)
         _fill(Home(made), content)
         made.replace(home.path)
-    except OSError as error:
-        raise storage_failure(error, home.path, "create") from error
-    finally:
+        sync_folder(home.path.parent)
+    except BaseException:
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)
+        for folder in new_parents:
+            with contextlib.suppress(OSError):  # somebody else may use it by now
+                folder.rmdir()
+        raise
+
+
+def _fill_existing(home: Home, content: NewHome) -> None:
+    try:
+        _fill(home, content)
+    except BaseException:
+        for name in _FOLDERS:
+            shutil.rmtree(home.path / name, ignore_errors=True)
+        for file in (home.key, home.config, home.charter):
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        raise
 
 
 def _fill(home: Home, content: NewHome) -> None:
+    for name in _FOLDERS:
+        (home.path / name).mkdir(mode=0o700)
     mark = {"format": HOME_FORMAT, "network": content.charter.network_id().hex()}
     write_durably(home.key, content.key_pem, mode=0o600)
     write_durably(home.config, content.config.encode(), mode=0o600)
@@ -158,19 +198,22 @@ def check_network(charter: Charter, home: Home, *, file: Path) -> None:
 
 
 def _recorded_network(home: Home) -> NetworkId:
+    hint = 'it should hold {"format": 1, "network": "..."}: restore it from a backup'
     try:
-        mark = json.loads(home.mark.read_bytes())
-        version, network = int(mark["format"]), NetworkId(bytes.fromhex(mark["network"]))
+        with home.mark.open("rb") as file:
+            mark = json.loads(file.read(_MARK_BYTES_MAX))
+        version = mark["format"]
+        if isinstance(version, int) and version > HOME_FORMAT:
+            upgrade = f"upgrade herodotus: this release reads formats up to {HOME_FORMAT}"
+            problem = f"was written by a newer release (format {version:.0f})"
+            raise FileSyntaxError(file=str(home.path), problem=problem, hint=upgrade)
+        network = NetworkId(bytes.fromhex(mark["network"]))
     except OSError as error:
         raise storage_failure(error, home.mark, "read") from error
-    except (ValueError, KeyError, TypeError) as error:
-        hint = 'it should hold {"format": 1, "network": "..."}: restore it from a backup'
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FileSyntaxError(file=str(home.mark), problem="is damaged", hint=hint) from error
-    if version > HOME_FORMAT:
-        hint = f"upgrade herodotus: this release reads formats up to {HOME_FORMAT}"
-        raise FileSyntaxError(
-            file=str(home.path), problem=f"was written by a newer release (format {version})", hint=hint
-        )
+    if version != HOME_FORMAT or len(network) != NETWORK_ID_BYTES:
+        raise FileSyntaxError(file=str(home.mark), problem="is damaged", hint=hint)
     return network
 
 
@@ -182,10 +225,8 @@ def locked(home: Home) -> Iterator[None]:
     except OSError as error:
         raise storage_failure(error, home.lock, "open") from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HomeInUse(home=str(home.path), pid=_pid_in(descriptor)) from None
+        if not _taken(descriptor):
+            raise HomeInUse(home=str(home.path), pid=_pid_in(descriptor))
         _write_note(descriptor, {"pid": os.getpid()}, home)
         yield
         os.ftruncate(descriptor, 0)
@@ -193,9 +234,35 @@ def locked(home: Home) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _taken(descriptor: int) -> bool:
+    """Whether the lock is ours now. Who asks `running_on` shares it for an instant; that must not look like use."""
+    for _ in range(_ASKERS_MAX):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not _is_shareable(descriptor):
+                return False
+        else:
+            return True
+    return False
+
+
+def _is_shareable(descriptor: int) -> bool:
+    """Whether nobody holds the lock for himself."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
+
+
 def publish_address(home: Home, http: str) -> None:
     """Written into the lock we hold: where `herodotus status` finds this peer."""
-    descriptor = os.open(home.lock, os.O_RDWR)
+    try:
+        descriptor = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise storage_failure(error, home.lock, "open") from error
     try:
         _write_note(descriptor, {"pid": os.getpid(), "http": http}, home)
     finally:
@@ -204,8 +271,7 @@ def publish_address(home: Home, http: str) -> None:
 
 def _write_note(descriptor: int, note: dict[str, object], home: Home) -> None:
     try:
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(note).encode(), 0)
+        os.pwrite(descriptor, json.dumps(note).encode().ljust(_NOTE_BYTES), 0)
     except OSError as error:
         raise storage_failure(error, home.lock, "write") from error
 
@@ -227,13 +293,11 @@ def running_on(home: Home) -> Running | None:
     except OSError as error:
         raise storage_failure(error, home.lock, "read") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        if _is_shareable(descriptor):
+            return None
         note = _note_in(descriptor)
-        http = note.get("http")
-        return Running(pid=_pid_in(descriptor), http=http if isinstance(http, str) else "")
-    else:
-        return None
+        http, pid = note.get("http"), note.get("pid")
+        return Running(pid=pid if isinstance(pid, int) else 0, http=http if isinstance(http, str) else "")
     finally:
         os.close(descriptor)
 
@@ -249,8 +313,8 @@ def wait_released(home: Home) -> None:
 
 def _note_in(descriptor: int) -> dict[str, object]:
     try:
-        note = json.loads(os.pread(descriptor, 4096, 0))
-    except ValueError:
+        note = json.loads(os.pread(descriptor, _NOTE_BYTES, 0))
+    except (ValueError, RecursionError):
         return {}
     return note if isinstance(note, dict) else {}
 

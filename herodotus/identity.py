@@ -18,12 +18,13 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from herodotus.core.errors import IdentityError
+from herodotus.core.errors import IdentityError, KeyLocked, Misuse
 from herodotus.files import storage_failure
 
 PeerId = NewType("PeerId", bytes)
 
 _KEY_BYTES_MAX = 10_000  # an Ed25519 key in PEM is 119 bytes, with a passphrase about 400
+PASSPHRASE_BYTES_MAX = 1023  # what OpenSSL takes
 
 
 def peer_id(public_key: Ed25519PublicKey) -> PeerId:
@@ -37,7 +38,14 @@ def shown_peer_id(identity: PeerId) -> str:
     return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
+class PassphraseTooLong(Misuse):
+    def __str__(self) -> str:
+        return f"the passphrase is too long: at most {PASSPHRASE_BYTES_MAX} bytes"
+
+
 def key_to_pem(key: Ed25519PrivateKey, passphrase: bytes | None) -> bytes:
+    if passphrase and len(passphrase) > PASSPHRASE_BYTES_MAX:
+        raise PassphraseTooLong
     encryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
 
@@ -53,11 +61,11 @@ def load_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
 
 def _read_privately(path: Path) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not block us
     except OSError as error:
         raise storage_failure(error, path, "read") from error
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(file.fileno())  # of the very file that is read
+    try:
+        facts = os.fstat(descriptor)  # of the very file that is read
         if not stat.S_ISREG(facts.st_mode):
             raise IdentityError(file=str(path), problem="is not a file", hint="restore the key from a backup")
         mode = stat.S_IMODE(facts.st_mode)
@@ -67,7 +75,11 @@ def _read_privately(path: Path) -> bytes:
                 problem=f"can be read by others (mode {mode:04o})",
                 hint=f"mend it with: chmod 600 {path}",
             )
-        return file.read(_KEY_BYTES_MAX)
+        return os.read(descriptor, _KEY_BYTES_MAX)
+    except OSError as error:
+        raise storage_failure(error, path, "read") from error
+    finally:
+        os.close(descriptor)
 
 
 def key_from_pem(pem: bytes, passphrase: bytes | None, *, file: str) -> Ed25519PrivateKey:
@@ -76,8 +88,7 @@ def key_from_pem(pem: bytes, passphrase: bytes | None, *, file: str) -> Ed25519P
         key = load_pem_private_key(pem, passphrase)
     except TypeError as error:
         if passphrase is None:
-            hint = "set HERODOTUS_PASSPHRASE, or run where it can be typed"
-            raise IdentityError(file=file, problem="is locked with a passphrase", hint=hint) from error
+            raise KeyLocked(file=file) from error
         hint = "unset HERODOTUS_PASSPHRASE"
         raise IdentityError(file=file, problem="has no passphrase, but one was given", hint=hint) from error
     except (ValueError, UnsupportedAlgorithm) as error:

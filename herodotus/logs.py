@@ -18,7 +18,8 @@ class TextFormatter(logging.Formatter):
     """`2026-11-18T13:00:00Z INFO herodotus.peer ready http=http://...`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{_utc(record)} {record.levelname} {record.name} {record.getMessage()}"
+        words = _on_one_line(record.getMessage())
+        line = f"{_utc(record)} {record.levelname} {record.name} {words}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -37,12 +38,18 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
+def _on_one_line(words: str) -> str:
+    """What a stranger sent may stand in a message; it must not pass for a line of ours or steer a terminal."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in words)
+
+
 def _utc(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def configure(settings: LogSettings, *, talk_level: int, folder: Path | None = None) -> None:
     """To stderr from `talk_level` on; with a folder also to its bounded files, from the settings' level on."""
+    logging.raiseExceptions = False  # on a full disk lines are lost; a traceback for each would help nobody
     formatter = JsonFormatter() if settings.format == "json" else TextFormatter()
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -67,7 +74,11 @@ def _file_handler(path: Path, settings: LogSettings) -> logging.Handler:
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         return logging.handlers.RotatingFileHandler(
-            path, maxBytes=settings.file_bytes_max, backupCount=_FILES_KEPT - 1, encoding="utf-8"
+            path,
+            maxBytes=settings.file_bytes_max,
+            backupCount=_FILES_KEPT - 1,
+            encoding="utf-8",
+            errors="backslashreplace",
         )
     except OSError as error:
         raise storage_failure(error, path, "open") from error

@@ -18,7 +18,7 @@ class ServiceManager:
         environment = os.environ if environment is None else environment
         micros = environment.get("WATCHDOG_USEC", "")
         is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        watchdog_s = int(micros) / 1e6 if micros.isdigit() and int(micros) > 0 and is_ours else None
+        watchdog_s = int(micros) / 1e6 if micros.isdecimal() and int(micros) > 0 and is_ours else None
         return cls(environment.get("NOTIFY_SOCKET") or None, watchdog_s)
 
     def notify(self, *assignments: str) -> None:

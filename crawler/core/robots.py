@@ -186,6 +186,8 @@ class PageDirectives:
         )
 
 
+NOTHING_ASKED = PageDirectives()
+
 _KNOWN_DIRECTIVES = frozenset(
     {"all", "index", "follow", "none", "noindex", "nofollow", "noarchive", "nosnippet", "noimageindex"}
 )

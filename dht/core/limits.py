@@ -36,37 +36,58 @@ def prefix_of(address: Address) -> bytes:
     return packed[:7]
 
 
+class Bucket:
+    """Tokens, refilled by the time that passed."""
+
+    __slots__ = ("burst", "per_second", "then", "tokens")
+
+    def __init__(self, rate: Rate, now: float) -> None:
+        self.per_second = rate.per_second
+        self.burst = rate.burst
+        self.tokens = rate.burst
+        self.then = now
+
+    def take(self, now: float) -> bool:
+        """Whether one more is allowed. A clock that went back refills nothing, and takes nothing."""
+        tokens = self.tokens
+        if now > self.then:
+            tokens += (now - self.then) * self.per_second
+            if tokens > self.burst:
+                tokens = self.burst
+            self.then = now
+        if tokens < 1:
+            self.tokens = tokens
+            return False
+        self.tokens = tokens - 1
+        return True
+
+
 class Buckets:
-    """Token buckets, refilled by the time that passed; the least recently used are forgotten."""
+    """Buckets by name; the one that was looked up the longest ago is forgotten first.
+
+    Who takes often keeps the bucket itself: it stays shared with everybody of that name as long as
+    the table knows it.
+    """
 
     def __init__(self, buckets_max: int = BUCKETS_MAX) -> None:
-        self._level: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        self._known: OrderedDict[Hashable, Bucket] = OrderedDict()
         self._max = buckets_max
 
     def __len__(self) -> int:
-        return len(self._level)
+        return len(self._known)
+
+    def of(self, who: Hashable, rate: Rate, now: float) -> Bucket:
+        found = self._known.get(who)
+        if found is not None:
+            self._known.move_to_end(who)
+            return found
+        bucket = self._known[who] = Bucket(rate, now)
+        if len(self._known) > self._max:
+            self._known.popitem(last=False)
+        return bucket
 
     def take(self, who: Hashable, rate: Rate, now: float) -> bool:
-        """Whether `who` may do it once more. A clock that went back refills nothing, takes nothing."""
-        level = self._level
-        found = level.get(who)
-        if found is None:
-            level[who] = (rate.burst - 1, now)
-            if len(level) > self._max:
-                level.popitem(last=False)
-            return True
-        tokens, then = found
-        elapsed_s = now - then
-        if elapsed_s > 0:
-            tokens += elapsed_s * rate.per_second
-            if tokens > rate.burst:
-                tokens = rate.burst
-        level.move_to_end(who)
-        if tokens < 1:
-            level[who] = (tokens, now)
-            return False
-        level[who] = (tokens - 1, now)
-        return True
+        return self.of(who, rate, now).take(now)
 
 
 class AmplificationLedger:

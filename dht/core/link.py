@@ -4,8 +4,8 @@
 (`events`) and opened payloads out. It performs no I/O, so a transcript in virtual time can lose any frame of
 it. It knows nothing of messages: a payload is bytes. `docs/protocol/ring.md` §2–§4 is its theory.
 
-A dial goes GREETING (HELLO, no cookie) → COOKIE (HELLO with it) → CONFIRMING (keys agreed, FINISH sent)
-→ done; each phase repeats its frame four times and then gives up. The responder's side has one phase, half-open.
+A dial goes GREETING (HELLO, no cookie), COOKIE (HELLO with it), CONFIRMING (keys agreed, FINISH sent), done;
+each phase repeats its frame four times and then gives up. The responder has one phase, half-open.
 """
 
 import heapq
@@ -211,7 +211,8 @@ class Link:
         """Starts a handshake unless one is under way; None: too many, or for another key."""
         dial = self._dials.get(address)
         if dial is not None:
-            if public_key is not None and dial.expected not in (None, public_key):
+            expected = dial.session.public_key if dial.session is not None else dial.expected
+            if public_key is not None and expected not in (None, public_key):
                 self.dropped["dial_conflict"] += 1
                 return None
             dial.expected = dial.expected or public_key
@@ -305,6 +306,7 @@ class Link:
             and (session := self.sessions.by_id(data[2:10])) is not None
             and now < session.expires_at
         ):
+            session.used_at = now
             payload = session.open(data)
             if payload.__class__ is bytes and session.address == address and payload:
                 if session.is_initiator and address in self._dials:

@@ -41,7 +41,7 @@ class Pong:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ack:
-    """Taken: the answer to NOTIFY, RUMOUR and LEAVE."""
+    """Taken: the answer to NOTIFY.  A rumour is repeated to others anyway and gets none."""
 
     id: int
 

@@ -1,5 +1,7 @@
 """How is the peer started, asked and stopped? `run`, `status`, `stop`."""
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -13,12 +15,12 @@ import click
 from herodotus import peer as peers
 from herodotus.asking import NoAnswer, ask
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
-from herodotus.cli.setup import chosen_charter, passphrase_from_environment
+from herodotus.cli.setup import chosen_charter, unlocked_key
 from herodotus.config.load import text_layer
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import HomeMissing, check_network, locked, open_home, running_on, wait_released
-from herodotus.identity import load_key, peer_id
+from herodotus.identity import peer_id
 
 
 class StillRunning(WorldFailure):
@@ -28,6 +30,14 @@ class StillRunning(WorldFailure):
 
     def __str__(self) -> str:
         return f"process {self.pid} still runs after {self.waited_s:g} s; `herodotus stop --force` kills it"
+
+
+class NotOurs(WorldFailure):
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def __str__(self) -> str:
+        return f"process {self.pid} belongs to another user; stop it as that user, or as root"
 
 
 @main.command()
@@ -50,12 +60,14 @@ def run(frame: Frame, http: str | None, network: str | None, ready_fd: int | Non
       herodotus run --home /srv/herodotus --http 127.0.0.1:8080
     """
     os.umask(0o077)
+    if ready_fd is not None:
+        _check_open(ready_fd)
     charter = open_home(frame.home)
     if network is not None:
         check_network(chosen_charter(network), frame.home, file=Path(network))
     flags = {"http.listen": ("--http", http)} if http is not None else {}
     effective = frame.effective(text_layer(flags))
-    key = load_key(frame.home.key, passphrase_from_environment())
+    key, _ = unlocked_key(frame.home.key)
     parts = peers.PeerParts(
         home=frame.home, charter=charter, settings=effective.settings, peer_id=peer_id(key.public_key())
     )
@@ -65,11 +77,21 @@ def run(frame: Frame, http: str | None, network: str | None, ready_fd: int | Non
         anyio.run(peers.run, parts, on_ready, backend="asyncio", backend_options={"use_uvloop": True})
 
 
+def _check_open(descriptor: int) -> None:
+    """Before anything else is opened, which could be given this very number."""
+    try:
+        is_open = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except OSError:
+        is_open = False
+    if not is_open:
+        raise click.BadParameter(f"{descriptor} is not open for writing", param_hint="'--ready-fd'")
+
+
 def _announce(frame: Frame, ready_fd: int | None, status: PeerStatus) -> None:
     facts = {"peer_id": status.peer_id, "http": status.http, "home": str(frame.home.path), "pid": status.pid}
     if ready_fd is not None:
-        with os.fdopen(ready_fd, "w") as channel:
-            channel.write(json.dumps(facts) + "\n")
+        with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w", closefd=ready_fd > 2) as channel:
+            channel.write(json.dumps(facts) + "\n")  # who asked may have left; the peer serves all the same
     if frame.is_json:
         frame.print_json(facts)
     else:
@@ -93,8 +115,10 @@ def status(frame: Frame, peer: str | None) -> None:
         if not frame.home.exists():
             raise HomeMissing(frame.home)
         running = running_on(frame.home)
-        if running is None or not running.http:
+        if running is None:
             raise NotRunning(frame.home)
+        if not running.http:
+            raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
         peer = running.http
     facts = ask(peer, "/api/v1/status")
     if not isinstance(facts, dict):
@@ -113,17 +137,30 @@ def status(frame: Frame, peer: str | None) -> None:
         "started",
         "uptime_s",
     ):
-        click.echo(f"{name:<11} {facts.get(name, '')}")
+        click.echo(f"{name:<11} {_harmless(facts.get(name, ''))}")
     for name in ("ring", "crawl", "store", "copies"):
         part = facts.get(name)
         if isinstance(part, dict):
             shown = "  ".join(f"{key} {value}" for key, value in part.items() if not isinstance(value, list))
-            click.echo(f"{name:<11} {shown or '-'}")
+            click.echo(f"{name:<11} {_harmless(shown) or '-'}")
+
+
+def _harmless(value: object) -> str:
+    """Another peer's words must not steer this terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(value)[:1000])
 
 
 @main.command()
 @click.option("--force", is_flag=True, help="Kill it when it does not stop by itself.")
-@click.option("--wait", "wait_s", default=15.0, show_default=True, metavar="S", help="Seconds to wait.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0),
+    default=15.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait.",
+)
 @common_options
 @pass_frame
 def stop(frame: Frame, force: bool, wait_s: float) -> None:
@@ -133,16 +170,24 @@ def stop(frame: Frame, force: bool, wait_s: float) -> None:
     running = running_on(frame.home)
     if running is None or not running.pid:
         raise NotRunning(frame.home)
-    os.kill(running.pid, signal.SIGTERM)
+    _signal(running.pid, signal.SIGTERM)
     if anyio.run(_gone, frame, wait_s):
         frame.say(f"stopped process {running.pid}")
         return
     if not force:
         raise StillRunning(running.pid, wait_s)
-    os.kill(running.pid, signal.SIGKILL)
+    _signal(running.pid, signal.SIGKILL)
     if not anyio.run(_gone, frame, wait_s):
         raise StillRunning(running.pid, wait_s)
     frame.say(f"killed process {running.pid}")
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # gone by itself in the meantime: what was wanted
+        try:
+            os.kill(pid, number)
+        except PermissionError as error:
+            raise NotOurs(pid) from error
 
 
 async def _gone(frame: Frame, wait_s: float) -> bool:

@@ -31,7 +31,7 @@ class Frame:
     loudness: int = 0
     is_debug: bool = False
     is_json: bool = False
-    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False))
+    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, emoji=False))
 
     @property
     def home(self) -> Home:
@@ -39,8 +39,8 @@ class Frame:
 
     @property
     def talk_level(self) -> int:
-        steps = {-1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}
-        return logging.DEBUG if self.is_debug else steps.get(self.loudness, logging.ERROR)
+        steps = {-2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}
+        return logging.DEBUG if self.is_debug else steps[max(-2, min(self.loudness, 1))]
 
     def say(self, words: str) -> None:
         """For people; `-q` is silent, and `--json` leaves stdout to machines anyway."""
@@ -107,6 +107,24 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return option(command)
 
 
+def _cause(error: BaseException) -> BaseException:
+    """What really happened: task groups wrap what their tasks raise, once for each group it passed."""
+    while isinstance(error, BaseExceptionGroup):
+        expected = error.subgroup(HerodotusError)
+        error = (expected or error).exceptions[0]
+    return error
+
+
+def _sentence(error: BaseException) -> tuple[str, int]:
+    """For people, and the exit code."""
+    if isinstance(error, HerodotusError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror.lower()}; add --debug for where", HerodotusError.exit_code
+    return f"a mistake of ours: {type(error).__name__}: {error}; add --debug for where, and report it", 1
+
+
 class FramedGroup(click.Group):
     """Turns every failure into a sentence and an exit code, at the one place where all commands pass."""
 
@@ -121,19 +139,13 @@ class FramedGroup(click.Group):
         except click.ClickException as error:
             error.show()
             sys.exit(error.exit_code)
-        except HerodotusError as error:
-            if frame.is_debug:
-                frame.console.print_exception()
-            self._fail(str(error), error.exit_code)
         except BrokenPipeError:
             sys.stderr.close()  # the reader of our output left; there is nobody to tell
             sys.exit(1)
         except Exception as error:  # noqa: BLE001  # the last place where a mistake of ours can be reported
             if frame.is_debug:
                 frame.console.print_exception()
-            self._fail(
-                f"a mistake of ours: {type(error).__name__}: {error}; add --debug for where, and report it", 1
-            )
+            self._fail(*_sentence(_cause(error)))
         sys.exit(code if isinstance(code, int) else 0)
 
     def _fail(self, sentence: str, code: int) -> NoReturn:

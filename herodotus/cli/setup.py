@@ -1,6 +1,7 @@
 """How does a home come to be, and what does it hold? `init`, `config show`, `identity`."""
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from herodotus.config import PRESETS, Layer, resolve
 from herodotus.config.load import text_layer
 from herodotus.config.render import commented_file, effective_rows
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
-from herodotus.core.errors import IdentityError
+from herodotus.core.errors import IdentityError, KeyLocked
 from herodotus.files import write_durably
 from herodotus.home import HomeOccupied, NewHome, check_network, create_home, open_home, read_charter
 from herodotus.identity import key_to_pem, load_key, peer_id, public_pem, shown_peer_id
@@ -23,7 +24,19 @@ BUILT_IN_CHARTERS = {"public": PUBLIC_CHARTER, "test": TEST_CHARTER}
 
 def passphrase_from_environment() -> bytes | None:
     value = os.environ.get("HERODOTUS_PASSPHRASE")
-    return value.encode() if value else None
+    return os.fsencode(value) if value else None
+
+
+def unlocked_key(path: Path) -> tuple[Ed25519PrivateKey, bytes | None]:
+    """The key and its passphrase, from the environment or, where somebody sits at a terminal, from him."""
+    secret = passphrase_from_environment()
+    try:
+        return load_key(path, secret), secret
+    except KeyLocked:
+        if not sys.stdin.isatty():
+            raise
+    typed: str = click.prompt("Passphrase of the key", hide_input=True, err=True)
+    return load_key(path, os.fsencode(typed)), os.fsencode(typed)
 
 
 def chosen_charter(network: str | None) -> Charter:
@@ -92,10 +105,11 @@ def init(
 
 def _ask_passphrase() -> bytes:
     answer: str = click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True)
-    return answer.encode()
+    return os.fsencode(answer)
 
 
 @main.group()
+@common_options
 def config() -> None:
     """Settings of this peer."""
 
@@ -120,13 +134,14 @@ def show(frame: Frame) -> None:
 
 
 @main.group()
+@common_options
 def identity() -> None:
     """The key that is this peer's name."""
 
 
-def _own_key(frame: Frame) -> Ed25519PrivateKey:
+def _own_key(frame: Frame) -> tuple[Ed25519PrivateKey, bytes | None]:
     open_home(frame.home)
-    return load_key(frame.home.key, passphrase_from_environment())
+    return unlocked_key(frame.home.key)
 
 
 @identity.command("show")
@@ -135,7 +150,7 @@ def _own_key(frame: Frame) -> Ed25519PrivateKey:
 @pass_frame
 def identity_show(frame: Frame) -> None:
     """Print the peer's id in a form that people can compare."""
-    key = _own_key(frame)
+    key, _ = _own_key(frame)
     shown = shown_peer_id(peer_id(key.public_key()))
     if frame.is_json:
         frame.print_json({"peer_id": shown, "public_key": key.public_key().public_bytes_raw().hex()})
@@ -158,10 +173,10 @@ def identity_export(frame: Frame, private: bool, output: Path | None) -> None:
       herodotus identity export
       herodotus identity export --private -o /media/stick/identity.key
     """
-    key = _own_key(frame)
     if private and output is None:
         raise click.UsageError("a private key is not printed: say where to write it with -o FILE")
-    content = key_to_pem(key, passphrase_from_environment()) if private else public_pem(key)
+    key, secret = _own_key(frame)
+    content = key_to_pem(key, secret) if private else public_pem(key)
     if output is None:
         click.echo(content.decode(), nl=False)
         return

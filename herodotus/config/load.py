@@ -9,10 +9,10 @@ from typing import Any
 
 from herodotus.config.sections import PRESETS, SECTIONS, Settings
 from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
-from herodotus.core.fields import fields_of, nearest, read_table, read_value
+from herodotus.core.fields import fields_of, nearest, read_table, read_value, shown, shown_key
 
 ENVIRONMENT_PREFIX = "HERODOTUS_"
-# Variables that are not settings: where the home is, the key's passphrase, and click's completion switch.
+# Variables that are not settings: where the home is, and the key's passphrase.
 _OTHER_VARIABLES = frozenset({"HERODOTUS_HOME", "HERODOTUS_PASSPHRASE"})
 _FILE_BYTES_MAX = 1_000_000  # a settings file is a few kB; anything near this is not one
 
@@ -47,7 +47,7 @@ def read_toml(path: Path) -> dict[str, object]:
         raise StorageFailure(
             path=str(path),
             action="read",
-            reason=error.strerror or str(error),
+            reason=(error.strerror or str(error)).lower(),
             hint="check the file and its owner",
         ) from error
     if len(raw) > _FILE_BYTES_MAX:
@@ -66,13 +66,19 @@ def read_toml(path: Path) -> dict[str, object]:
             problem=f"is not valid TOML: {error}",
             hint="mend that line, or move the file away",
         ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets as deep
+        raise FileSyntaxError(
+            file=str(path),
+            problem="holds a number too long or lists too deep to be read",
+            hint="a settings file needs neither",
+        ) from error
 
 
 def _preset(value: object, source: str) -> str:
     if not isinstance(value, str) or value not in PRESETS:
         hint = nearest(str(value), list(PRESETS))
         raise SettingError(
-            source=source, key="preset", problem=f"must be a preset's name, not {value!r}", hint=hint
+            source=source, key="preset", problem=f"must be a preset's name, not {shown(value)}", hint=hint
         )
     return value
 
@@ -86,7 +92,7 @@ def file_layer(path: Path) -> Layer:
             preset = _preset(entry, source)
         elif name not in SECTIONS:
             hint = nearest(name, [*SECTIONS, "preset"])
-            raise SettingError(source=source, key=name, problem="is not a section", hint=hint)
+            raise SettingError(source=source, key=shown_key(name), problem="is not a section", hint=hint)
         elif not isinstance(entry, dict):
             raise SettingError(
                 source=source, key=name, problem=f"is a section: write [{name}] on a line of its own"
@@ -122,7 +128,8 @@ def environment_layer(environment: Mapping[str, str] | None = None) -> Layer:
             texts[names[variable]] = (f"environment {variable}", text)
         else:
             hint = nearest(variable, [*names, f"{ENVIRONMENT_PREFIX}PRESET"])
-            raise SettingError(source="environment", key=variable, problem="is not a setting", hint=hint)
+            key = shown_key(variable)
+            raise SettingError(source="environment", key=key, problem="is not a setting", hint=hint)
     layer = text_layer(texts)
     source = f"environment {ENVIRONMENT_PREFIX}PRESET"
     return Layer(values=layer.values, sources=layer.sources, preset=preset, preset_source=source)

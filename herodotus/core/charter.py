@@ -29,6 +29,7 @@ from herodotus.core.fields import (
 )
 
 NetworkId = NewType("NetworkId", bytes)
+NETWORK_ID_BYTES = 32
 
 _PREFIX = b"herodotus/charter/1\n"
 _TIME_OF_DAY = r"([01]\d|2[0-3]):[0-5]\d"
@@ -109,6 +110,8 @@ class Charter:
             raise refuse(
                 "delay_floor_s", "may be 0 only where allow_private_addresses is true: be polite to strangers"
             )
+        if round(self.delay_floor_s, 3) != self.delay_floor_s:
+            raise refuse("delay_floor_s", f"may have at most three decimals, not {self.delay_floor_s!r}")
         if self.copies > self.successors + 1:
             raise refuse(
                 "copies", f"must be at most successors + 1 = {self.successors + 1}, not {self.copies}"
@@ -139,7 +142,8 @@ class Charter:
 
 
 def _canonical_value(value: object) -> object:
-    # JSON leaves open how a fraction is written, so fractions travel as text, to the millisecond.
+    # JSON leaves open how a fraction is written, so fractions travel as text, to the millisecond; finer ones
+    # were refused, as two charters that differ must never have one id.
     return f"{value:.3f}" if isinstance(value, float) else value
 
 

@@ -5,7 +5,7 @@
     │   ├── SettingError           one setting: where it was written, its dotted name, what is wrong
     │   ├── FileSyntaxError        a file that is not what its name says
     │   ├── CharterMismatch        a home belongs to one network for life
-    │   └── IdentityError          the key cannot be used as it is
+    │   └── IdentityError          the key cannot be used as it is (KeyLocked: not without its passphrase)
     ├── WorldFailure      exit 1   the machine or the network failed: a full disk, a taken port, no answer
     │   ├── StorageFailure         a file or folder could not be read or written
     │   ├── HomeInUse              another process runs on this home
@@ -84,6 +84,14 @@ class IdentityError(Misuse):
 
     def __str__(self) -> str:
         return f"{self.file} {self.problem}; {self.hint}"
+
+
+@dataclass(kw_only=True, eq=False)
+class KeyLocked(IdentityError):
+    """The key has a passphrase and none was given: a command may ask for it and try again."""
+
+    problem: str = "is locked with a passphrase"
+    hint: str = "set HERODOTUS_PASSPHRASE, or run where it can be typed"
 
 
 @dataclass(kw_only=True, eq=False)

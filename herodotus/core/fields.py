@@ -9,7 +9,6 @@ import dataclasses
 import difflib
 import ipaddress
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -50,12 +49,12 @@ class Endpoint:
     def parse(cls, text: str) -> "Endpoint":
         match = re.fullmatch(r"\[([^\]]+)\]:(\d{1,5})|([^:\[\]]+):(\d{1,5})", text.strip())
         if match is None:
-            raise Unfit(f"must be IP:PORT (IPv6 as [::1]:4484), not {text!r}")
+            raise Unfit(f"must be IP:PORT (IPv6 as [::1]:4484), not {shown(text)}")
         host, port = match[1] or match[3], int(match[2] or match[4])
         try:
             address = ipaddress.ip_address(host)
         except ValueError:
-            raise Unfit(f"must begin with an IP address, not the name {host!r}") from None
+            raise Unfit(f"must begin with an IP address, not the name {shown(host)}") from None
         if port > 65535:
             raise Unfit(f"must have a port of 0 to 65535, not {port}")
         return cls(host=str(address), port=port)
@@ -63,12 +62,17 @@ class Endpoint:
 
 def _typed(value: object, wanted: type | tuple[type, ...], what: str) -> object:
     if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        raise Unfit(f"must be {what}, not {_shown(value)}")
+        raise Unfit(f"must be {what}, not {shown(value)}")
     return value
 
 
-def _shown(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+def shown(value: object) -> str:
+    """The value in a sentence: on one line, and short however long it is."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to write out very long numbers
+        return "a far larger number" if value > 0 else "a far smaller number"
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -79,7 +83,7 @@ def _number_in_text(text: str, what: str) -> int | float:
         try:
             return float(text)
         except ValueError:
-            raise Unfit(f"must be {what}, not {text!r}") from None
+            raise Unfit(f"must be {what}, not {shown(text)}") from None
 
 
 def whole(minimum: int, maximum: int, unit: str = "") -> Kind:
@@ -88,7 +92,7 @@ def whole(minimum: int, maximum: int, unit: str = "") -> Kind:
     def read(value: object) -> int:
         number = cast("int", _typed(value, int, what))
         if not minimum <= number <= maximum:
-            raise Unfit(f"must be {what}, not {number}")
+            raise Unfit(f"must be {what}, not {shown(number)}")
         return number
 
     return Kind(what=what, read=read, read_text=lambda text: read(_number_in_text(text, what)), write=str)
@@ -98,16 +102,16 @@ def number(minimum: float, maximum: float, unit: str = "") -> Kind:
     what = f"a number from {minimum:g} to {maximum:g}{f' ({unit})' if unit else ''}"
 
     def read(value: object) -> float:
-        number = float(cast("float", _typed(value, (int, float), what)))
-        if not math.isfinite(number) or not minimum <= number <= maximum:
-            raise Unfit(f"must be {what}, not {number:g}")
-        return number
+        number = cast("float", _typed(value, (int, float), what))
+        if not minimum <= number <= maximum:  # false for NaN, too
+            raise Unfit(f"must be {what}, not {shown(number)}")
+        return float(number) + 0.0  # minus zero becomes zero
 
     return Kind(
         what=what,
         read=read,
         read_text=lambda text: read(_number_in_text(text, what)),
-        write=lambda v: f"{v:g}",
+        write=repr,
     )
 
 
@@ -125,7 +129,7 @@ def flag() -> Kind:
 
     def read_text(text: str) -> bool:
         if text.strip().lower() not in words:
-            raise Unfit(f"must be true or false, not {text!r}")
+            raise Unfit(f"must be true or false, not {shown(text)}")
         return words[text.strip().lower()]
 
     return Kind(
@@ -150,7 +154,7 @@ def choice(*words: str) -> Kind:
 
     def read(text: str) -> str:
         if text not in words:
-            raise Unfit(f"must be {what}, not {text!r}")
+            raise Unfit(f"must be {what}, not {shown(text)}")
         return text
 
     return _textual(what, read)
@@ -161,7 +165,7 @@ def line(length_max: int, what: str = "one line of text", pattern: str = "") -> 
 
     def read(text: str) -> str:
         if len(text) > length_max or not text.isprintable() or (pattern and not re.fullmatch(pattern, text)):
-            raise Unfit(f"must be {what}, not {_shown(text)}")
+            raise Unfit(f"must be {what}, not {shown(text)}")
         return text
 
     return _textual(what, read)
@@ -183,7 +187,7 @@ def web_address() -> Kind:
         else:
             is_fit = is_fit or (parts.scheme == "mailto" and "@" in parts.path) or not text
         if not is_fit or len(text) > 300 or not text.isascii() or not text.isprintable() or " " in text:
-            raise Unfit(f"must be {what}, not {_shown(text)}")
+            raise Unfit(f"must be {what}, not {shown(text)}")
         return text
 
     return _textual(what, read)
@@ -226,9 +230,14 @@ def fields_of(section: type) -> dict[str, "dataclasses.Field[Any]"]:
     return {one.name: one for one in dataclasses.fields(section)}
 
 
+def shown_key(key: str) -> str:
+    """A key as it was written, unless it is something that would break the sentence."""
+    return key if key.isprintable() and len(key) <= 60 else shown(key)
+
+
 def nearest(name: str, names: list[str]) -> str:
     """The way out of a misspelt name."""
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
 
 
@@ -252,6 +261,7 @@ def read_table(
         key = f"{prefix}{name}"
         if name not in known:
             names = [f"{prefix}{one}" for one in known]
-            raise SettingError(source=source, key=key, problem="is not a setting", hint=nearest(key, names))
+            hint = nearest(key, names)
+            raise SettingError(source=source, key=shown_key(key), problem="is not a setting", hint=hint)
         values[name] = read_value(known[name], value, source=source, key=key)
     return values

@@ -5,8 +5,10 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
@@ -21,13 +23,30 @@ _FULL = (
 )
 
 
+_REFUSAL_S = 1.0  # closing at once, with the request unread, would take the refusal back (a TCP reset)
+
+
 class _Refuse(asyncio.Protocol):
-    """A connection more than we hold: told so in one write, and closed."""
+    """A connection more than we hold: told so in one write, and closed when it has had time to read it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.write(_FULL)
-        transport.close()
+        transport.write_eof()
+        asyncio.get_running_loop().call_later(_REFUSAL_S, transport.abort)
+
+
+class _Strangers(logging.LoggerAdapter[logging.Logger]):
+    """aiohttp reports a malformed request as an error, with traceback; to us it is weather, and counted."""
+
+    malformed = 0
+
+    def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **options: Any) -> None:
+        if isinstance(exc_info, HttpProcessingError):
+            self.malformed += 1
+            super().log(logging.DEBUG, "malformed request reason=%s", type(exc_info).__name__)
+        else:
+            super().log(level, msg, *args, exc_info=exc_info, **options)
 
 
 class Portal:
@@ -39,6 +58,12 @@ class Portal:
         self._silent: dict[object, asyncio.TimerHandle] = {}  # connections that have not asked anything yet
         self.endpoint = settings.listen
         self.refused = 0
+        self._strangers = _Strangers(logger)
+
+    @property
+    def malformed(self) -> int:
+        """Requests that were not HTTP."""
+        return self._strangers.malformed
 
     @asynccontextmanager
     async def serving(self, stop_s: float) -> AsyncIterator[None]:
@@ -50,6 +75,7 @@ class Portal:
             application,
             handle_signals=False,
             access_log=None,
+            logger=self._strangers,
             keepalive_timeout=self._settings.idle_s,
             shutdown_timeout=stop_s,
             handler_cancellation=True,
@@ -100,11 +126,19 @@ class Portal:
         if len(server.connections) >= self._settings.connections_max:
             self.refused += 1
             return _Refuse()
+        if len(self._silent) >= 2 * self._settings.connections_max:
+            self._forget_closed(server)
         protocol = server()
         # aiohttp closes a connection that falls silent after an answer; one that never asks is ours to close.
         loop = asyncio.get_running_loop()
         self._silent[protocol] = loop.call_later(self._settings.idle_s, self._give_up, protocol)
         return protocol
+
+    def _forget_closed(self, server: web.Server) -> None:
+        """Those who came and left without a word wait for no deadline."""
+        open_now = set(server.connections)
+        for protocol in [one for one in self._silent if one not in open_now]:
+            self._silent.pop(protocol).cancel()
 
     def _give_up(self, protocol: web.RequestHandler) -> None:
         self._silent.pop(protocol, None)

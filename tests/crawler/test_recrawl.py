@@ -91,9 +91,6 @@ def test_the_record_of_a_new_url_has_these_bytes() -> None:
         "9d"  # thirteen fields
         "b1687474703a2f2f612e6578616d706c652f"  # url
         "0103a0"  # depth, priority, via
-        "00ff0000"
-        "00a0"  # due_day, last_day -1, visits, unchanged, failures, last_result
-        "a0a0"
-        "c400c400"
-        "00"  # etag, last_modified, digest, links, simhash
+        "00ff000000a0"  # due_day, last_day -1, visits, unchanged, failures, last_result
+        "a0a0c400"  # etag, last_modified, digest
     )

@@ -1,0 +1,42 @@
+"""Is this an address of the public internet? The rule of the SSRF guard, for every form an address
+can take.
+"""
+
+import ipaddress
+
+_PROTOCOL_ASSIGNMENTS = ipaddress.IPv4Network("192.0.0.0/24")
+"""Never an origin's address; older Pythons call parts of it global."""
+_NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_IPV4_COMPATIBLE = ipaddress.IPv6Network("::/96")
+
+
+def is_public(text: str) -> bool:
+    """False for anything else, and for what is no address. Embedded IPv4 addresses are judged as
+    what they reach.
+    """
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0].strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return _is_public_ipv4(address)
+    embedded = _embedded(address)
+    if embedded is not None:
+        return _is_public_ipv4(embedded)
+    return address.is_global and not address.is_multicast and not address.is_site_local
+
+
+def _is_public_ipv4(address: ipaddress.IPv4Address) -> bool:
+    return address.is_global and not address.is_multicast and address not in _PROTOCOL_ASSIGNMENTS
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in _NAT64[0] or address in _NAT64[1] or address in _IPV4_COMPATIBLE:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return None

@@ -1,0 +1,378 @@
+"""Where does a page lead? Links of HTML, CSS, sitemaps, feeds and Link headers, resolved and classified.
+
+HTML is parsed as browsers parse it (turbohtml's WHATWG tree; faster ways miss links in odd markup), its
+charset found as browsers find it. The other sources are read by linear-time expressions. Everything is
+bounded: bytes read, links taken (what is left out is counted), text kept. `nofollow` takes away what one
+would click on, not what the page needs to be shown. It fetches nothing and knows no scope: that is for the
+caller.
+"""
+
+import codecs
+import html
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import turbohtml
+
+from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
+from crawler.core.urls import STANDARD, UrlRules
+
+LINKS_MAX = 20_000
+"""Per page. Sitemaps may hold 50,000 by their standard and have a bound of their own."""
+SITEMAP_LINKS_MAX = 50_000
+PARSED_BYTES_MAX = 16 * 2**20
+SRCSET_CANDIDATES_MAX = 100
+
+
+class LinkKind(Enum):
+    PAGE = "page"
+    """Somewhere to go."""
+    FRAME = "frame"
+    """A document shown inside this one."""
+    IMAGE = "image"
+    REQUISITE = "requisite"
+    """What else a page needs to be shown: style, script, font, media, object."""
+
+    @property
+    def is_embedded(self) -> bool:
+        return self is not LinkKind.PAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    url: str
+    """Canonical."""
+    kind: LinkKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageLinks:
+    links: tuple[Link, ...] = ()
+    """Each URL once, in the order of the page; the first kind it appears as."""
+    directives: PageDirectives = NOTHING_ASKED
+    not_followed: int = 0
+    over_limit: int = 0
+    malformed: int = 0
+
+
+_References = Iterator[tuple[str, LinkKind]]
+
+_PAGE, _FRAME, _IMAGE, _REQUISITE = LinkKind
+_ATTRIBUTES: dict[str, tuple[tuple[str, LinkKind], ...]] = {
+    "a": (("href", _PAGE), ("xlink:href", _PAGE)),
+    "area": (("href", _PAGE),),
+    "iframe": (("src", _FRAME),),
+    "frame": (("src", _FRAME),),
+    "img": (("src", _IMAGE), ("longdesc", _PAGE)),
+    "image": (("href", _IMAGE), ("xlink:href", _IMAGE)),
+    "input": (("src", _IMAGE),),
+    "use": (("href", _IMAGE), ("xlink:href", _IMAGE)),
+    "feimage": (("href", _IMAGE), ("xlink:href", _IMAGE)),
+    "script": (("src", _REQUISITE), ("href", _REQUISITE), ("xlink:href", _REQUISITE)),
+    "video": (("src", _REQUISITE), ("poster", _IMAGE)),
+    "audio": (("src", _REQUISITE),),
+    "source": (("src", _REQUISITE),),
+    "track": (("src", _REQUISITE),),
+    "embed": (("src", _REQUISITE),),
+    "object": (("data", _REQUISITE),),
+    "applet": (("code", _REQUISITE), ("archive", _REQUISITE)),
+    "bgsound": (("src", _REQUISITE),),
+    "blockquote": (("cite", _PAGE),),
+    "q": (("cite", _PAGE),),
+    "del": (("cite", _PAGE),),
+    "ins": (("cite", _PAGE),),
+}
+_SELECTOR = (
+    "[href],[src],[srcset],[imagesrcset],[style],[background],[data],[poster],[cite],[longdesc],[code],"
+    "[archive],[xlink\\:href],meta,style"
+)
+_EMBEDDED_RELATIONS = frozenset(
+    {"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "preload"}
+    | {"modulepreload", "prefetch", "manifest", "fluid-icon", "apple-touch-startup-image", "image_src"}
+)
+_IMAGE_RELATIONS = frozenset(
+    relation for relation in _EMBEDDED_RELATIONS if "icon" in relation or "image" in relation
+)
+_NO_PAGE_RELATIONS = frozenset(
+    {"dns-prefetch", "preconnect", "pingback", "edituri", "profile", "wlwmanifest"}
+)
+
+_REFRESH = re.compile(r"(?i)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
+_CSS_COMMENT = re.compile(r"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
+_CSS_URL = re.compile(
+    r"(?i)url\(\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^)\"'\s]*))|@import\s+(?:\"([^\"\n]*)\"|'([^'\n]*)')"
+)
+_CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))")
+_LOCATION = re.compile(r"<(?:[a-z]+:)?loc(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?([^<\]]{1,4096})")
+_FEED_LINK = re.compile(r"<(?:atom:)?link(?:\s[^<>]{0,1000}|)>\s*(?:<!\[CDATA\[)?([^<\]]{0,4096})")
+_FEED_HREF = re.compile(
+    r"<(?:atom:)?(link|enclosure|content|media:content|media:thumbnail)\s([^<>]{1,4096})>"
+)
+_QUOTED_URL = re.compile(r"(?:href|url|src)\s*=\s*[\"']([^\"']*)")
+_HEADER_LINK = re.compile(r"<([^<>]{0,4096})>([^<,]{0,500})")
+_RELATION = re.compile(r"(?i)\brel\s*=\s*\"?([^\";,]*)")
+
+
+def html_links(
+    body: bytes,
+    url: str,
+    *,
+    charset: str | None = None,
+    product_token: str = "",
+    rules: UrlRules = STANDARD,
+) -> PageLinks:
+    """Links of an HTML page; `charset` is what the Content-Type header says."""
+    document = _parse(body[:PARSED_BYTES_MAX], charset)
+    elements = document.select(_SELECTOR)
+    robots = ["robots", product_token.lower()] if product_token else ["robots"]
+    base = url
+    has_base = False
+    asked: list[str] = []
+    for element in elements:
+        tag = element.tag
+        if tag == "base" and not has_base and (href := element.attr("href")) is not None:
+            base, has_base = rules.links([href], url)[0] or url, True
+        elif tag == "meta" and (element.attr("name") or "").strip().lower() in robots:
+            asked.append(element.attr("content") or "")
+    directives = page_directives(asked, product_token)
+    collected = _Collector(base, rules, encoding=document.encoding)
+    for element in elements:
+        for reference, kind in _references(element):
+            if kind is _PAGE and (directives.nofollow or _is_nofollow(element)):
+                collected.not_followed += 1
+            else:
+                collected.add(reference, kind)
+    return collected.result(directives)
+
+
+def _parse(body: bytes, charset: str | None) -> turbohtml.Document:
+    if charset:
+        try:
+            return turbohtml.parse(body, encoding=charset, positions=False)
+        except LookupError:
+            pass  # a label that the Encoding Standard does not know counts as none
+    return turbohtml.parse(body, positions=False)
+
+
+def _is_nofollow(element: turbohtml.Element) -> bool:
+    relation = element.attr("rel")
+    return relation is not None and "nofollow" in relation.lower().split()
+
+
+def _references(element: turbohtml.Element) -> _References:
+    tag = element.tag
+    if tag == "a":  # nearly all links are these
+        href = element.attr("href")
+        if href is not None:
+            yield href, _PAGE
+            return
+    if tag in ("link", "meta", "style"):
+        yield from _HEAD_ELEMENTS[tag](element)
+    else:
+        for attribute, kind in _ATTRIBUTES.get(tag.lower(), ()):
+            if (value := element.attr(attribute)) is not None:
+                yield value, kind
+    for attribute in ("srcset", "imagesrcset"):
+        if (candidates := element.attr(attribute)) is not None:
+            yield from ((reference, _IMAGE) for reference in srcset_references(candidates))
+    if (style := element.attr("style")) is not None:
+        yield from ((reference, _IMAGE) for reference in css_references(style))
+    if (background := element.attr("background")) is not None:
+        yield background, _IMAGE
+
+
+def _link_element(element: turbohtml.Element) -> _References:
+    href = element.attr("href")
+    kind = kind_of_relation(element.attr("rel") or "")
+    if href is not None and kind is not None:
+        yield href, kind
+
+
+def _meta_element(element: turbohtml.Element) -> _References:
+    content = element.attr("content") or ""
+    if (element.attr("http-equiv") or "").strip().lower() == "refresh":
+        match = _REFRESH.match(content)
+        if match is not None:
+            yield (match[1] or match[2] or match[3] or ""), _PAGE
+    elif (element.attr("property") or "").lower() in ("og:image", "og:image:url", "og:image:secure_url"):
+        yield content, _IMAGE
+
+
+def _style_element(element: turbohtml.Element) -> _References:
+    return ((reference, _REQUISITE) for reference in css_references(element.text))
+
+
+_HEAD_ELEMENTS: dict[str, Callable[[turbohtml.Element], _References]] = {
+    "link": _link_element,
+    "meta": _meta_element,
+    "style": _style_element,
+}
+
+
+def kind_of_relation(relations: str) -> LinkKind | None:
+    """What a link with these relations is for; None: for nothing that is fetched."""
+    words = set(relations.lower().split())
+    if words & _IMAGE_RELATIONS:
+        return _IMAGE
+    if words & _EMBEDDED_RELATIONS:
+        return _REQUISITE
+    return None if words & _NO_PAGE_RELATIONS else _PAGE
+
+
+def srcset_references(text: str) -> Iterator[str]:
+    """The URLs of an image candidate list (HTML, 4.8.4.3.9): a comma inside a URL belongs to it."""
+    at = 0
+    for _ in range(SRCSET_CANDIDATES_MAX):
+        while at < len(text) and (text[at].isspace() or text[at] == ","):
+            at += 1
+        start = at
+        while at < len(text) and not text[at].isspace():
+            at += 1
+        if start == at:
+            return
+        reference = text[start:at]
+        if reference.endswith(","):
+            reference = reference.rstrip(",")
+        else:
+            comma = text.find(",", at)
+            at = len(text) if comma < 0 else comma
+        yield reference
+
+
+def css_references(text: str) -> Iterator[str]:
+    """What a style sheet imports and loads."""
+    if "url(" not in text and "@" not in text and "URL(" not in text.upper():
+        return
+    for match in _CSS_URL.finditer(_CSS_COMMENT.sub(" ", text)):
+        reference = next((group for group in match.groups() if group), None)
+        if reference is not None:
+            yield _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference
+
+
+def _css_character(match: re.Match[str]) -> str:
+    if match[1] is None:
+        return match[2]
+    code = int(match[1], 16)
+    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
+
+
+def css_links(body: bytes, url: str, *, charset: str | None = None, rules: UrlRules = STANDARD) -> PageLinks:
+    collected = _Collector(url, rules)
+    for reference in css_references(_text(body, charset)):
+        collected.add(reference, _REQUISITE)
+    return collected.result()
+
+
+def is_sitemap_or_feed(head: bytes) -> bool:
+    """Whether XML that begins so is one: by its root element, as media types are often wrong."""
+    return re.search(rb"<(?:urlset|sitemapindex|rss|feed|rdf:RDF)[\s>]", head[:4096]) is not None
+
+
+def xml_links(body: bytes, url: str, *, rules: UrlRules = STANDARD) -> PageLinks:
+    """Links of a sitemap, a sitemap index, RSS or Atom; none of any other XML. No entity is expanded."""
+    text = _text(body, None)
+    collected = _Collector(url, rules, links_max=SITEMAP_LINKS_MAX)
+    if not is_sitemap_or_feed(body):
+        return collected.result()
+    for match in _LOCATION.finditer(text):
+        is_image = text.startswith("<image:", match.start())
+        collected.add(html.unescape(match[1].strip()), _IMAGE if is_image else _PAGE)
+    for match in _FEED_LINK.finditer(text):
+        if match[1].strip():
+            collected.add(html.unescape(match[1].strip()), _PAGE)
+    for match in _FEED_HREF.finditer(text):
+        reference = _QUOTED_URL.search(match[2])
+        if reference is not None and 'rel="self"' not in match[2]:
+            kind = _PAGE if match[1] == "link" else _REQUISITE
+            collected.add(html.unescape(reference[1].strip()), kind)
+    return collected.result()
+
+
+def header_links(values: Iterable[str], url: str, *, rules: UrlRules = STANDARD) -> PageLinks:
+    """Links of `Link` headers (RFC 8288)."""
+    collected = _Collector(url, rules)
+    for value in values:
+        for match in _HEADER_LINK.finditer(value):
+            relation = _RELATION.search(match[2])
+            kind = kind_of_relation(relation[1] if relation else "")
+            if relation is not None and kind is not None:
+                collected.add(match[1].strip(), kind)
+    return collected.result()
+
+
+def _text(body: bytes, charset: str | None) -> str:
+    try:
+        codec = codecs.lookup(charset or "utf-8").name
+        return body[:PARSED_BYTES_MAX].decode(codec, "replace")
+    except (LookupError, UnicodeError):
+        return body[:PARSED_BYTES_MAX].decode("utf-8", "replace")
+
+
+class _Collector:
+    def __init__(
+        self, base: str, rules: UrlRules, *, encoding: str | None = None, links_max: int = LINKS_MAX
+    ) -> None:
+        self._base = base
+        self._rules = rules
+        self._codec = _legacy_codec(encoding)
+        self._links_max = links_max
+        self._references: dict[str, LinkKind] = {}
+        self.not_followed = 0
+        self._over_limit = 0
+
+    def add(self, reference: str, kind: LinkKind) -> None:
+        if reference in self._references:
+            return
+        if len(self._references) >= self._links_max:
+            self._over_limit += 1
+            return
+        self._references[reference] = kind
+
+    def result(self, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
+        references: Iterable[str] = self._references
+        if self._codec is not None:
+            references = [_with_legacy_query(reference, self._codec) for reference in references]
+        links: dict[str, LinkKind] = {}
+        malformed = 0
+        for url, kind in zip(
+            self._rules.links(references, self._base), self._references.values(), strict=True
+        ):
+            if url is None:
+                malformed += 1
+            else:
+                links.setdefault(url, kind)
+        return PageLinks(
+            links=tuple(Link(url, kind) for url, kind in links.items()),
+            directives=directives,
+            not_followed=self.not_followed,
+            over_limit=self._over_limit,
+            malformed=malformed,
+        )
+
+
+def _legacy_codec(encoding: str | None) -> str | None:
+    """The codec in which a page's query strings are escaped, None for UTF-8 (URL standard, query state)."""
+    if encoding is None or encoding.lower() in ("utf-8", "utf-16le", "utf-16be", "replacement"):
+        return None
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        return None
+
+
+def _with_legacy_query(reference: str, codec: str) -> str:
+    if reference.isascii() or "?" not in reference:
+        return reference
+    before, _, query = reference.partition("?")
+    return f"{before}?{''.join(_escaped(letter, codec) for letter in query)}"
+
+
+def _escaped(letter: str, codec: str) -> str:
+    if letter.isascii():
+        return letter
+    try:
+        return "".join(f"%{octet:02X}" for octet in letter.encode(codec))
+    except UnicodeError:
+        return f"%26%23{ord(letter)}%3B"

@@ -1,0 +1,500 @@
+"""Which URL next, which are known? Every URL we ever heard of, on disk, and today's queue of each origin.
+
+RocksDB holds three kinds of rows (docs/protocol/frontier.md): `k` + key -> what is known of the URL, `d` +
+origin + day + priority + key -> the URL is due from that day on, `o` + origin -> the origin's counts. A URL
+has one due row, moved to a later day by the same atomic batch that records its visit. So the daily reset is
+one number: the day up to which due rows count; nothing is rewritten. Memory holds the origins that are
+being crawled, each with a handful of its next keys, whatever the number of known URLs.
+
+Crash safety: every change is one atomic batch in the write-ahead log, which outlives the process; `sync()`
+makes it outlive the machine. Keys handed out are marked first; after a crash the marked ones come again as
+suspects, and the worker asks the archive whether it has today's capture already, so none is captured twice.
+It knows neither HTTP nor politeness. Used from one task at a time; every call is short.
+"""
+
+import hashlib
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import msgspec
+from rocksdict import (
+    AccessType,
+    BlockBasedIndexType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
+
+from crawler.core.capture import UrlKey
+from crawler.core.errors import FrontierUnusableError
+from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
+from crawler.core.urls import Origin, origin_of, url_key
+
+FORMAT_VERSION = 1
+_KNOWN, _DUE, _ORIGIN, _MARK, _LINKS, _META = b"k", b"d", b"o", b"t", b"l", b"m"
+_FORMAT_ROW, _DAY_ROW = _META + b"format", _META + b"day"
+
+REFILL = 64
+"""Keys that an active origin keeps in memory at most twice of; one disk scan hands them out."""
+CACHE_BYTES = 24 * 2**20
+WRITE_BUFFER_BYTES = 8 * 2**20
+ORIGINS_CACHED_MAX = 20_000
+FINGERPRINT_BYTES = 6
+"""Two different links of a page collide with probability 2**-48: no link is lost that way."""
+LINKS_KEPT_MAX = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundLink:
+    """A canonical URL to be known, and where it was found."""
+
+    url: str
+    depth: int = 0
+    is_embedded: bool = False
+    is_seed: bool = False
+    via: str = ""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A URL handed out; give it back with `record` or `release`."""
+
+    key: UrlKey
+    origin: Origin
+    known: Known
+    is_suspect: bool
+    """It was handed out before a crash, or is to be read again: the archive may have today's capture."""
+    due_row: bytes
+
+
+class OriginCounts(msgspec.Struct, array_like=True):
+    """What is counted per origin; the order of the fields is the file format."""
+
+    origin: str
+    known: int = 0
+    over_budget: int = 0
+    """Links not taken because the origin has its share: visible, not silent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierLimits:
+    urls_per_origin_max: int = 1_000_000
+    """Bounds what a trap can make us remember."""
+    tracks_depth: bool = False
+    """Whether a shorter way to a known page matters (a crawl with a depth limit): its links are read again.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierStatistics:
+    known: int
+    handed_out: int
+    active_origins: int
+    over_budget: int
+    day: int
+
+
+class _Active:
+    """An origin that is being crawled: its next keys, and from where on the disk has more."""
+
+    __slots__ = ("cursor", "queue")
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[bytes, bytes | None]] = []  # a heap of due rows, with the known row if read
+        self.cursor = b""
+
+
+class Frontier:
+    """Opened on a folder of its own; closed by `close`. One process at a time, which RocksDB's lock holds."""
+
+    def __init__(self, folder: Path, *, day: int, limits: FrontierLimits | None = None) -> None:
+        self._limits = limits or FrontierLimits()
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self._db = Rdict(str(folder), _options(), access_type=AccessType.read_write())
+        except Exception as error:  # rocksdict raises bare Exception for all of RocksDB's errors
+            raise FrontierUnusableError(str(folder), str(error)) from error
+        self._check_format()
+        self._read_options = ReadOptions()
+        self._write_options = WriteOptions()
+        self._active: dict[bytes, _Active] = {}
+        self._taken: dict[bytes, Entry] = {}
+        self._counts: dict[bytes, OriginCounts] = {}
+        self._suspects = {row[1:] for row in self._rows(_MARK)}
+        self._scan_from = b""
+        self._known = self._number(_META + b"known")
+        self._over_budget = 0
+        self._day = self._number(_DAY_ROW)
+        if day > self._day:
+            self.start_day(day)
+
+    # -- days
+
+    @property
+    def day(self) -> int:
+        return self._day
+
+    def start_day(self, day: int) -> None:
+        """The daily reset: all that is due until `day` counts from now on. It writes one number."""
+        if day < self._day:
+            raise ValueError(f"day {day} is before {self._day}")
+        self._db.put(_DAY_ROW, day.to_bytes(4, "big"))
+        self._day = day
+        for active in self._active.values():
+            active.cursor = b""
+            active.queue.clear()
+
+    # -- adding
+
+    def add(self, links: Sequence[FoundLink]) -> int:
+        """Make URLs known and due today; those already known change nothing. Says how many were new."""
+        batch = WriteBatch(raw_mode=True)
+        new = self._add(batch, links)
+        self._db.write(batch, self._write_options)
+        return new
+
+    def _add(self, batch: WriteBatch, links: Sequence[FoundLink]) -> int:
+        if len(self._counts) > ORIGINS_CACHED_MAX:
+            self._counts.clear()  # they are all on disk: no batch is open here
+        unique: dict[bytes, FoundLink] = {}
+        for link in links:
+            unique.setdefault(_KNOWN + url_key(link.url), link)
+        rows = list(unique)
+        new = 0
+        counted: dict[bytes, OriginCounts] = {}
+        for row, link, found in zip(rows, unique.values(), self._get_many(rows), strict=True):
+            if found is None:
+                new += self._add_new(batch, row, link, counted)
+            elif self._limits.tracks_depth or link.is_seed:
+                self._shorten(batch, row[1:], decode_known(found), link)
+        for origin_id, counts in counted.items():
+            batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
+        if new:
+            self._known += new
+            batch.put(_META + b"known", self._known.to_bytes(8, "big"))
+        return new
+
+    def _add_new(
+        self, batch: WriteBatch, row: bytes, link: FoundLink, counted: dict[bytes, OriginCounts]
+    ) -> bool:
+        origin = origin_of(link.url)
+        origin_id = _origin_id(origin)
+        counts = counted[origin_id] = self._origin_counts(origin_id)
+        counts.origin = origin
+        if counts.known >= self._limits.urls_per_origin_max and not link.is_seed:
+            counts.over_budget += 1
+            self._over_budget += 1
+            return False
+        counts.known += 1
+        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
+        batch.put(row, encode_known(known))
+        self._put_due(batch, origin_id, known, row[1:])
+        return True
+
+    def _shorten(self, batch: WriteBatch, key: bytes, known: Known, link: FoundLink) -> None:
+        """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
+        again.
+        """
+        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        if link.depth >= known.depth and priority >= known.priority:
+            return
+        origin_id = _origin_id(origin_of(known.url))
+        old_due = _due_row(origin_id, known, key)
+        known.depth, known.priority = min(link.depth, known.depth), min(priority, known.priority)
+        entry = self._taken.get(key)
+        if entry is not None:  # being fetched: its links will be given the new depth
+            entry.known.depth, entry.known.priority = known.depth, known.priority
+            batch.put(_KNOWN + key, encode_known(known))
+            return
+        if known.last_day == self._day and known.due_day > self._day:
+            known.due_day = self._day
+            self._suspects.add(key)
+            batch.put(_MARK + key, b"")
+        batch.delete(old_due)
+        self._forget_queued(origin_id, old_due)
+        batch.put(_KNOWN + key, encode_known(known))
+        self._put_due(batch, origin_id, known, key)
+
+    def _put_due(self, batch: WriteBatch, origin_id: bytes, known: Known, key: bytes) -> None:
+        row = _due_row(origin_id, known, key)
+        batch.put(row, b"")
+        active = self._active.get(origin_id)
+        if active is not None and known.due_day <= self._day and row < active.cursor:
+            batch.put(_MARK + key, b"")
+            heapq.heappush(active.queue, (row, None))
+            if len(active.queue) > 2 * REFILL:
+                self._shrink(active)
+
+    def _shrink(self, active: _Active) -> None:
+        """The queue is full: its larger half is left to the disk, from where the cursor will find it
+        again.
+        """
+        active.queue.sort()
+        active.cursor = active.queue[REFILL][0]
+        del active.queue[REFILL:]
+
+    def _forget_queued(self, origin_id: bytes, row: bytes) -> None:
+        active = self._active.get(origin_id)
+        if active is not None:
+            active.queue = [item for item in active.queue if item[0] != row]
+            heapq.heapify(active.queue)
+
+    # -- handing out
+
+    def activate(self, wanted: int) -> list[Origin]:
+        """Up to `wanted` further origins with something due, in turn; each stays active until `retire`."""
+        found: list[Origin] = []
+        start = self._scan_from
+        for origin_id, day in chain(self._origins_from(start, None), self._origins_from(b"", start)):
+            if len(found) >= wanted:
+                self._scan_from = origin_id
+                return found
+            if day <= self._day and origin_id not in self._active:
+                self._active[origin_id] = _Active()
+                found.append(Origin(self._origin_counts(origin_id).origin))
+        self._scan_from = b""
+        return found
+
+    def _origins_from(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, int]]:
+        """Origins with any due row, in the order of their ids, with the day of the first; one seek each."""
+        cursor = self._db.iter(self._read_options)
+        following: bytes | None = start
+        while following is not None and (end is None or following < end):
+            cursor.seek(_DUE + following)
+            if not cursor.valid():
+                return
+            row = cursor.key()
+            origin_id = row[1:9]
+            if row[:1] != _DUE or (end is not None and origin_id >= end):
+                return
+            yield origin_id, _day_of(row)
+            following = _next_id(origin_id)
+
+    def retire(self, origin: Origin) -> None:
+        """The origin is not being crawled any more; `activate` finds it again when something is due."""
+        self._active.pop(_origin_id(origin), None)
+
+    def take(self, origin: Origin) -> Entry | None:
+        """The active origin's next URL that is due, or None when there is nothing left for today."""
+        origin_id = _origin_id(origin)
+        active = self._active[origin_id]
+        while True:
+            if not active.queue and not self._refill(origin_id, active):
+                return None
+            row, record = heapq.heappop(active.queue)
+            key = row[14:]
+            if key in self._taken:
+                continue
+            record = record or self._db.get(_KNOWN + key)
+            if record is None:
+                continue
+            known = decode_known(record)
+            if _due_row(origin_id, known, key) != row:
+                continue  # moved since it was queued
+            entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)
+            self._taken[key] = entry
+            return entry
+
+    def _refill(self, origin_id: bytes, active: _Active) -> bool:
+        start = active.cursor or _DUE + origin_id
+        cursor = self._db.iter(self._read_options)
+        cursor.seek(start)
+        rows: list[bytes] = []
+        last = start
+        prefix = _DUE + origin_id
+        while cursor.valid() and len(rows) < REFILL:
+            row = cursor.key()
+            if not row.startswith(prefix) or _day_of(row) > self._day:
+                break
+            last = row
+            if row[14:] not in self._taken:
+                rows.append(row)
+            cursor.next()
+        if rows:
+            batch = WriteBatch(raw_mode=True)
+            for row in rows:
+                batch.put(_MARK + row[14:], b"")
+            self._db.write(batch, self._write_options)
+            records = self._get_many([_KNOWN + row[14:] for row in rows])
+            active.queue = list(zip(rows, records, strict=True))
+        active.cursor = last + b"\x00" if last != start or rows else start
+        return bool(rows)
+
+    # -- giving back
+
+    def record(
+        self,
+        entry: Entry,
+        result: Result,
+        *,
+        recrawl: Recrawl = Recrawl.DAILY,
+        links: Sequence[FoundLink] = (),
+        fingerprints: bytes | None = None,
+        etag: str = "",
+        last_modified: str = "",
+        digest: bytes = b"",
+    ) -> int:
+        """The visit is over and its capture durable: its outcome and the page's links, in one atomic
+        batch.
+        """
+        del self._taken[entry.key]
+        self._suspects.discard(entry.key)
+        known = after_visit(entry.known, result, self._day, recrawl)
+        if result in (Result.CHANGED, Result.UNCHANGED):
+            known.etag, known.last_modified = etag[:1_000], last_modified[:100]
+        if digest:
+            known.digest = digest
+        if known.due_day == self._day:
+            known.priority = 255  # a retry comes after all that is due today
+        elif known.priority == 255:
+            known.priority = priority_of(known.depth, is_embedded=False)
+        batch = WriteBatch(raw_mode=True)
+        origin_id = _origin_id(entry.origin)
+        batch.delete(entry.due_row)
+        batch.delete(_MARK + entry.key)
+        batch.put(_KNOWN + entry.key, encode_known(known))
+        self._put_due(batch, origin_id, known, entry.key)
+        if fingerprints is not None:
+            batch.put(_LINKS + entry.key, fingerprints)
+        new = self._add(batch, links) if links else 0
+        self._db.write(batch, self._write_options)
+        return new
+
+    def release(self, entry: Entry) -> None:
+        """Not visited after all; it stays due, and comes again when its origin is active the next time."""
+        del self._taken[entry.key]
+
+    # -- asking
+
+    def known(self, url: str) -> Known | None:
+        record = self._db.get(_KNOWN + url_key(url))
+        return None if record is None else decode_known(record)
+
+    def last_links(self, key: UrlKey) -> frozenset[bytes]:
+        """Fingerprints of the links that the last version had."""
+        row = self._db.get(_LINKS + key)
+        if row is None:
+            return frozenset()
+        size = FINGERPRINT_BYTES
+        return frozenset(row[at : at + size] for at in range(0, len(row), size))
+
+    def has_due(self) -> bool:
+        """Whether anything is due today that is not handed out."""
+        probe = self.activate(1)
+        for origin in probe:
+            self.retire(origin)
+        return bool(probe)
+
+    def origin_counts(self, origin: Origin) -> OriginCounts:
+        return self._origin_counts(_origin_id(origin))
+
+    def statistics(self) -> FrontierStatistics:
+        return FrontierStatistics(
+            known=self._known,
+            handed_out=len(self._taken),
+            active_origins=len(self._active),
+            over_budget=self._over_budget,
+            day=self._day,
+        )
+
+    def sync(self) -> None:
+        """All that was said so far outlives a power cut."""
+        self._db.flush_wal(sync=True)
+
+    def close(self) -> None:
+        self._db.close()
+
+    # -- rows
+
+    def _check_format(self) -> None:
+        found = self._db.get(_FORMAT_ROW)
+        if found is None:
+            self._db.put(_FORMAT_ROW, FORMAT_VERSION.to_bytes(2, "big"))
+        elif int.from_bytes(found, "big") != FORMAT_VERSION:
+            version = int.from_bytes(found, "big")
+            self._db.close()
+            raise FrontierUnusableError(
+                str(self._folder), f"its format is {version}, ours is {FORMAT_VERSION}"
+            )
+
+    def _rows(self, kind: bytes) -> Iterable[bytes]:
+        cursor = self._db.iter(ReadOptions())
+        cursor.seek(kind)
+        while cursor.valid() and cursor.key()[:1] == kind:
+            yield cursor.key()
+            cursor.next()
+
+    def _get_many(self, rows: list[bytes]) -> list[bytes | None]:
+        keys: list[str | int | float | bytes | bool] = list(rows)  # as rocksdict's signature spells it
+        return list(self._db.get(keys) or ())
+
+    def _number(self, row: bytes) -> int:
+        found = self._db.get(row)
+        return int.from_bytes(found, "big") if found else 0
+
+    def _origin_counts(self, origin_id: bytes) -> OriginCounts:
+        counts = self._counts.get(origin_id)
+        if counts is None:
+            found = self._db.get(_ORIGIN + origin_id)
+            decoded = msgspec.msgpack.decode(found, type=OriginCounts) if found is not None else None
+            counts = self._counts[origin_id] = decoded or OriginCounts(origin="")
+        return counts
+
+
+def fingerprint(url: str) -> bytes:
+    """What a page's link set keeps of a link."""
+    return url_key(url)[:FINGERPRINT_BYTES]
+
+
+def _options() -> Options:
+    table = BlockBasedOptions()
+    table.set_block_cache(Cache(CACHE_BYTES))
+    table.set_bloom_filter(10, False)
+    table.set_cache_index_and_filter_blocks(True)
+    # Filters and indexes of millions of keys are megabytes a file: in pieces, so that the cache holds those
+    # in use.
+    table.set_index_type(BlockBasedIndexType.two_level_index_search())
+    table.set_partition_filters(True)
+    table.set_metadata_block_size(4 * 1024)
+    table.set_pin_top_level_index_and_filter(True)
+    table.set_block_size(4 * 1024)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(3)
+    options.set_max_background_jobs(2)
+    options.set_max_open_files(256)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(2**20)
+    # Queues leave tombstones at their front; files full of them are compacted early.
+    options.add_compact_on_deletion_collector_factory(4096, 1024, 0.25)
+    return options
+
+
+def _origin_id(origin: str) -> bytes:
+    return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:8]
+
+
+def _due_row(origin_id: bytes, known: Known, key: bytes) -> bytes:
+    return b"%b%b%b%c%b" % (_DUE, origin_id, known.due_day.to_bytes(4, "big"), known.priority, key)
+
+
+def _day_of(row: bytes) -> int:
+    return int.from_bytes(row[9:13], "big")
+
+
+def _next_id(origin_id: bytes) -> bytes | None:
+    number = int.from_bytes(origin_id, "big") + 1
+    return None if number >= 1 << 64 else number.to_bytes(8, "big")

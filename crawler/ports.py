@@ -1,0 +1,81 @@
+"""What does the crawler ask of the world? Four small protocols, implemented elsewhere.
+
+Alone, a peer answers all of them itself: it owns every URL, its own steward grants the leases and its store
+is the sink. In a ring the exchange answers for owners and leases, and the crawler notices no difference.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from crawler.core.capture import Capture, PayloadDigest, UrlKey
+from crawler.core.politeness import Lease, OriginReport, Wait
+from crawler.core.robots import RobotsRules
+from crawler.core.urls import Origin
+from crawler.frontier import FoundLink
+
+
+class CaptureSink(Protocol):
+    """Where captures go."""
+
+    async def store(self, capture: Capture) -> None:
+        """Returns when the capture is durable. A redelivered one (after a crash) may come twice."""
+
+    async def find(self, key: UrlKey, since: float) -> Capture | None:
+        """The newest capture of the URL with `requested_at >= since`, body included; asked after a crash."""
+
+
+class UrlOwner(Protocol):
+    """Who is to fetch the links that were found."""
+
+    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+        """Those that are ours, to be put into our frontier; the others are taken for delivery."""
+
+
+class StewardPort(Protocol):
+    """Permission to fetch, from whoever looks after the origin."""
+
+    async def rules(self, origin: Origin) -> RobotsRules: ...
+
+    async def lease(self, origin: Origin, address: str) -> Lease | Wait: ...
+
+    async def give_back(self, lease: Lease, report: OriginReport) -> float:
+        """Says when the next fetch from the origin may start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRequest:
+    """One GET. Validators make it conditional; the digest is the last archived version's."""
+
+    url: str
+    via: str | None = None
+    etag: str = ""
+    last_modified: str = ""
+    digest: PayloadDigest | None = None
+    accepts: Callable[[str], bool] | None = None
+    """Whether a body of this media type is wanted; None: any. Asked for 200 only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """The answer was not wanted; nothing of its body was kept."""
+
+    url: str
+    status: int
+    mime: str
+    duration_s: float
+
+
+class Fetcher(Protocol):
+    async def fetch(self, request: FetchRequest) -> Capture | Skipped:
+        """One exchange, no redirect followed. Raises a FetchError when there is nothing to archive."""
+
+    async def address_of(self, host: str) -> str:
+        """The address that `host` leads to first, "" when none is known: for the cap per address."""
+
+
+class OwnsEverything:
+    """A peer alone owns every URL."""
+
+    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+        return list(links)

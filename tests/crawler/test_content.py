@@ -1,0 +1,78 @@
+import gzip
+import tracemalloc
+import zlib
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.core.content import DECODED_BYTES_MAX, MediaType, decoded
+
+TEXT = b"<a href=x>" * 1000
+
+
+def raw_deflate(body: bytes) -> bytes:
+    compressor = zlib.compressobj(wbits=-15)
+    return compressor.compress(body) + compressor.flush()
+
+
+CODERS = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("coding", CODERS)
+def test_each_coding_is_undone(coding: str) -> None:
+    assert decoded(CODERS[coding](TEXT), coding.upper()) == TEXT
+
+
+def test_raw_deflate_identity_and_two_codings_are_undone() -> None:
+    assert decoded(raw_deflate(TEXT), "deflate") == TEXT
+    assert decoded(TEXT, "identity") == TEXT
+    assert decoded(brotli.compress(gzip.compress(TEXT)), "gzip, br") == TEXT
+
+
+@pytest.mark.parametrize("coding", CODERS)
+def test_a_bomb_is_cut_at_the_limit_and_never_unfolds(coding: str) -> None:
+    bomb = CODERS[coding](bytes(4 * DECODED_BYTES_MAX))
+    tracemalloc.start()
+    assert len(decoded(bomb, coding)) == DECODED_BYTES_MAX
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * DECODED_BYTES_MAX
+
+
+@pytest.mark.parametrize("coding", CODERS)
+def test_the_good_part_of_a_cut_body_is_kept(coding: str) -> None:
+    whole = CODERS[coding](bytes(range(256)) * 4000)
+    assert (bytes(range(256)) * 4000).startswith(decoded(whole[: len(whole) // 2], coding))
+
+
+def test_unknown_and_towering_codings_give_nothing() -> None:
+    assert decoded(TEXT, "lzma") == b""
+    assert decoded(TEXT, "gzip, gzip, gzip") == b""
+
+
+@given(st.binary(max_size=200), st.sampled_from(["gzip", "deflate", "br", "zstd", "", ","]))
+def test_any_bytes_are_survived(body: bytes, coding: str) -> None:
+    assert isinstance(decoded(body, coding), bytes)
+
+
+@pytest.mark.parametrize(
+    ("header", "mime", "charset"),
+    [
+        ('Text/HTML; Charset="UTF-8"', "text/html", "UTF-8"),
+        ("text/html;x=y;charset=big5", "text/html", "big5"),
+        ("text/html", "text/html", None),
+        (None, "", None),
+        ("nonsense", "", None),
+        ("a/b/c", "", None),
+    ],
+)
+def test_media_types_are_read_from_the_header(header: str | None, mime: str, charset: str | None) -> None:
+    assert MediaType.of(header) == MediaType(mime, charset)

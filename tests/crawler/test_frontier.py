@@ -1,0 +1,257 @@
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler.core.errors import FrontierUnusableError
+from crawler.core.recrawl import Recrawl, Result
+from crawler.core.urls import Origin, origin_of
+from crawler.frontier import REFILL, Entry, FoundLink, Frontier, FrontierLimits, fingerprint
+
+A = Origin("http://a.example")
+B = Origin("http://b.example")
+
+
+def link(url: str, depth: int = 1, *, is_embedded: bool = False, is_seed: bool = False) -> FoundLink:
+    return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed)
+
+
+def taken(frontier: Frontier, origin: Origin) -> Entry:
+    entry = frontier.take(origin)
+    assert entry is not None
+    return entry
+
+
+def crawl_all(frontier: Frontier, result: Result = Result.CHANGED) -> list[str]:
+    """Visit everything that is due today, in the frontier's order."""
+    visited = []
+    while origins := frontier.activate(3):
+        for origin in origins:
+            while (entry := frontier.take(origin)) is not None:
+                visited.append(entry.known.url)
+                frontier.record(entry, result)
+            frontier.retire(origin)
+    return visited
+
+
+def test_a_url_is_new_once_and_handed_out_once_a_day(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    assert (
+        frontier.add([link("http://a.example/1"), link("http://a.example/2"), link("http://a.example/1")])
+        == 2
+    )
+    assert frontier.add([link("http://a.example/2")]) == 0
+    assert sorted(crawl_all(frontier)) == ["http://a.example/1", "http://a.example/2"]
+    assert crawl_all(frontier) == []
+    frontier.start_day(2)
+    assert len(crawl_all(frontier)) == 2
+    frontier.close()
+
+
+def test_an_origin_hands_out_by_priority_even_what_came_late(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link(f"http://a.example/{n}", depth=5) for n in range(3 * REFILL)])
+    assert frontier.activate(9) == [A]
+    first = taken(frontier, A)
+    assert first.known.depth == 5
+    frontier.record(
+        first,
+        Result.CHANGED,
+        links=[
+            link("http://a.example/seed", 0, is_seed=True),
+            link("http://a.example/image", 2, is_embedded=True),
+        ],
+    )
+    assert taken(frontier, A).known.url == "http://a.example/seed"
+    assert taken(frontier, A).known.url == "http://a.example/image"
+    frontier.add([link(f"http://a.example/more{n}", depth=3) for n in range(5 * REFILL)])
+    depths = []
+    while (entry := frontier.take(A)) is not None:
+        depths.append(entry.known.depth)
+        frontier.record(entry, Result.CHANGED)
+    assert depths == sorted(depths)
+    assert len(depths) == 8 * REFILL - 1
+    frontier.close()
+
+
+def test_origins_take_turns_and_an_active_one_is_not_given_twice(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    origins = [Origin(f"http://{n}.example") for n in range(10)]
+    frontier.add([link(f"{origin}/") for origin in origins])
+    first = frontier.activate(4)
+    second = frontier.activate(100)
+    assert sorted(first + second) == origins
+    assert frontier.activate(1) == []
+    frontier.retire(first[0])
+    assert frontier.activate(5) == [first[0]]
+    frontier.close()
+
+
+def test_a_failed_fetch_comes_again_after_all_others_and_three_times_a_day(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/bad", 0), link("http://a.example/good", 9)])
+    frontier.activate(1)
+    order = []
+    while (entry := frontier.take(A)) is not None:
+        order.append(entry.known.url[-4:].strip("/"))
+        frontier.record(entry, Result.FAILED if "bad" in entry.known.url else Result.CHANGED)
+    assert order == ["bad", "good", "bad", "bad"]
+    frontier.close()
+
+
+def test_what_a_crash_left_handed_out_comes_again_as_a_suspect(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1", 0), link("http://a.example/2")])
+    frontier.activate(1)
+    frontier.record(taken(frontier, A), Result.CHANGED)
+    assert not taken(frontier, A).is_suspect
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    again.activate(1)
+    entry = taken(again, A)
+    assert (entry.known.url, entry.is_suspect) == ("http://a.example/2", True)
+    again.record(entry, Result.CHANGED)
+    assert again.take(A) is None
+    again.start_day(2)
+    assert not taken(again, A).is_suspect
+    again.close()
+
+
+def test_a_released_url_stays_due(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1")])
+    frontier.activate(1)
+    frontier.release(taken(frontier, A))
+    assert frontier.take(A) is None
+    frontier.retire(A)
+    assert frontier.has_due()
+    assert frontier.activate(1) == [A]
+    assert taken(frontier, A).known.url == "http://a.example/1"
+    frontier.close()
+
+
+def test_a_shorter_way_makes_a_visited_page_come_again_as_a_suspect_only_when_depth_counts(
+    tmp_path: Path,
+) -> None:
+    for tracks_depth in (True, False):
+        frontier = Frontier(
+            tmp_path / str(tracks_depth), day=1, limits=FrontierLimits(tracks_depth=tracks_depth)
+        )
+        frontier.add([link("http://a.example/x", 5)])
+        crawl_all(frontier)
+        frontier.add([link("http://a.example/x", 2)])
+        frontier.activate(1)
+        entry = frontier.take(A) if tracks_depth else None
+        if entry is not None:
+            assert (entry.known.depth, entry.is_suspect) == (2, True)
+        assert frontier.has_due() is False
+        frontier.close()
+
+
+def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(tracks_depth=True))
+    frontier.add([link("http://a.example/x", 5)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    frontier.add([link("http://a.example/x", 2)])
+    assert entry.known.depth == 2
+    frontier.record(entry, Result.CHANGED)
+    found = frontier.known("http://a.example/x")
+    assert found is not None
+    assert (found.depth, found.due_day) == (2, 2)
+    frontier.close()
+
+
+def test_an_origin_has_a_budget_of_known_urls_and_what_is_over_it_is_counted(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(urls_per_origin_max=3))
+    assert frontier.add([link(f"http://a.example/{n}") for n in range(10)]) == 3
+    assert frontier.add([link("http://b.example/"), link("http://a.example/seed", 0, is_seed=True)]) == 2
+    assert frontier.origin_counts(A).over_budget == 7
+    assert frontier.statistics().over_budget == 7
+    assert frontier.statistics().known == 5
+    frontier.close()
+
+
+def test_validators_digest_and_links_of_the_last_version_are_remembered(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/")])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    marks = fingerprint("http://a.example/1") + fingerprint("http://a.example/2")
+    frontier.record(
+        entry, Result.CHANGED, etag='"e"', last_modified="then", digest=b"d" * 32, fingerprints=marks
+    )
+    frontier.close()
+    again = Frontier(tmp_path, day=2)
+    known = again.known("http://a.example/")
+    assert known is not None
+    assert (known.etag, known.last_modified, known.digest, known.visits) == ('"e"', "then", b"d" * 32, 1)
+    assert again.last_links(entry.key) == {
+        fingerprint("http://a.example/1"),
+        fingerprint("http://a.example/2"),
+    }
+    again.close()
+
+
+def test_days_do_not_run_backwards_and_are_remembered(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=7)
+    with pytest.raises(ValueError, match="before"):
+        frontier.start_day(6)
+    frontier.close()
+    again = Frontier(tmp_path, day=3)  # a clock that was set back
+    assert again.day == 7
+    again.close()
+
+
+def test_two_processes_cannot_share_a_frontier(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    with pytest.raises(FrontierUnusableError, match="lock"):
+        Frontier(tmp_path, day=1)
+    frontier.close()
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_every_url_is_visited_exactly_on_the_days_when_it_is_due(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """Against a dict: any mix of adding, visiting, failing, reopening; nothing lost, nothing twice a day."""
+    chance = random.Random(seed)
+    folder = tmp_path_factory.mktemp("frontier")
+    day = 1
+    frontier = Frontier(folder, day=day)
+    due: dict[str, int] = {}
+    for _ in range(12):
+        urls = [
+            f"http://{chance.choice('abc')}.example/{chance.randrange(40)}"
+            for _ in range(chance.randrange(30))
+        ]
+        frontier.add([link(url, chance.randrange(4)) for url in urls])
+        for url in urls:
+            due.setdefault(url, day)
+        for origin in frontier.activate(3):
+            for _ in range(chance.randrange(20)):
+                entry = frontier.take(origin)
+                if entry is None:
+                    assert not [url for url, at in due.items() if origin_of(url) == origin and at <= day]
+                    break
+                url = entry.known.url
+                assert due[url] <= day
+                result = chance.choice([Result.CHANGED, Result.UNCHANGED, Result.GONE, Result.FAILED])
+                frontier.record(entry, result, recrawl=Recrawl.ADAPTIVE)
+                known = frontier.known(url)
+                assert known is not None
+                due[url] = known.due_day
+            frontier.retire(origin)
+        action = chance.random()
+        if action < 0.3:
+            frontier.close()
+            frontier = Frontier(folder, day=day)
+        elif action < 0.6:
+            day += 1
+            frontier.start_day(day)
+    everything = sorted(url for url, at in due.items() if at <= day)
+    assert sorted(crawl_all(frontier)) == everything
+    frontier.close()
