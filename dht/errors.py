@@ -5,7 +5,8 @@ DhtError
 │   └── WireError          its bytes are not what the protocol says
 └── WorldError         the world failed
     ├── TransportClosed    the socket is gone
-    └── RequestFailed      nobody answered in time, or the handshake failed
+    ├── RequestFailed      nobody answered in time, or the handshake failed
+    └── NoAnswer           the ring did not say who owns a key
 """
 
 from dht.core.errors import DhtError
@@ -41,3 +42,11 @@ class RequestFailedError(WorldError):
         super().__init__(f"no answer from {peer}: {reason}")
         self.peer = peer
         self.reason = reason
+
+
+class NoAnswerError(WorldError):
+    """A lookup found nobody."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the ring named no owner of {key}")
+        self.key = key

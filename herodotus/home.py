@@ -53,6 +53,15 @@ class Home:
         return self.state / "record"
 
     @property
+    def met(self) -> Path:
+        """Peers met before."""
+        return self.state / "peers"
+
+    @property
+    def rendezvous(self) -> Path:
+        return self.state / "rendezvous"
+
+    @property
     def log(self) -> Path:
         return self.path / "log"
 

@@ -9,11 +9,11 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import anyio
-import anyio.abc
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
 from herodotus import clock
@@ -23,7 +23,8 @@ from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
 from herodotus.home import Home, publish_address
-from herodotus.identity import PeerId, shown_peer_id
+from herodotus.identity import PeerId, peer_id, shown_peer_id
+from herodotus.membership import Membership, MembershipParts
 from herodotus.portal import Portal
 from herodotus.portal.handlers import Handlers
 from herodotus.systemd import ServiceManager
@@ -38,7 +39,11 @@ class PeerParts:
     home: Home
     charter: Charter
     settings: Settings
-    peer_id: PeerId
+    key: Ed25519PrivateKey = field(repr=False)
+
+    @property
+    def peer_id(self) -> PeerId:
+        return peer_id(self.key.public_key())
 
 
 class Peer:
@@ -46,6 +51,9 @@ class Peer:
         self._parts = parts
         self._started: datetime = clock.utc_now()
         self._portal = Portal(parts.settings.http, Handlers(self.status))
+        self._membership = Membership(
+            MembershipParts(home=parts.home, charter=parts.charter, settings=parts.settings, key=parts.key)
+        )
 
     def status(self) -> PeerStatus:
         parts = self._parts
@@ -59,6 +67,7 @@ class Peer:
             pid=os.getpid(),
             started=self._started.isoformat(timespec="seconds"),
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
+            ring=self._membership.status(),
         )
 
     @property
@@ -71,13 +80,10 @@ class Peer:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """All parts are open inside; leaving drains them in the opposite order."""
-        async with (
-            anyio.create_task_group() as tasks,
-            self._portal.serving(self._parts.settings.lifecycle.drain_s),
-        ):
+        drain_s = self._parts.settings.lifecycle.drain_s
+        async with self._membership.opened(), self._portal.serving(drain_s):
             publish_address(self._parts.home, self.http)
             yield
-            tasks.cancel_scope.cancel()
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:

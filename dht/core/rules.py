@@ -7,6 +7,7 @@ Section numbers are those of the ring design (`docs/protocol/ring.md` and its me
 from dataclasses import dataclass
 
 from dht.core.ids import IdCheck, NetworkId
+from dht.core.messages import BATCH_BYTES_MAX
 
 # Requests (4.5): three tries make a false alarm 7.9e-6 at 1 % loss (3.7).
 TRIES = 3
@@ -14,6 +15,8 @@ TIMEOUT_MIN_S = 0.5
 TIMEOUT_MAX_S = 3.0
 TIMEOUT_FIRST_S = 1.0  # before a round trip is known; RFC 6298 starts there too
 BATCH_TIMEOUT_S = 30.0  # the receiver makes a batch durable before it answers
+BATCH_DATAGRAM_TIMEOUT_S = 5.0  # a datagram's worth is quickly durable, and the datagram is more easily lost
+BATCH_DATAGRAM_BYTES_MAX = 1_100  # what a sealed datagram carries (1,174 B), less the dress of a batch
 PENDING_MAX = 4_096
 ROUND_TRIPS_MAX = 1_024
 
@@ -90,4 +93,12 @@ class RingRules:
     finger_s: float = 60.0  # sampled mode only
     gossip_bits_per_s_max: float = 10_000.0
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
-    has_bulk: bool = True  # the shell can fetch whole tables over a stream
+    has_bulk: bool = True  # the shell has streams: for whole tables, and for batches larger than a datagram
+
+    @property
+    def batch_bytes_max(self) -> int:
+        return BATCH_BYTES_MAX if self.has_bulk else BATCH_DATAGRAM_BYTES_MAX
+
+    @property
+    def batch_timeout_s(self) -> float:
+        return BATCH_TIMEOUT_S if self.has_bulk else BATCH_DATAGRAM_TIMEOUT_S

@@ -16,7 +16,7 @@ from dht.core.effects import BatchDelivered, WalkDone
 from dht.core.host import Host
 from dht.core.ids import CIRCLE, Key, distance, is_in_arc
 from dht.core.lookup import Found
-from dht.core.messages import BATCH_BYTES_MAX, BATCH_ITEMS_MAX, Batch, BatchReply, Item, Reply
+from dht.core.messages import BATCH_ITEMS_MAX, Batch, BatchReply, Item, Reply
 from dht.core.records import Contact
 
 LEARNED_MAX = 256
@@ -93,13 +93,15 @@ class Walk:
         first, size, part = self._rest[0].key, 0, []
         for item in self._rest[:BATCH_ITEMS_MAX]:
             size += len(item.payload) + ITEM_OVERHEAD_BYTES
-            if size > BATCH_BYTES_MAX or distance(first, item.key) > distance(first, target.position):
+            if size > self._host.rules.batch_bytes_max or distance(first, item.key) > distance(
+                first, target.position
+            ):
                 break
             part.append(item)
         self._stops += 1
         request = Batch(id=self._host.new_id(), target=target.index, items=tuple(part))
         done = partial(self._visited, target, tuple(part))
-        self._host.ask(target, request, done, now, timeout_s=bounds.BATCH_TIMEOUT_S)
+        self._host.ask(target, request, done, now, timeout_s=self._host.rules.batch_timeout_s)
 
     def _visited(self, target: Contact, part: tuple[Item, ...], reply: Reply | None, now: float) -> None:
         if self.is_done:

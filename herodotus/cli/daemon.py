@@ -16,11 +16,10 @@ from herodotus import peer as peers
 from herodotus.asking import NoAnswer, ask
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
-from herodotus.config.load import text_layer
+from herodotus.config.load import text_layer, with_http_beside_ring
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import HomeMissing, check_network, locked, open_home, running_on, wait_released
-from herodotus.identity import peer_id
 
 
 class StillRunning(WorldFailure):
@@ -41,7 +40,14 @@ class NotOurs(WorldFailure):
 
 
 @main.command()
-@click.option("--http", metavar="IP:PORT", help="Where readers reach the portal (default: 0.0.0.0:5484).")
+@click.option("--listen", metavar="IP:PORT", help="Where other peers reach this one (default: 0.0.0.0:4484).")
+@click.option(
+    "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
+)
+@click.option(
+    "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
+)
+@click.option("--virtual", metavar="N", help="Positions on the ring (default: 4).")
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
     "--ready-fd", metavar="N", type=click.IntRange(0), help="Write one JSON line there when serving."
@@ -49,7 +55,15 @@ class NotOurs(WorldFailure):
 @common_options
 @json_option
 @pass_frame
-def run(frame: Frame, http: str | None, network: str | None, ready_fd: int | None) -> None:
+def run(
+    frame: Frame,
+    listen: str | None,
+    http: str | None,
+    join: tuple[str, ...],
+    virtual: str | None,
+    network: str | None,
+    ready_fd: int | None,
+) -> None:
     """Run the peer until Ctrl-C.
 
     The first SIGINT or SIGTERM ends open work and stops, a second one stops at once.
@@ -57,7 +71,8 @@ def run(frame: Frame, http: str | None, network: str | None, ready_fd: int | Non
     \b
     Examples:
       herodotus run
-      herodotus run --home /srv/herodotus --http 127.0.0.1:8080
+      herodotus run --join 192.0.2.7:4484
+      herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
     """
     os.umask(0o077)
     if ready_fd is not None:
@@ -65,12 +80,16 @@ def run(frame: Frame, http: str | None, network: str | None, ready_fd: int | Non
     charter = open_home(frame.home)
     if network is not None:
         check_network(chosen_charter(network), frame.home, file=Path(network))
-    flags = {"http.listen": ("--http", http)} if http is not None else {}
-    effective = frame.effective(text_layer(flags))
+    given = {
+        "http.listen": ("--http", http),
+        "ring.listen": ("--listen", listen),
+        "ring.join": ("--join", ",".join(join) or None),
+        "ring.virtual_nodes": ("--virtual", virtual),
+    }
+    flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
+    effective = with_http_beside_ring(frame.effective(text_layer(flags)))
     key, _ = unlocked_key(frame.home.key)
-    parts = peers.PeerParts(
-        home=frame.home, charter=charter, settings=effective.settings, peer_id=peer_id(key.public_key())
-    )
+    parts = peers.PeerParts(home=frame.home, charter=charter, settings=effective.settings, key=key)
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         on_ready = partial(_announce, frame, ready_fd)

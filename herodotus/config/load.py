@@ -3,14 +3,15 @@
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from herodotus.config.sections import PRESETS, SECTIONS, Settings
 from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
-from herodotus.core.fields import fields_of, nearest, read_table, read_value, shown, shown_key
+from herodotus.core.fields import Endpoint, fields_of, nearest, read_table, read_value, shown, shown_key
 
+HTTP_PORT_OFFSET = 1000  # DESIGN 9
 ENVIRONMENT_PREFIX = "HERODOTUS_"
 # Variables that are not settings: where the home is, and the key's passphrase.
 _OTHER_VARIABLES = frozenset({"HERODOTUS_HOME", "HERODOTUS_PASSPHRASE"})
@@ -162,3 +163,16 @@ def _settings(values: Mapping[str, object]) -> Settings:
         for section, kind in SECTIONS.items()
     }
     return Settings(**parts)
+
+
+def with_http_beside_ring(effective: Effective) -> Effective:
+    """Who moves the peer's port and says nothing of the portal's moves both: the portal is at port + 1000."""
+    ring, http = effective.settings.ring.listen, effective.settings.http.listen
+    is_chosen = effective.origins["http.listen"] not in ("default", f"preset {effective.preset}")
+    if is_chosen or effective.origins["ring.listen"] == effective.origins["http.listen"] or ring.port == 0:
+        return effective
+    beside = Endpoint(host=http.host, port=ring.port + HTTP_PORT_OFFSET)
+    settings = replace(effective.settings, http=replace(effective.settings.http, listen=beside))
+    return replace(
+        effective, settings=settings, origins={**effective.origins, "http.listen": "beside ring.listen"}
+    )

@@ -3,7 +3,18 @@
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from herodotus.core.fields import Endpoint, choice, endpoint, line, number, setting, web_address, whole
+from herodotus.core.fields import (
+    Endpoint,
+    choice,
+    endpoint,
+    flag,
+    line,
+    many,
+    number,
+    setting,
+    web_address,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +45,53 @@ class HttpSettings:
         30.0,
         number(1, 3600, "seconds"),
         "a connection that asks nothing for so long is closed, so the slow cannot pile up",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingSettings:
+    """The peer's place among the others."""
+
+    listen: Endpoint = setting(
+        Endpoint(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
+        endpoint(),
+        "where other peers reach this one by UDP; the portal is at port + 1000, the rendezvous at port + 2000",
+    )
+    join: tuple[Endpoint, ...] = setting(
+        (), many(endpoint(), 64), "peers to join the ring through; those met once are remembered anyway"
+    )
+    advertise: str = setting(
+        "",
+        line(45, "an IP address", r"[0-9A-Fa-f:.]*"),
+        "the address at which others reach this peer; empty is found out by itself",
+    )
+    slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each of them needs another")
+    virtual_nodes: int = setting(4, whole(1, 64), "positions on the ring; the peer's share grows with them")
+    stabilize_s: float = setting(
+        10.0, number(0.5, 120, "seconds"), "how often a neighbour is asked for its list"
+    )
+    rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often news is passed on")
+    digest_s: float = setting(60.0, number(1, 600, "seconds"), "how often tables are compared with somebody")
+    graveyard_s: float = setting(60.0, number(1, 600, "seconds"), "how often one of the dead is asked again")
+    gossip_bits_per_s_max: float = setting(
+        10_000.0,
+        number(500, 1e9, "bit/s"),
+        "what keeping the table of members may cost; above it a sample is kept",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverySettings:
+    """How the ring is found, and this peer made reachable."""
+
+    lan: bool = setting(True, flag(), "announce this peer on the local network and look for others there")
+    kademlia: bool = setting(True, flag(), "leave word at, and look into, the public rendezvous")
+    port_mapping: bool = setting(True, flag(), "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
+    rendezvous_find_s: float = setting(
+        600.0, number(1, 86_400, "seconds"), "how often the rendezvous is asked"
+    )
+    rendezvous_publish_s: float = setting(
+        1800.0, number(1, 86_400, "seconds"), "how often word is left there"
     )
 
 
@@ -69,24 +127,49 @@ class LogSettings:
 class Settings:
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
+    ring: RingSettings = field(default_factory=RingSettings)
+    discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
 
 SECTIONS: MappingProxyType[str, type] = MappingProxyType(
-    {"operator": OperatorSettings, "http": HttpSettings, "lifecycle": LifecycleSettings, "log": LogSettings}
+    {
+        "operator": OperatorSettings,
+        "http": HttpSettings,
+        "ring": RingSettings,
+        "discovery": DiscoverySettings,
+        "lifecycle": LifecycleSettings,
+        "log": LogSettings,
+    }
 )
 
 # A preset moves several defaults together; whatever the file, the environment or a flag says comes after it.
 PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType(
     {
         "wan": MappingProxyType({}),
-        "lan": MappingProxyType({"http.connections_max": 128, "http.idle_s": 120.0}),
+        "lan": MappingProxyType(
+            {
+                "http.connections_max": 128,
+                "http.idle_s": 120.0,
+                "discovery.kademlia": False,
+                "discovery.port_mapping": False,
+            }
+        ),
         "test": MappingProxyType(
             {
                 "http.listen": Endpoint(host="127.0.0.1", port=0),
                 "http.connections_max": 64,
                 "lifecycle.drain_s": 2.0,
+                "ring.listen": Endpoint(host="127.0.0.1", port=0),
+                "ring.virtual_nodes": 1,
+                "ring.stabilize_s": 2.0,
+                "ring.rumour_s": 1.0,
+                "ring.digest_s": 5.0,
+                "ring.graveyard_s": 5.0,
+                "discovery.lan": False,
+                "discovery.kademlia": False,
+                "discovery.port_mapping": False,
             }
         ),
     }
