@@ -71,13 +71,11 @@ class Peer:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         """All parts are open inside; leaving drains them in the opposite order."""
-        async with (
-            anyio.create_task_group() as tasks,
-            self._portal.serving(self._parts.settings.lifecycle.drain_s),
-        ):
-            publish_address(self._parts.home, self.http)
-            yield
-            tasks.cancel_scope.cancel()
+        async with anyio.create_task_group() as tasks:
+            async with self._portal.serving(self._parts.settings.lifecycle.drain_s):
+                publish_address(self._parts.home, self.http)
+                yield
+            tasks.cancel_scope.cancel()  # not before: what is cancelled cannot drain
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:

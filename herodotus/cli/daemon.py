@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import threading
 import urllib.error
 import urllib.request
 from functools import partial
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import click
 
 from herodotus import peer as peers
@@ -22,7 +22,7 @@ from herodotus.cli.setup import chosen_charter, unlocked_key
 from herodotus.config.load import text_layer
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
-from herodotus.home import HomeMissing, check_network, locked, open_home, running_on, wait_released
+from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
 from herodotus.identity import peer_id
 
 _ANSWER_S = 5.0  # a peer on this machine answers in milliseconds
@@ -188,7 +188,7 @@ def _harmless(value: object) -> str:
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, 86_400),
     default=15.0,
     show_default=True,
     metavar="S",
@@ -204,13 +204,13 @@ def stop(frame: Frame, force: bool, wait_s: float) -> None:
     if running is None or not running.pid:
         raise NotRunning(frame.home)
     _signal(running.pid, signal.SIGTERM)
-    if anyio.run(_gone, frame, wait_s):
+    if _gone(frame.home, wait_s):
         frame.say(f"stopped process {running.pid}")
         return
     if not force:
         raise StillRunning(running.pid, wait_s)
     _signal(running.pid, signal.SIGKILL)
-    if not anyio.run(_gone, frame, wait_s):
+    if not _gone(frame.home, wait_s):
         raise StillRunning(running.pid, wait_s)
     frame.say(f"killed process {running.pid}")
 
@@ -223,8 +223,13 @@ def _signal(pid: int, number: signal.Signals) -> None:
             raise NotOurs(pid) from error
 
 
-async def _gone(frame: Frame, wait_s: float) -> bool:
-    with anyio.move_on_after(wait_s):
-        await anyio.to_thread.run_sync(wait_released, frame.home, abandon_on_cancel=True)
-        return True
-    return False
+def _gone(home: Home, wait_s: float) -> bool:
+    """Waited for by a daemon thread, as only such a one does not keep us when the peer never goes."""
+    released = threading.Event()
+
+    def wait() -> None:
+        wait_released(home)
+        released.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return released.wait(wait_s)
