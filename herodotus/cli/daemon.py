@@ -16,7 +16,6 @@ from typing import Any
 import anyio
 import click
 
-from herodotus import peer as peers
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
 from herodotus.config.load import text_layer
@@ -74,6 +73,8 @@ def run(frame: Frame, http: str | None, network: str | None, ready_fd: int | Non
       herodotus run
       herodotus run --home /srv/herodotus --http 127.0.0.1:8080
     """
+    from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+
     os.umask(0o077)
     if ready_fd is not None:
         _check_open(ready_fd)

@@ -1,6 +1,7 @@
 """How do tests run the command as its users do: as a process of its own, waited for by what it says?"""
 
 import contextlib
+import io
 import json
 import os
 import select
@@ -11,6 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+from herodotus.cli import main
 
 HERODOTUS = str(Path(sys.executable).with_name("herodotus"))
 WAIT_S = 30.0  # far more than a loaded machine needs; a test that waits so long has failed
@@ -42,6 +47,26 @@ def herodotus(*arguments: str | Path, environment: Mapping[str, str] | None = No
     return Result(done.returncode, done.stdout, done.stderr)
 
 
+def called(*arguments: str | Path, environment: Mapping[str, str] | None = None) -> Result:
+    """The same command inside this process: where no process is at stake, starting none is quicker."""
+    out, err, before = io.StringIO(), io.StringIO(), dict(os.environ)
+    umask = os.umask(0o022)
+    os.environ.clear()
+    os.environ.update(clean_environment(environment))
+    try:
+        with (
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.raises(SystemExit) as left,
+        ):
+            main([str(one) for one in arguments], prog_name="herodotus")
+    finally:
+        os.umask(umask)
+        os.environ.clear()
+        os.environ.update(before)
+    return Result(int(left.value.code or 0), out.getvalue(), err.getvalue())
+
+
 # As another user: imported first, because that user may not read the interpreter or this repository.
 _AS_ANOTHER = """
 import ctypes, os, sys
@@ -64,7 +89,7 @@ def herodotus_as_nobody(*arguments: str | Path) -> Result:
 
 
 def new_home(folder: Path, *arguments: str) -> Path:
-    result = herodotus("init", "--home", folder, "--network", "test", "--preset", "test", *arguments)
+    result = called("init", "--home", folder, "--network", "test", "--preset", "test", *arguments)
     assert result.code == 0, result.err
     return folder
 

@@ -6,6 +6,7 @@ import pty
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import urllib.request
 from pathlib import Path
@@ -116,15 +117,43 @@ def test_an_unfinished_reader_does_not_keep_a_stopping_peer(home: Path) -> None:
         assert peer.process.wait(timeout=10) == 0
 
 
-def test_a_second_signal_stops_at_once(home: Path) -> None:
-    with running(home) as peer:
-        # Held still until both signals wait for it, of two kinds, as signals of one kind merge into one.
-        peer.process.send_signal(signal.SIGSTOP)
-        peer.process.send_signal(signal.SIGTERM)
-        peer.process.send_signal(signal.SIGINT)
-        code, _, err = peer.end(signal.SIGCONT)
-    assert code == 0
-    assert "second signal, stopping at once signal=" in err or "stopped" in err
+# A peer whose portal has an answer under way that never ends.
+_ENDLESS = """
+import contextlib, sys, anyio
+from herodotus.portal import Portal
+really_serving = Portal.serving
+@contextlib.asynccontextmanager
+async def serving(self, stop_s):
+    async with really_serving(self, stop_s):
+        try:
+            yield
+        finally:
+            await anyio.sleep_forever()
+Portal.serving = serving
+import herodotus.cli
+sys.argv = ["herodotus", "run", "--home", sys.argv[1]]
+herodotus.cli.main()
+"""
+
+
+def test_a_second_signal_stops_a_peer_that_is_still_draining(home: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ENDLESS, str(home)], env=clean_environment(), text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        assert " ready http=" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert "signal received signal=SIGTERM" in process.stderr.readline()
+        assert "stopping" in process.stderr.readline()
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=10)
+    finally:
+        process.kill()
+    assert "second signal, stopping at once signal=SIGTERM" in err
+    assert process.returncode == 0
 
 
 def test_stop_says_when_a_peer_does_not_and_forces_it_when_asked(home: Path) -> None:
