@@ -16,16 +16,24 @@ def _stay_on_this_machine(event: str, arguments: tuple[object, ...]) -> None:
     host = target[0] if isinstance(target, tuple) else target
     if isinstance(host, bytes):
         host = os.fsdecode(host)
-    is_inet = event == "socket.getaddrinfo" or isinstance(target, tuple)
-    if is_inet and isinstance(host, str) and not _is_near(host):
+    is_lookup = event == "socket.getaddrinfo"  # of an address there is nothing to ask anybody
+    is_inet = is_lookup or isinstance(target, tuple)
+    if is_inet and isinstance(host, str) and not (_is_near(host) or (is_lookup and _is_address(host))):
         raise PermissionError(f"tests stay on this machine: {event} to {host!r}")
 
 
-def _is_near(host: str) -> bool:
+def _is_address(host: str) -> bool:
     try:
-        address = ipaddress.ip_address(host.partition("%")[0])
+        ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
+        return False
+    return True
+
+
+def _is_near(host: str) -> bool:
+    if not _is_address(host):
         return host in ("localhost", "")
+    address = ipaddress.ip_address(host.partition("%")[0])
     return address.is_loopback or address.is_unspecified
 
 
