@@ -23,7 +23,7 @@ SESSIONS_MAX: Final = 4_096
 WINDOW: Final = 1_024
 
 _SEALED = struct.Struct(">BB8sQ")
-_ZEROS = bytes(4)
+NONCE_AT: Final = 6  # half of the session id and the counter: unique for a key, and no bytes to be joined
 
 
 class ReplayWindow:
@@ -104,7 +104,7 @@ class Session:
     def seal(self, payload: bytes, kind: int = DATA) -> bytes:
         self.sent = counter = self.sent + 1
         header = _SEALED.pack(MAGIC, kind, self.remote_id, counter)
-        return header + self._seal(_ZEROS + header[10:], payload, header)
+        return header + self._seal(header[NONCE_AT:], payload, header)
 
     def open(self, data: bytes) -> bytes | str:
         """The payload, or why not: `replayed` or `forged`. Each frame opens once."""
@@ -115,7 +115,7 @@ class Session:
             return "replayed"
         header = data[:SEALED_HEADER_BYTES]
         try:
-            payload = self._open(_ZEROS + header[10:], data[SEALED_HEADER_BYTES:], header)
+            payload = self._open(header[NONCE_AT:], data[SEALED_HEADER_BYTES:], header)
         except InvalidTag:
             return "forged"
         if is_next:
