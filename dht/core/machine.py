@@ -271,6 +271,12 @@ class RingMachine:
         self._is_left = True
         self._host.forget_questions()
 
+    def resumed(self) -> None:
+        """We were asleep or cut off (a laptop's lid, a network gone): whom we found silent may be well."""
+        for peer in sorted(self._detector.unwell):
+            self._detector.heard(peer)
+        self._host.health = 1
+
     def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:
         """The first distinct hosts at or after a key, by our table: no traffic, and no authority."""
         found: dict[PeerKey, Contact] = {}
@@ -538,7 +544,7 @@ class RingMachine:
         self._takes_part = True
         self._gossip.start(now)
         if self._gossip.level == 2:
-            self._host.at(now + self._host.random.uniform(0, bounds.FINGER_S), self._refresh_finger)
+            self._host.at(now + self._host.random.uniform(0, self._rules.finger_s), self._refresh_finger)
 
     def _joined(self, node: VirtualNode, owner: Contact, now: float) -> None:
         del node
@@ -583,7 +589,7 @@ class RingMachine:
 
     def _refresh_finger(self, now: float) -> None:
         """Sampled mode: learn who sits at a distance drawn evenly over powers of two."""
-        self._host.at(now + self._host.jittered(bounds.FINGER_S), self._refresh_finger)
+        self._host.at(now + self._host.jittered(self._rules.finger_s), self._refresh_finger)
         node = self._host.random.choice(self.nodes) if self.nodes else None
         if node is None or not node.successors:
             return

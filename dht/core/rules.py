@@ -24,6 +24,7 @@ NOT_MEMBER_MAX = 3
 QUIET_AFTER_S = 1_800.0  # unchanged for so long: stabilize less often
 QUIET_FACTOR = 3.0
 IMPATIENCE = 0.4  # after a change wait for this share of the time since it, up to the full period
+STATE_AFRESH = 1 / 16  # share of asks that do not say what is known: no stale or false list is kept for long
 PASSED_OVER_S = 10.0  # a candidate that did not answer as a member is left alone for so long
 PASSED_OVER_MAX = 64
 NOTIFIES_QUEUED_MAX = 16
@@ -65,7 +66,6 @@ DEPARTED_AFTER_S = 24 * 3600.0
 BUDGET_WINDOW_S = 600.0
 NEAR_POSITIONS = 64
 SAMPLE_MAX = 512
-FINGER_S = 60.0
 
 # Lookups and walks: section 4.5
 LOOKUP_ASKS_MAX = 128
@@ -88,6 +88,7 @@ class RingRules:
     rumour_s: float = 5.0
     digest_s: float = 60.0
     graveyard_s: float = 60.0
+    finger_s: float = 60.0  # sampled mode only
     gossip_bits_per_s_max: float = 10_000.0
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
     has_bulk: bool = True  # the shell can fetch whole tables over a stream
