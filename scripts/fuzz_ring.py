@@ -16,10 +16,11 @@ def main() -> None:
         for target in fuzzing.ALL:
             target(data)
 
+    artifacts = Path(tempfile.gettempdir())  # where an input that broke something is kept
     with tempfile.TemporaryDirectory() as folder:
         for name, data in vectors():
             (Path(folder) / name).write_bytes(data)
-        atheris.Setup([*sys.argv, "-max_len=1300", folder], test_one_input)
+        atheris.Setup([*sys.argv, "-max_len=1300", f"-artifact_prefix={artifacts}/", folder], test_one_input)
         atheris.Fuzz()
 
 

@@ -57,7 +57,9 @@ def datagrams(data: bytes) -> None:
     for kind in (DATA, FINISH):
         for session in _RIGHT.link.sessions:
             _RIGHT.receive([(bytes((0x48, kind)) + session.local_id + data, HERE)], 0.0)
-    answered = sum(len(frame) for frame, _ in _RIGHT.link.outgoing)
+    # A HELLO is no answer: it goes to the validated address of a session that a HINT has named (atheris
+    # guessed its id), twice in a minute at most.
+    answered = sum(len(frame) for frame, _ in _RIGHT.link.outgoing if frame[1] != HELLO)
     assert answered <= 3 * 7 * (len(data) + 10)
     _RIGHT.link.outgoing.clear()
     _RIGHT.take_events(0.0)
