@@ -16,6 +16,7 @@ They look from outside, at lists and messages, and share nothing with the code t
 from itertools import pairwise
 from math import log2
 
+from dht.core.effects import Effect, PeerChanged
 from dht.core.ids import Key, PeerKey, is_between
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Notify, State, Unchanged
@@ -41,7 +42,9 @@ class RingChecker:
         self._firsts: dict[Key, Contact] = {}
         self._notified: dict[Key, set[Key]] = {}
         self._incarnations: dict[tuple[PeerKey, PeerKey], int] = {}
+        self.false_alarms = 0
         world.after_event = self.after
+        world.on_effect = self._watch_alarms
 
     def forget(self, machine: RingMachine) -> None:
         """It crashed: a restart begins from nothing."""
@@ -64,6 +67,16 @@ class RingChecker:
         self._numbers(machine)
         if self.is_honest and self.is_whole and isinstance(message, (State, Notify)):
             self.principals()
+
+    def _watch_alarms(self, peer: PeerKey, effect: Effect) -> None:
+        """Chord is correct only while nobody takes the living for dead; lost datagrams make that happen,
+        rarely.
+        """
+        if not isinstance(effect, PeerChanged) or effect.clock != "unreachable":
+            return
+        if effect.peer != peer and effect.peer in self.world.machines:
+            self.false_alarms += 1
+            self.is_whole = False
 
     # --- one node
 
