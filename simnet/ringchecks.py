@@ -3,7 +3,7 @@ and I7 at its end.
 
 They look from outside, at lists and messages, and share nothing with the code they judge.
 
-* I1 every live member has a live entry in its list
+* I1 every live member has a live member in its list, unless liars filled it with phantoms
 * I2 at least min(r + 1, members) principals (members that no list passes over), while the network is whole
   and honest
 * I3 lists are in ring order, without duplicates, hosts repeated or oneself
@@ -81,8 +81,12 @@ class RingChecker:
     # --- one node
 
     def _living(self, node: VirtualNode) -> None:
-        if node.successors and not any(s.peer in self.world.machines for s in node.successors):
+        if self.is_honest and node.successors and not any(map(self._is_live, node.successors)):
             raise InvariantBrokenError("I1", f"{_short(node.contact)} has no live successor")
+
+    def _is_live(self, contact: Contact) -> bool:
+        machine = self.world.machines.get(contact.peer)
+        return machine is not None and machine.nodes[contact.index].is_member
 
     def _order(self, node: VirtualNode) -> None:
         line = (node.contact, *node.successors)
@@ -156,7 +160,7 @@ class RingChecker:
             for node in machine.nodes:
                 if machine.me.peer == peer or not node.is_member or not node.successors:
                     continue
-                if not any(s.peer in self.world.machines and s.peer != peer for s in node.successors):
+                if not any(s.peer != peer and self._is_live(s) for s in node.successors):
                     return False
         found, members = self.count_principals(peer)
         del members
