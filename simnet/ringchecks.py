@@ -134,8 +134,14 @@ class RingChecker:
 
     # --- the whole ring
 
-    def count_principals(self, without: PeerKey | None = None) -> tuple[int, int]:
-        """How many principals, and how many members, the ring has (or would have without somebody)."""
+    def count_principals(
+        self, without: PeerKey | None = None, *, settled_only: bool = False
+    ) -> tuple[int, int]:
+        """How many principals, and how many members, the ring has (or would have without somebody).
+
+        `settled_only` counts those that somebody has notified: a peer that was restarted in place stands in
+        lists that mean its former life, and will be dropped from them.
+        """
         members = [c for c in ring_of(self.world) if c.peer != without]
         skipped: set[Key] = set()
         for machine in self.world.machines.values():
@@ -144,7 +150,11 @@ class RingChecker:
             for node in machine.nodes:
                 if node.is_member:
                     skipped.update(_passed_over(node, members))
-        return sum(c.position not in skipped for c in members), len(members)
+        counted = [c for c in members if not settled_only or self._is_settled(c)]
+        return sum(c.position not in skipped for c in counted), len(members)
+
+    def _is_settled(self, contact: Contact) -> bool:
+        return self.world.machines[contact.peer].nodes[contact.index].predecessor is not None
 
     def principals(self) -> None:
         found, members = self.count_principals()
@@ -162,8 +172,7 @@ class RingChecker:
                     continue
                 if not any(s.peer != peer and self._is_live(s) for s in node.successors):
                     return False
-        found, members = self.count_principals(peer)
-        del members
+        found, _ = self.count_principals(peer, settled_only=True)
         return not (self.is_whole and self.is_honest) or found >= self.world.rules.successors + 1
 
     def becomes_ideal(self) -> float:

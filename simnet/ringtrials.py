@@ -254,7 +254,11 @@ def lookups_without_repair(
     copes.
     """
     rules = replace(
-        rules_with(gossips=False, successors=successors), stabilize_s=NEVER_S, graveyard_s=NEVER_S
+        rules_with(gossips=False, successors=successors),
+        stabilize_s=NEVER_S,
+        graveyard_s=NEVER_S,
+        finger_s=NEVER_S,
+        digest_s=NEVER_S,
     )
     world = RingWorld(seed, rules)
     world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
