@@ -1,4 +1,10 @@
-"""How does a tester start a world? The command `simnet`."""
+"""How does a tester start a world? The command `simnet`.
+
+Data go to stdout, talk to stderr; exit 0 when all held, 1 when a checker failed, 2 for wrong usage, 3 when
+what was asked for does not exist.
+"""
+
+from pathlib import Path
 
 import click
 
@@ -9,3 +15,61 @@ from herodotus import __version__
 @click.version_option(__version__, prog_name="simnet")
 def main() -> None:
     """Worlds in virtual time for testers of Herodotus."""
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(1, 65_535), default=8_080, show_default=True, help="on loopback")
+@click.option("--hosts", type=click.IntRange(1), default=100, show_default=True, help="how many sites")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--day", type=click.IntRange(0), default=0, show_default=True, help="the web's first day")
+@click.option("--day-length", type=click.FloatRange(0.01), help="seconds until the next day dawns by itself")
+@click.option(
+    "--names",
+    type=click.Choice(["loopback", "test"]),
+    default="loopback",
+    show_default=True,
+    help="literal addresses 127.16.1.1…, or h0.SUFFIX… all on 127.0.0.1",
+)
+@click.option("--suffix", default="demo.test", show_default=True, help="of the names")
+@click.option(
+    "--pages-min", type=click.IntRange(1), default=20, show_default=True, help="of the smallest host"
+)
+@click.option(
+    "--pages-max", type=click.IntRange(1), default=20_000, show_default=True, help="of the largest host"
+)
+@click.option("--tidy", is_flag=True, help="no errors, traps, slow hosts or lies")
+@click.option(
+    "--slowness",
+    type=click.FloatRange(0),
+    default=1.0,
+    show_default=True,
+    help="factor on the delays of slow hosts; 0 makes all quick",
+)
+@click.option("--log", type=click.Path(path_type=Path, dir_okay=False), help="JSON line per request")
+def web(
+    *, port: int, hosts: int, seed: int, day: int, day_length: float | None, names: str, suffix: str,
+    pages_min: int, pages_max: int, tidy: bool, slowness: float, log: Path | None,
+) -> None:  # fmt: skip
+    """Serve the synthetic web on loopback until Ctrl-C; prints one JSON line when it listens.
+
+    \b
+    simnet web --port 8080 --hosts 50
+    curl http://127.16.1.1:8080/                      the first host
+    curl http://127.0.0.1:8080/                       the state
+    curl -X POST http://127.0.0.1:8080/day/next       tomorrow (or send SIGUSR1)
+    """
+    from simnet.web.command import run_web
+    from simnet.web.hosts import WebSettings
+    from simnet.web.serve import ServeError
+
+    try:
+        settings = WebSettings(
+            seed=seed, hosts=hosts, port=port, names="test" if names == "test" else "loopback", suffix=suffix,
+            pages_min=pages_min, pages_max=pages_max, troubles=not tidy,
+        )  # fmt: skip
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        run_web(settings, day=day, day_length_s=day_length, log=log, delay_factor=slowness)
+    except ServeError as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,3 @@
+from simnet.cli import main
+
+main()

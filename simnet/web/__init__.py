@@ -1,0 +1,13 @@
+"""What is there to crawl when the internet must not be touched?
+
+A synthetic web: purely a function of (seed, URL, day), in the shape of the thesis's table 3.1, with the
+troubles of the real one, and an oracle that knows what a crawler should find. Asked by simulated fetchers
+(`Web.respond`) and served on loopback (`simnet web`).
+"""
+
+from simnet.web.hosts import Host, WebSettings
+from simnet.web.oracle import Oracle
+from simnet.web.pages import Link
+from simnet.web.site import Request, Response, Web
+
+__all__ = ["Host", "Link", "Oracle", "Request", "Response", "Web", "WebSettings"]

@@ -1,0 +1,388 @@
+"""How do real programs fetch the synthetic web? A small HTTP/1.1 server on loopback with many virtual hosts.
+
+The host is taken from the `Host` header, or, where that names none of ours, from the address connected to.
+So with literal addresses any program can crawl it, and with names one whose resolver knows them. Requests
+to 127.0.0.1 itself are for the tester:
+
+    GET  /                  the state: day, hosts, requests so far
+    POST /day/next          the next day dawns;  POST /day/17: that day
+    GET  /expect?url=URL    what the oracle says about a URL today: status, digest, links
+    GET  /reachable         every URL that may be crawled today, one a line
+
+Each answer is one line of JSON in the log: when (seconds since the server began), which day, host, path,
+client, status, whether conditional, bytes, and the client's name. A hand-made protocol serves several times
+what a framework would, as the server must not be what a crawler's benchmark measures.
+"""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
+from http import HTTPStatus
+from typing import BinaryIO, cast
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from simnet.web.oracle import Oracle
+from simnet.web.site import Request, Response, Web
+
+CONTROL_ADDRESS = "127.0.0.1"
+LISTENERS_MAX = 1_000  # a socket each; beyond, names on one address
+HEAD_BYTES_MAX = 65_536
+CONNECTIONS_MAX = 20_000
+CACHE_BYTES = 64 * 2**20
+CACHED_BODY_BYTES_MAX = 2**20
+LOG_FLUSH_S = 0.05
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+
+class ServeError(Exception):
+    """The web cannot be served as asked; the message says why and what to do."""
+
+
+@dataclass(slots=True)
+class ServeStatistics:
+    requests: int = 0
+    conditional: int = 0
+    not_modified: int = 0
+    refused: int = 0
+    bytes_sent: int = 0
+
+
+class Cache:
+    """Whole answers, least recently used first out, bounded by bytes."""
+
+    def __init__(self, bytes_max: int = CACHE_BYTES) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._held: OrderedDict[tuple[str, str, bool, int], tuple[int, bytes, float]] = OrderedDict()
+
+    def get(self, key: tuple[str, str, bool, int]) -> tuple[int, bytes, float] | None:
+        found = self._held.get(key)
+        if found is not None:
+            self._held.move_to_end(key)
+        return found
+
+    def put(self, key: tuple[str, str, bool, int], answer: tuple[int, bytes, float]) -> None:
+        if len(answer[1]) > CACHED_BODY_BYTES_MAX or key in self._held:
+            return
+        self._held[key] = answer
+        self._bytes += len(answer[1])
+        while self._bytes > self._bytes_max:
+            _, (_, old, _) = self._held.popitem(last=False)
+            self._bytes -= len(old)
+
+
+class WebServer:
+    """What the connections share: the web, the day, the log. `delay_factor` 0 makes slow hosts quick."""
+
+    def __init__(
+        self, web: Web, *, day: int = 0, log: BinaryIO | None = None, delay_factor: float = 1.0
+    ) -> None:
+        self.web = web
+        self.day = day
+        self.delay_factor = delay_factor
+        self.statistics = ServeStatistics()
+        self.connections = 0
+        self._oracle = Oracle(web)
+        self._cache = Cache()
+        self._log = log
+        self._lines: list[bytes] = []
+        self._encode = msgspec.json.Encoder().encode
+        self._began = 0.0
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[int]:
+        """Listens while inside; gives the port."""
+        loop = asyncio.get_running_loop()
+        self._began = loop.time()
+        sockets = listening_sockets(self.web)
+        server = None
+        try:
+            servers = [
+                await loop.create_server(lambda: _Connection(self, loop), sock=each, backlog=1_024)
+                for each in sockets
+            ]
+            server = servers[0]
+            yield self.web.settings.port
+            for each in servers:
+                each.close()
+        finally:
+            if server is None:
+                for each_socket in sockets:
+                    each_socket.close()
+            self.flush_log()
+
+    def answer(
+        self, address: str, method: str, target: str, headers: dict[str, str]
+    ) -> tuple[int, bytes, float, str]:
+        """(status, whole answer, delay, host); `address` is what the client connected to."""
+        host = headers.get("host", "").partition(":")[0]
+        if self.web.hosts.number(host) is None:
+            host = address if self.web.hosts.number(address) is not None else host
+        if address == CONTROL_ADDRESS and self.web.hosts.number(host) is None:
+            return (*self._control(method, target), 0.0, host)
+        if target.startswith("http://"):
+            parts = urlsplit(target)
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return (*self._web_answer(host, method, target, headers), host)
+
+    def record(self, line: dict[str, object]) -> None:
+        if self._log is None:
+            return
+        if not self._lines:
+            asyncio.get_running_loop().call_later(LOG_FLUSH_S, self.flush_log)
+        self._lines.append(self._encode(line))
+
+    def flush_log(self) -> None:
+        if self._log is not None and self._lines:
+            self._lines.append(b"")
+            self._log.write(b"\n".join(self._lines))
+            self._log.flush()
+            self._lines.clear()
+
+    def seconds(self) -> float:
+        return asyncio.get_running_loop().time() - self._began
+
+    def _web_answer(
+        self, host: str, method: str, target: str, headers: dict[str, str]
+    ) -> tuple[int, bytes, float]:
+        is_conditional = "if-none-match" in headers or "if-modified-since" in headers
+        key = (host, target, "gzip" in headers.get("accept-encoding", ""), self.day)
+        is_plain = method == "GET" and not is_conditional
+        found = self._cache.get(key) if is_plain else None
+        self.statistics.conditional += is_conditional
+        if found is not None:
+            return found
+        request = Request(host=host, path=target, method=method, headers=headers)
+        response = self.web.respond(request, self.day)
+        self.statistics.not_modified += response.status == 304
+        answer = (response.status, render(response, method), response.delay_s * self.delay_factor)
+        if is_plain:
+            self._cache.put(key, answer)
+        return answer
+
+    def _control(self, method: str, target: str) -> tuple[int, bytes]:
+        parts = urlsplit(target)
+        if method == "POST" and parts.path.startswith("/day/"):
+            wanted = parts.path.removeprefix("/day/")
+            if wanted != "next" and not (wanted.isascii() and wanted.isdigit() and len(wanted) < 7):
+                return 400, _json(400, {"error": f"no such day: {wanted}"})
+            self.day = self.day + 1 if wanted == "next" else int(wanted)
+            return 200, _json(200, {"day": self.day})
+        if method != "GET":
+            return 405, _json(405, {"error": "only GET, and POST /day/N"})
+        if parts.path == "/":
+            return 200, _json(200, self._state())
+        if parts.path == "/expect":
+            return self._expect(parse_qs(parts.query).get("url", [""])[0])
+        if parts.path == "/reachable":
+            urls = sorted(self._oracle.reachable(self._oracle.front_pages(), self.day))
+            body = "".join(f"{url}\n" for url in urls).encode()
+            return 200, _head(
+                200, (("Content-Type", "text/plain"), ("Content-Length", str(len(body))))
+            ) + body
+        return 404, _json(404, {"error": "see the manual: /, /day/next, /expect?url=, /reachable"})
+
+    def _state(self) -> dict[str, object]:
+        settings = self.web.settings
+        first = [f"{self.web.hosts.origin(number)}/" for number in range(min(settings.hosts, 20))]
+        return {"day": self.day, "settings": asdict(settings), "hosts": first, **asdict(self.statistics)}
+
+    def _expect(self, url: str) -> tuple[int, bytes]:
+        if self._oracle.place(url) is None:
+            return 404, _json(404, {"error": f"not of this web: {url}"})
+        told = {
+            "url": url,
+            "day": self.day,
+            "status": self._oracle.get(url, self.day).status,
+            "sha256": self._oracle.digest(url, self.day),
+            "allowed": self._oracle.is_allowed(url),
+            "links": self._oracle.links(url, self.day),
+        }
+        return 200, _json(200, told)
+
+
+def listening_sockets(web: Web) -> list[socket.socket]:
+    """Loopback addresses only, whoever asks: nobody outside may find this web."""
+    settings = web.settings
+    addresses = [CONTROL_ADDRESS]
+    if settings.names == "loopback":
+        if settings.hosts >= LISTENERS_MAX:
+            raise ServeError(
+                f"{settings.hosts:,} hosts would need as many addresses; beyond {LISTENERS_MAX:,} use names"
+            )
+        addresses += [web.hosts.name(number) for number in range(settings.hosts)]
+    made: list[socket.socket] = []
+    for address in addresses:
+        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        made.append(one)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((address, settings.port))
+        except OSError as error:
+            for each in made:
+                each.close()
+            raise ServeError(f"cannot listen on {address}:{settings.port}: {error.strerror}") from error
+    return made
+
+
+def render(response: Response, method: str) -> bytes:
+    head = _head(response.status, response.headers)
+    return head if method == "HEAD" or response.status == 304 else head + response.body
+
+
+def _head(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    return f"HTTP/1.1 {status} {_REASONS.get(status, '')}\r\n{lines}\r\n".encode("latin-1")
+
+
+def _json(status: int, told: dict[str, object]) -> bytes:
+    body = msgspec.json.encode(told) + b"\n"
+    return _head(status, (("Content-Type", "application/json"), ("Content-Length", str(len(body))))) + body
+
+
+class _Connection(asyncio.Protocol):
+    """One client. Answers go out in the order of the requests; while one waits (a slow host, a full socket)
+    the next are not looked at, and past a bound not even read."""
+
+    def __init__(self, server: WebServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = server
+        self._loop = loop
+        self._buffer = b""
+        self._address = self._client = ""
+        self._port = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_full = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports have the shape but not the class.
+        self._transport = cast("asyncio.Transport", transport)
+        self._address = transport.get_extra_info("sockname")[0]
+        self._client, self._port = transport.get_extra_info("peername")[:2]
+        self._server.connections += 1
+        if self._server.connections > CONNECTIONS_MAX:
+            self._server.statistics.refused += 1
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections -= 1
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self._work()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = self._buffer + data if self._buffer else data
+        if len(self._buffer) > 2 * HEAD_BYTES_MAX:
+            self._transport.pause_reading()
+        self._work()
+
+    def _work(self) -> None:
+        while self._buffer and self._timer is None and not self._is_full and not self._transport.is_closing():
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0 or end > HEAD_BYTES_MAX:
+                if len(self._buffer) > HEAD_BYTES_MAX:
+                    self._refuse(431)
+                return
+            head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
+            if not self._transport.is_reading():
+                self._transport.resume_reading()
+            self._request(head)
+
+    def _request(self, head: bytes) -> None:
+        lines = head.decode("latin-1").split("\r\n")
+        words = lines[0].split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            self._refuse(400)
+            return
+        headers = {}
+        for line in lines[1:]:
+            name, separator, value = line.partition(":")
+            if not separator:
+                self._refuse(400)
+                return
+            headers[name.lower()] = value.strip()
+        if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+            self._refuse(413)  # nothing here takes a body
+            return
+        method, target, version = words
+        status, answer, delay_s, host = self._server.answer(self._address, method, target, headers)
+        wants_close = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
+        self._note(host, method, target, headers, status, len(answer))
+        if delay_s > 0:
+            self._timer = self._loop.call_later(delay_s, self._send_late, answer, wants_close)
+        else:
+            self._send(answer, wants_close)
+
+    def _note(
+        self, host: str, method: str, target: str, headers: dict[str, str], status: int, size: int
+    ) -> None:
+        server = self._server
+        server.statistics.requests += 1
+        server.statistics.bytes_sent += size
+        server.record(
+            {
+                "time": round(server.seconds(), 6),
+                "day": server.day,
+                "host": host,
+                "path": target,
+                "client": self._client,
+                "client_port": self._port,
+                "method": method,
+                "status": status,
+                "conditional": "if-none-match" in headers or "if-modified-since" in headers,
+                "bytes": size,
+                "agent": headers.get("user-agent", ""),
+            }
+        )
+
+    def _send_late(self, answer: bytes, wants_close: bool) -> None:
+        self._timer = None
+        self._send(answer, wants_close)
+        self._work()
+
+    def _send(self, answer: bytes, wants_close: bool) -> None:
+        self._transport.write(answer)
+        if wants_close:
+            self._transport.close()
+
+    def _refuse(self, status: int) -> None:
+        self._server.statistics.refused += 1
+        self._buffer = b""
+        self._transport.write(_head(status, (("Content-Length", "0"), ("Connection", "close"))))
+        self._transport.close()
+
+
+async def serve(
+    server: WebServer,
+    *,
+    day_length_s: float | None = None,
+    when_ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Until SIGINT or SIGTERM; SIGUSR1 brings the next day, and so does every `day_length_s`."""
+    loop = asyncio.get_running_loop()
+    is_done = asyncio.Event()
+
+    def next_day() -> None:
+        server.day += 1
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, is_done.set)
+    loop.add_signal_handler(signal.SIGUSR1, next_day)
+    async with server.serving():
+        when_ready()
+        while not is_done.is_set():
+            try:
+                await asyncio.wait_for(is_done.wait(), day_length_s)
+            except TimeoutError:
+                next_day()

@@ -1,0 +1,690 @@
+"""What does a program see of a disk that can lose what was not synced, fill up, slow down, fail and rot?
+
+`Disk` has the shape of the module `os`: the same names, flags and errors, so a store that asks for
+"something like `os`" runs on either. Writes land in a cache; `fsync` and `fdatasync` make a file durable,
+`fsync` of a directory its names. `power_cut` forgets any subset of the rest (`crash.py` says which), and
+`cut_after` does so in the middle of a workload, so that a test can try every point:
+
+    for calls in itertools.count():
+        disk = Disk()
+        disk.cut_after(calls)
+        try:
+            workload(disk)
+            break
+        except PowerCut:
+            for image in disk.crash_images(random.Random(calls), limit=50):
+                check(image)
+
+Faults are data (`Failure`). Time is not spent here: each call adds what it would have cost to `busy_s`, and
+a host that wants slow disks takes it with `take_delay_s()` and waits.
+"""
+
+import errno
+import fnmatch
+import os
+import random
+import stat as stat_bits
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simnet.world.crash import CrashRules, crash_images, leave_crash_image
+from simnet.world.inodes import Directory, EntryChange, File, Inode, Resize, Transaction, Write
+
+READS = frozenset({"pread", "read"})
+WRITES = frozenset({"pwrite", "write", "writev", "ftruncate", "posix_fallocate"})
+SYNCS = frozenset({"fsync", "fdatasync"})
+NAMES = frozenset({"open", "rename", "unlink", "mkdir", "rmdir", "link"})
+# Of these calls `cut_after` counts each one, as each changes what a power cut leaves.
+CHANGES = WRITES | SYNCS | NAMES
+
+
+Buffer = bytes | bytearray | memoryview
+
+
+class PowerCut(BaseException):
+    """The machine is gone: no `except Exception` of the program under test may carry on after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Calls that go wrong: which, how, how often. `skip` lets the first n matching calls through."""
+
+    calls: frozenset[str]
+    error: int = errno.EIO
+    path: str = "*"
+    probability: float = 1.0
+    skip: int = 0
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """What a call costs. The defaults are those of a small SSD; a tired hard disk has 8 ms and 60 MB/s."""
+
+    call_s: float = 20e-6
+    sync_s: float = 1e-3
+    bytes_per_s: float = 400e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    st_mode: int
+    st_ino: int
+    st_nlink: int
+    st_size: int
+    st_mtime: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskStatistics:
+    calls: int
+    syncs: int
+    bytes_written: int
+    bytes_read: int
+    bytes_used: int
+    failures: int
+
+
+@dataclass(slots=True)
+class _Open:
+    inode: Inode
+    path: str
+    flags: int
+    position: int = 0
+
+    @property
+    def is_writable(self) -> bool:
+        return bool(self.flags & (os.O_WRONLY | os.O_RDWR))
+
+    @property
+    def is_readable(self) -> bool:
+        return not self.flags & os.O_WRONLY
+
+
+@dataclass(slots=True)
+class _Armed:
+    failure: Failure
+    seen: int = 0
+    fired: int = 0
+
+
+def _split(path: str | os.PathLike[str]) -> list[str]:
+    parts: list[str] = []
+    for part in os.fspath(path).split("/"):
+        if part == "..":
+            if parts:
+                parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return parts
+
+
+def _error(number: int, path: str | os.PathLike[str] = "") -> OSError:
+    # OSError picks its subclass (FileNotFoundError, ...) from the number, as the real calls do.
+    return OSError(number, os.strerror(number), os.fspath(path))
+
+
+@dataclass(slots=True)
+class Disk:
+    """One host's file system; `/` exists. Not for two threads at once."""
+
+    capacity_bytes: int | None = None
+    speed: Speed = field(default_factory=Speed)
+    rules: CrashRules = field(default_factory=CrashRules)
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    now: Callable[[], float] = field(default=lambda: 0.0)
+    is_read_only: bool = False
+    slow_factor: float = 1.0
+    busy_s: float = 0.0
+    root: Directory = field(default_factory=lambda: Directory(1))
+    pending: list[Transaction] = field(default_factory=list)
+    _next_number: int = 2
+    _open: dict[int, _Open] = field(default_factory=dict)
+    _armed: list[_Armed] = field(default_factory=list)
+    _used: int = 0
+    _calls: int = 0
+    _syncs: int = 0
+    _written: int = 0
+    _read: int = 0
+    _failures: int = 0
+    _cut_after: int | None = None
+    changes: int = 0
+
+    # -- opening and closing ------------------------------------------------------------------------------
+
+    def open(self, path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
+        del mode
+        self._begin("open", os.fspath(path), changes=bool(flags & (os.O_CREAT | os.O_TRUNC)))
+        inode = self._find(path)
+        if inode is None:
+            if not flags & os.O_CREAT:
+                raise _error(errno.ENOENT, path)
+            inode = self._create(path)
+        elif flags & os.O_CREAT and flags & os.O_EXCL:
+            raise _error(errno.EEXIST, path)
+        wants_write = bool(flags & (os.O_WRONLY | os.O_RDWR))
+        if isinstance(inode, Directory):
+            if wants_write:
+                raise _error(errno.EISDIR, path)
+        elif flags & os.O_DIRECTORY:
+            raise _error(errno.ENOTDIR, path)
+        elif wants_write:
+            self._refuse_when_read_only(path)
+            if flags & os.O_TRUNC and inode.cached:
+                self._resize(inode, 0)
+        descriptor = next(n for n in range(3, len(self._open) + 4) if n not in self._open)
+        self._open[descriptor] = _Open(inode, os.fspath(path), flags)
+        return descriptor
+
+    def close(self, fd: int) -> None:
+        opened = self._descriptor(fd)
+        del self._open[fd]
+        self._release(opened.inode)
+
+    # -- bytes --------------------------------------------------------------------------------------------
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        opened, file = self._file(fd, "pread")
+        if not opened.is_readable:
+            raise _error(errno.EBADF, opened.path)
+        data = bytes(file.cached[offset : offset + length])
+        self._read += len(data)
+        self._spend(len(data))
+        return data
+
+    def read(self, fd: int, length: int) -> bytes:
+        opened, file = self._file(fd, "read")
+        if not opened.is_readable:
+            raise _error(errno.EBADF, opened.path)
+        data = bytes(file.cached[opened.position : opened.position + length])
+        opened.position += len(data)
+        self._read += len(data)
+        self._spend(len(data))
+        return data
+
+    def lseek(self, fd: int, position: int, how: int) -> int:
+        opened = self._descriptor(fd)
+        size = len(opened.inode.cached)
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: opened.position, os.SEEK_END: size}[how]
+        if base + position < 0:
+            raise _error(errno.EINVAL, opened.path)
+        opened.position = base + position
+        return opened.position
+
+    def pwrite(self, fd: int, data: Buffer, offset: int) -> int:
+        opened, file = self._file(fd, "pwrite")
+        return self._write(opened, file, offset, bytes(data))
+
+    def write(self, fd: int, data: Buffer) -> int:
+        """At the descriptor's position, or at the end where it was opened with O_APPEND."""
+        opened, file = self._file(fd, "write")
+        return self._write_at_position(opened, file, bytes(data))
+
+    def writev(self, fd: int, buffers: Sequence[Buffer]) -> int:
+        opened, file = self._file(fd, "writev")
+        return self._write_at_position(opened, file, b"".join(bytes(buffer) for buffer in buffers))
+
+    def append(self, fd: int, data: Buffer) -> int:
+        """At the end, whatever the descriptor's position; what a log wants to say."""
+        opened, file = self._file(fd, "write")
+        return self._write(opened, file, len(file.cached), bytes(data))
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        opened, file = self._file(fd, "ftruncate")
+        self._need_writable(opened)
+        self._reserve(length - len(file.cached), opened.path)
+        self._resize(file, length)
+
+    def truncate(self, path: str | os.PathLike[str], length: int) -> None:
+        fd = self.open(path, os.O_WRONLY)
+        try:
+            self.ftruncate(fd, length)
+        finally:
+            self.close(fd)
+
+    def posix_fallocate(self, fd: int, offset: int, length: int) -> None:
+        opened, file = self._file(fd, "posix_fallocate")
+        self._need_writable(opened)
+        wanted = offset + length
+        if wanted > len(file.cached):
+            self._reserve(wanted - len(file.cached), opened.path)
+            self._resize(file, wanted)
+
+    # -- durability ---------------------------------------------------------------------------------------
+
+    def fsync(self, fd: int) -> None:
+        self._sync(fd, "fsync")
+
+    def fdatasync(self, fd: int) -> None:
+        """As fsync: the size that is needed to read the data back is kept too, as POSIX asks."""
+        self._sync(fd, "fdatasync")
+
+    def sync(self) -> None:
+        """Everything: for a test's starting point, and an orderly shutdown."""
+        for file in self._files():
+            file.flush()
+        for transaction in self.pending:
+            transaction.apply_durably()
+        self.pending.clear()
+
+    # -- names --------------------------------------------------------------------------------------------
+
+    def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        """Atomic and replacing, as on POSIX."""
+        self._begin("rename", os.fspath(source))
+        self._refuse_when_read_only(source)
+        old_parent, old_name = self._parent(source)
+        new_parent, new_name = self._parent(target)
+        inode = old_parent.cached.get(old_name)
+        if inode is None:
+            raise _error(errno.ENOENT, source)
+        replaced = new_parent.cached.get(new_name)
+        if replaced is inode:
+            return
+        self._refuse_replacing(inode, replaced, target)
+        if isinstance(inode, Directory) and self._contains(inode, new_parent):
+            raise _error(errno.EINVAL, target)
+        del old_parent.cached[old_name]
+        new_parent.cached[new_name] = inode
+        self.pending.append(
+            Transaction((EntryChange(old_parent, old_name, None), EntryChange(new_parent, new_name, inode)))
+        )
+        if replaced is not None:
+            self._unlinked(replaced)
+
+    replace = rename
+
+    def link(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+        self._begin("link", os.fspath(source))
+        self._refuse_when_read_only(target)
+        inode = self._must_find(source)
+        parent, name = self._parent(target)
+        if name in parent.cached:
+            raise _error(errno.EEXIST, target)
+        if isinstance(inode, Directory):
+            raise _error(errno.EPERM, source)
+        inode.links += 1
+        self._enter(parent, name, inode)
+
+    def unlink(self, path: str | os.PathLike[str]) -> None:
+        self._begin("unlink", os.fspath(path))
+        self._refuse_when_read_only(path)
+        parent, name = self._parent(path)
+        inode = self._must_find(path)
+        if isinstance(inode, Directory):
+            raise _error(errno.EISDIR, path)
+        self._leave(parent, name)
+        self._unlinked(inode)
+
+    remove = unlink
+
+    def mkdir(self, path: str | os.PathLike[str], mode: int = 0o777) -> None:
+        del mode
+        self._begin("mkdir", os.fspath(path))
+        self._refuse_when_read_only(path)
+        parent, name = self._parent(path)
+        if name in parent.cached:
+            raise _error(errno.EEXIST, path)
+        self._enter(parent, name, Directory(self._number(), modified_s=self.now()))
+
+    def makedirs(self, path: str | os.PathLike[str], mode: int = 0o777, exist_ok: bool = False) -> None:
+        parts = _split(path)
+        for depth in range(1, len(parts) + 1):
+            step = "/" + "/".join(parts[:depth])
+            inode = self._find(step)
+            if inode is None:
+                self.mkdir(step, mode)
+            elif isinstance(inode, File):
+                raise _error(errno.ENOTDIR, step)
+            elif depth == len(parts) and not exist_ok:
+                raise _error(errno.EEXIST, step)
+
+    def rmdir(self, path: str | os.PathLike[str]) -> None:
+        self._begin("rmdir", os.fspath(path))
+        self._refuse_when_read_only(path)
+        parent, name = self._parent(path)
+        inode = self._must_find(path)
+        if isinstance(inode, File):
+            raise _error(errno.ENOTDIR, path)
+        if inode.cached:
+            raise _error(errno.ENOTEMPTY, path)
+        self._leave(parent, name)
+
+    def listdir(self, path: str | os.PathLike[str]) -> list[str]:
+        """Sorted, unlike `os`: no program may come to depend on an order, and no run may differ by it."""
+        inode = self._must_find(path)
+        if isinstance(inode, File):
+            raise _error(errno.ENOTDIR, path)
+        return sorted(inode.cached)
+
+    def stat(self, path: str | os.PathLike[str]) -> Stat:
+        return self._stat(self._must_find(path))
+
+    def fstat(self, fd: int) -> Stat:
+        return self._stat(self._descriptor(fd).inode)
+
+    def exists(self, path: str | os.PathLike[str]) -> bool:
+        return self._find(path) is not None
+
+    def isdir(self, path: str | os.PathLike[str]) -> bool:
+        return isinstance(self._find(path), Directory)
+
+    def isfile(self, path: str | os.PathLike[str]) -> bool:
+        return isinstance(self._find(path), File)
+
+    # -- faults -------------------------------------------------------------------------------------------
+
+    def fail(self, failure: Failure) -> None:
+        self._armed.append(_Armed(failure))
+
+    def mend(self) -> None:
+        """No more failures, slowness or read-only; what they did stays done."""
+        self._armed.clear()
+        self.is_read_only = False
+        self.slow_factor = 1.0
+
+    def cut_after(self, changes: int) -> None:
+        """The power goes when the program makes its next change after this many: that change is not made."""
+        self._cut_after = self.changes + changes
+
+    def power_cut(self, rng: random.Random) -> None:
+        """In place: one image that a power cut can leave. Descriptors are gone."""
+        self._become(leave_crash_image(self.root, self.pending, self.rules, rng))
+
+    def crash_images(self, rng: random.Random, limit: int) -> Iterator["Disk"]:
+        """The images that a cut at this very moment can leave: all where they are few, else `limit` of them,
+        the two extremes (all lost, all kept) first. This disk stays as it is."""
+        for root in crash_images(self.root, self.pending, self.rules, rng, limit):
+            image = Disk(capacity_bytes=self.capacity_bytes, speed=self.speed, rules=self.rules, rng=self.rng)
+            image._become(root)
+            yield image
+
+    def rot(self, path: str | os.PathLike[str], bit: int) -> None:
+        """One bit of a file flips, on the platter and in what is read from now on."""
+        inode = self._must_find(path)
+        assert isinstance(inode, File)
+        for content in (inode.cached, inode.durable):
+            if bit // 8 < len(content):
+                content[bit // 8] ^= 1 << bit % 8
+
+    def rot_somewhere(self, rng: random.Random) -> tuple[str, int] | None:
+        """Flip a bit anywhere, each byte stored equally likely; says where, or None on an empty disk."""
+        files = [(path, len(self.read_bytes(path))) for path in self.paths()]
+        total = sum(size for _, size in files)
+        if not total:
+            return None
+        chosen = rng.randrange(total * 8)
+        for path, size in files:
+            if chosen < size * 8:
+                self.rot(path, chosen)
+                return path, chosen
+            chosen -= size * 8
+        raise AssertionError
+
+    # -- looking in from outside ----------------------------------------------------------------------------
+
+    def paths(self) -> list[str]:
+        """Every file, sorted."""
+        return sorted(path for path, inode in self._walk("", self.root) if isinstance(inode, File))
+
+    def read_bytes(self, path: str | os.PathLike[str]) -> bytes:
+        inode = self._must_find(path)
+        if isinstance(inode, Directory):
+            raise _error(errno.EISDIR, path)
+        return bytes(inode.cached)
+
+    def write_to(self, directory: Path) -> None:
+        """Lay the files down in a real directory, for programs that know no other (a WARC reader, `zstd
+        -dc`)."""
+        for path, inode in self._walk("", self.root):
+            target = directory / path.lstrip("/")
+            if isinstance(inode, Directory):
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(inode.cached)
+
+    def take_delay_s(self) -> float:
+        """What the calls since the last asking would have cost; the host waits that long."""
+        delay, self.busy_s = self.busy_s, 0.0
+        return delay
+
+    def statistics(self) -> DiskStatistics:
+        return DiskStatistics(
+            calls=self._calls,
+            syncs=self._syncs,
+            bytes_written=self._written,
+            bytes_read=self._read,
+            bytes_used=self._used,
+            failures=self._failures,
+        )
+
+    # -- inside -------------------------------------------------------------------------------------------
+
+    def _begin(self, call: str, path: str, *, changes: bool = True) -> None:
+        self._calls += 1
+        if changes and call in CHANGES:
+            if self._cut_after is not None and self.changes >= self._cut_after:
+                raise PowerCut
+            self.changes += 1
+        self.busy_s += self.speed.call_s * self.slow_factor
+        for armed in self._armed:
+            if call in armed.failure.calls and fnmatch.fnmatchcase(path, armed.failure.path):
+                self._fire(armed, path)
+
+    def _fire(self, armed: _Armed, path: str) -> None:
+        failure = armed.failure
+        armed.seen += 1
+        if armed.seen <= failure.skip or (failure.times is not None and armed.fired >= failure.times):
+            return
+        if failure.probability < 1.0 and self.rng.random() >= failure.probability:
+            return
+        armed.fired += 1
+        self._failures += 1
+        raise _error(failure.error, path)
+
+    def _spend(self, size: int) -> None:
+        self.busy_s += size / self.speed.bytes_per_s * self.slow_factor
+
+    def _write_at_position(self, opened: _Open, file: File, data: bytes) -> int:
+        offset = len(file.cached) if opened.flags & os.O_APPEND else opened.position
+        written = self._write(opened, file, offset, data)
+        opened.position = offset + written
+        return written
+
+    def _write(self, opened: _Open, file: File, offset: int, data: bytes) -> int:
+        self._need_writable(opened)
+        growth = max(0, offset + len(data) - len(file.cached))
+        room = growth if self.capacity_bytes is None else self.capacity_bytes - self._used
+        if growth > room:
+            # A full disk takes what still fits and says so by a short count; then nothing at all.
+            data = data[: len(data) - (growth - max(0, room))]
+            growth = max(0, room)
+            if not data:
+                self._failures += 1
+                raise _error(errno.ENOSPC, opened.path)
+        file.change(Write(offset, data))
+        file.modified_s = self.now()
+        self._used += growth
+        self._written += len(data)
+        self._spend(len(data))
+        return len(data)
+
+    def _resize(self, file: File, size: int) -> None:
+        self._used += size - len(file.cached)
+        file.change(Resize(size))
+        file.modified_s = self.now()
+
+    def _reserve(self, growth: int, path: str) -> None:
+        if growth > 0 and self.capacity_bytes is not None and self._used + growth > self.capacity_bytes:
+            self._failures += 1
+            raise _error(errno.ENOSPC, path)
+
+    def _sync(self, fd: int, call: str) -> None:
+        opened = self._descriptor(fd)
+        try:
+            self._begin(call, opened.path)
+        except OSError:
+            if isinstance(opened.inode, File):
+                opened.inode.forget_pending()
+            raise
+        self._syncs += 1
+        self.busy_s += self.speed.sync_s * self.slow_factor
+        if isinstance(opened.inode, File):
+            opened.inode.flush()
+        else:
+            self._sync_names(opened.inode)
+
+    def _sync_names(self, directory: Directory) -> None:
+        """Transactions of this directory become durable, with all earlier ones about the same names."""
+        wanted: set[tuple[int, str]] = set()
+        due: list[Transaction] = []
+        rest: list[Transaction] = []
+        for transaction in reversed(self.pending):
+            if transaction.touches(directory) or transaction.names() & wanted:
+                wanted |= transaction.names()
+                due.append(transaction)
+            else:
+                rest.append(transaction)
+        for transaction in reversed(due):
+            transaction.apply_durably()
+        self.pending = rest[::-1]
+
+    def _create(self, path: str | os.PathLike[str]) -> File:
+        self._refuse_when_read_only(path)
+        parent, name = self._parent(path)
+        file = File(self._number(), modified_s=self.now())
+        self._enter(parent, name, file)
+        return file
+
+    def _enter(self, parent: Directory, name: str, inode: Inode) -> None:
+        parent.cached[name] = inode
+        self.pending.append(Transaction((EntryChange(parent, name, inode),)))
+
+    def _leave(self, parent: Directory, name: str) -> None:
+        del parent.cached[name]
+        self.pending.append(Transaction((EntryChange(parent, name, None),)))
+
+    def _unlinked(self, inode: Inode) -> None:
+        if isinstance(inode, File):
+            inode.links -= 1
+            self._release(inode)
+
+    def _release(self, inode: Inode) -> None:
+        """The space of a file without names comes back when nobody has it open."""
+        if not isinstance(inode, File) or inode.links:
+            return
+        if not any(opened.inode is inode for opened in self._open.values()):
+            self._used -= len(inode.cached)
+
+    def _refuse_replacing(self, inode: Inode, replaced: Inode | None, target: str | os.PathLike[str]) -> None:
+        if isinstance(replaced, Directory):
+            if isinstance(inode, File):
+                raise _error(errno.EISDIR, target)
+            if replaced.cached:
+                raise _error(errno.ENOTEMPTY, target)
+        elif replaced is not None and isinstance(inode, Directory):
+            raise _error(errno.ENOTDIR, target)
+
+    def _contains(self, directory: Directory, wanted: Directory) -> bool:
+        if directory is wanted:
+            return True
+        below = (inode for inode in directory.cached.values() if isinstance(inode, Directory))
+        return any(self._contains(inode, wanted) for inode in below)
+
+    def _need_writable(self, opened: _Open) -> None:
+        if not opened.is_writable:
+            raise _error(errno.EBADF, opened.path)
+        self._refuse_when_read_only(opened.path)
+
+    def _refuse_when_read_only(self, path: str | os.PathLike[str]) -> None:
+        if self.is_read_only:
+            self._failures += 1
+            raise _error(errno.EROFS, path)
+
+    def _file(self, fd: int, call: str) -> tuple[_Open, File]:
+        opened = self._descriptor(fd)
+        if isinstance(opened.inode, Directory):
+            raise _error(errno.EISDIR, opened.path)
+        self._begin(call, opened.path)
+        return opened, opened.inode
+
+    def _descriptor(self, fd: int) -> _Open:
+        opened = self._open.get(fd)
+        if opened is None:
+            raise _error(errno.EBADF)
+        return opened
+
+    def _find(self, path: str | os.PathLike[str]) -> Inode | None:
+        inode: Inode | None = self.root
+        for part in _split(path):
+            if isinstance(inode, File):
+                raise _error(errno.ENOTDIR, path)
+            if inode is None:
+                return None
+            inode = inode.cached.get(part)
+        return inode
+
+    def _must_find(self, path: str | os.PathLike[str]) -> Inode:
+        inode = self._find(path)
+        if inode is None:
+            raise _error(errno.ENOENT, path)
+        return inode
+
+    def _parent(self, path: str | os.PathLike[str]) -> tuple[Directory, str]:
+        parts = _split(path)
+        if not parts:
+            raise _error(errno.EBUSY, path)
+        parent = self._must_find("/".join(parts[:-1]))
+        if isinstance(parent, File):
+            raise _error(errno.ENOTDIR, path)
+        return parent, parts[-1]
+
+    def _stat(self, inode: Inode) -> Stat:
+        is_file = isinstance(inode, File)
+        return Stat(
+            st_mode=(stat_bits.S_IFREG | 0o644) if is_file else (stat_bits.S_IFDIR | 0o755),
+            st_ino=inode.number,
+            st_nlink=inode.links if isinstance(inode, File) else 1,
+            st_size=len(inode.cached) if is_file else 0,
+            st_mtime=inode.modified_s,
+        )
+
+    def _number(self) -> int:
+        self._next_number += 1
+        return self._next_number - 1
+
+    def _walk(self, path: str, directory: Directory) -> Iterator[tuple[str, Inode]]:
+        yield path or "/", directory
+        for name in sorted(directory.cached):
+            inode = directory.cached[name]
+            if isinstance(inode, Directory):
+                yield from self._walk(f"{path}/{name}", inode)
+            else:
+                yield f"{path}/{name}", inode
+
+    def _files(self) -> list[File]:
+        """Also those that have lost their name in the cache but not yet on the platter."""
+        found: dict[int, File] = {}
+
+        def collect(directory: Directory) -> None:
+            for names in (directory.cached, directory.durable):
+                for inode in names.values():
+                    if isinstance(inode, File):
+                        found[inode.number] = inode
+                    else:
+                        collect(inode)
+
+        collect(self.root)
+        return [found[number] for number in sorted(found)]
+
+    def _become(self, root: Directory) -> None:
+        self.root = root
+        self.pending = []
+        self._open.clear()
+        self._cut_after = None
+        files = {inode.number: inode for _, inode in self._walk("", root) if isinstance(inode, File)}
+        numbers = [inode.number for _, inode in self._walk("", root)]
+        self._used = sum(len(file.cached) for file in files.values())
+        self._next_number = max(numbers) + 1

@@ -1,0 +1,287 @@
+"""What goes wrong, when and to whom? Faults as data, so they can be drawn, listed, shortened and replayed.
+
+A new kind of fault is a function under `@fault_kind("name")` that does it to the world. `draw_faults` makes
+a random schedule that ends in time for the world to recover; `settle` is the fault that undoes all that
+lasts.
+"""
+
+import errno
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from simnet.world.disk import SYNCS, WRITES, Failure
+
+if TYPE_CHECKING:
+    from simnet.world.world import World
+
+Strike = Callable[["Fault", "World"], None]
+_KINDS: dict[str, Strike] = {}
+
+
+class FaultError(Exception):
+    """A fault that cannot be: an unknown kind, a host that is not there, a time before the beginning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """`hosts` are numbers; what `settings` holds is for the kind to say."""
+
+    kind: str
+    at_s: float
+    hosts: tuple[int, ...] = ()
+    settings: dict[str, float] = field(default_factory=dict)
+
+    def check(self, hosts: int) -> None:
+        if self.kind not in _KINDS:
+            raise FaultError(f"no fault is called {self.kind!r}; there are {', '.join(sorted(_KINDS))}")
+        if self.at_s < 0:
+            raise FaultError(f"{self.kind} at {self.at_s} s is before the world begins")
+        for host in self.hosts:
+            if not 0 <= host < hosts:
+                raise FaultError(f"{self.kind} strikes host {host}, but there are {hosts}, from 0")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> "Fault":
+        try:
+            return cls(
+                kind=str(told["kind"]),
+                at_s=float(told["at_s"]),
+                hosts=tuple(int(host) for host in told["hosts"]),
+                settings={str(name): float(value) for name, value in told["settings"].items()},
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise FaultError(f"not a fault: {told!r}") from error
+
+
+def fault_kind(name: str) -> Callable[[Strike], Strike]:
+    def register(strike: Strike) -> Strike:
+        _KINDS[name] = strike
+        return strike
+
+    return register
+
+
+def fault_kinds() -> list[str]:
+    return sorted(_KINDS)
+
+
+def apply_fault(fault: Fault, world: "World") -> None:
+    _KINDS[fault.kind](fault, world)
+
+
+@fault_kind("crash")
+def _crash(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].crash(power_cut=bool(fault.settings.get("power_cut", 1.0)))
+
+
+@fault_kind("start")
+def _start(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].start()
+
+
+@fault_kind("restart")
+def _restart(fault: Fault, world: "World") -> None:
+    """Power cut, and back after `for_s`."""
+    for number in fault.hosts:
+        world.hosts[number].crash()
+        world.schedule.after(fault.settings.get("for_s", 1.0), world.hosts[number].start)
+
+
+@fault_kind("suspend")
+def _suspend(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].suspend(fault.settings.get("for_s", 60.0))
+
+
+@fault_kind("stall")
+def _stall(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].stall(fault.settings.get("for_s", 5.0))
+
+
+@fault_kind("clock")
+def _clock(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].set_clock(
+            skew_s=fault.settings.get("skew_s", 0.0), drift=fault.settings.get("drift", 0.0)
+        )
+
+
+@fault_kind("move")
+def _move(fault: Fault, world: "World") -> None:
+    """A new address, as of a laptop in another network."""
+    for number in fault.hosts:
+        move = int(fault.settings.get("move", 1.0))
+        world.hosts[number].change_address(world.fresh_address(number, move))
+
+
+@fault_kind("rebind")
+def _rebind(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.network.rebind_nat(number)
+
+
+@fault_kind("partition")
+def _partition(fault: Fault, world: "World") -> None:
+    """`hosts` on one side, all others on the other."""
+    inside = set(fault.hosts)
+    world.network.partition("partition", inside, set(range(len(world.hosts))) - inside)
+
+
+@fault_kind("mute")
+def _mute(fault: Fault, world: "World") -> None:
+    """They hear everybody, and nobody hears them."""
+    inside = set(fault.hosts)
+    world.network.cut("mute", inside, set(range(len(world.hosts))) - inside)
+
+
+@fault_kind("heal")
+def _heal(fault: Fault, world: "World") -> None:
+    world.network.heal()
+
+
+@fault_kind("clog")
+def _clog(fault: Fault, world: "World") -> None:
+    """The link from the first to the second opens after `for_s`."""
+    source, target = fault.hosts[:2]
+    world.network.clog(source, target, world.now + fault.settings.get("for_s", 5.0))
+
+
+@fault_kind("hold")
+def _hold(fault: Fault, world: "World") -> None:
+    source, target = fault.hosts[:2]
+    world.network.hold(source, target)
+
+
+@fault_kind("release")
+def _release(fault: Fault, world: "World") -> None:
+    world.network.release()
+
+
+@fault_kind("link")
+def _link(fault: Fault, world: "World") -> None:
+    """Everybody's link: loss, duplicate, reorder, reorder_s, extra_s, bytes_per_s."""
+    world.network.change_link(**fault.settings)
+
+
+@fault_kind("disk full")
+def _disk_full(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        disk = world.hosts[number].disk
+        disk.capacity_bytes = disk.statistics().bytes_used + int(fault.settings.get("left_bytes", 0.0))
+
+
+@fault_kind("disk errors")
+def _disk_errors(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        share = fault.settings.get("share", 0.1)
+        world.hosts[number].disk.fail(Failure(calls=WRITES | SYNCS, error=errno.EIO, probability=share))
+
+
+@fault_kind("disk slow")
+def _disk_slow(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].disk.slow_factor = fault.settings.get("factor", 50.0)
+
+
+@fault_kind("disk mended")
+def _disk_mended(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].disk.mend()
+        world.hosts[number].disk.capacity_bytes = None
+
+
+@fault_kind("rot")
+def _rot(fault: Fault, world: "World") -> None:
+    for number in fault.hosts:
+        world.hosts[number].disk.rot_somewhere(world.hosts[number].rng)
+
+
+@fault_kind("settle")
+def _settle(fault: Fault, world: "World") -> None:
+    """The end of all trouble: links good, cuts healed, clocks right, disks whole, everybody up."""
+    network = world.network
+    network.heal()
+    network.release()
+    network.change_link(loss=0.0, duplicate=0.0, reorder=0.0, extra_s=0.0, bytes_per_s=None)
+    for host in world.hosts:
+        host.disk.mend()
+        host.disk.capacity_bytes = None
+        if host.skew_s or host.drift:
+            host.set_clock(skew_s=0.0)
+        host.start()
+
+
+# What `draw_faults` draws, and with which settings; each undoes itself, or `settle` does.
+_DRAWN: tuple[tuple[str, Callable[[random.Random], dict[str, float]]], ...] = (
+    ("restart", lambda rng: {"for_s": rng.uniform(0.1, 30.0)}),
+    ("restart", lambda rng: {"for_s": rng.uniform(0.1, 3.0)}),
+    ("suspend", lambda rng: {"for_s": rng.uniform(1.0, 60.0)}),
+    ("stall", lambda rng: {"for_s": rng.uniform(0.1, 10.0)}),
+    ("clock", lambda rng: {"skew_s": rng.uniform(-300.0, 300.0), "drift": rng.uniform(-1e-4, 1e-4)}),
+    ("partition", lambda rng: {}),
+    ("mute", lambda rng: {}),
+    ("heal", lambda rng: {}),
+    ("clog", lambda rng: {"for_s": rng.uniform(0.5, 20.0)}),
+    ("link", lambda rng: {"loss": rng.uniform(0, 0.3), "duplicate": rng.uniform(0, 0.1), "reorder": 0.2}),
+)
+
+
+def draw_faults(
+    rng: random.Random, *, hosts: int, count: int, until_s: float, kinds: Iterable[str] | None = None
+) -> list[Fault]:
+    """`count` faults before `until_s`, then `settle`."""
+    if count < 0 or hosts < 1 or until_s <= 0:
+        raise FaultError(f"cannot draw {count} faults for {hosts} hosts within {until_s} s")
+    drawn = [entry for entry in _DRAWN if kinds is None or entry[0] in set(kinds)]
+    if not drawn:
+        raise FaultError("none of these kinds can be drawn")
+    faults = []
+    for _ in range(count):
+        kind, settings = rng.choice(drawn)
+        faults.append(
+            Fault(
+                kind=kind,
+                at_s=rng.uniform(0.0, until_s),
+                hosts=_victims(rng, kind, hosts),
+                settings=settings(rng),
+            )
+        )
+    faults.sort(key=lambda fault: fault.at_s)
+    return [*faults, Fault(kind="settle", at_s=until_s)]
+
+
+def _victims(rng: random.Random, kind: str, hosts: int) -> tuple[int, ...]:
+    if kind in ("heal", "link"):
+        return ()
+    if kind == "clog":
+        return (rng.randrange(hosts), rng.randrange(hosts))
+    most = max(1, hosts // 2) if kind in ("partition", "mute") else max(1, hosts // 4)
+    return tuple(sorted(rng.sample(range(hosts), rng.randint(1, most))))
+
+
+def shorten(
+    faults: Sequence[Fault], still_fails: Callable[[list[Fault]], bool], runs_max: int = 200
+) -> list[Fault]:
+    """A shorter schedule that still fails, by leaving out ever smaller pieces (delta debugging)."""
+    kept = list(faults)
+    piece = max(1, len(kept) // 2)
+    runs = 0
+    while piece and runs < runs_max:
+        at = 0
+        while at < len(kept) and runs < runs_max:
+            tried = kept[:at] + kept[at + piece :]
+            runs += 1
+            if still_fails(tried):
+                kept = tried
+            else:
+                at += piece
+        piece //= 2
+    return kept
