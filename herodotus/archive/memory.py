@@ -102,6 +102,8 @@ class MemoryDisk:
         )
 
     def stat(self, path: str) -> FileStatus:
+        if _clean(path) in self._folders:
+            return _Status(0, 0o040755)
         content = self._files.get(_clean(path))
         if content is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
