@@ -1,0 +1,334 @@
+"""How do the files, the log and the index stay one archive, whatever happens between two of their steps?
+
+`Archive` is synchronous and owns the order: write to the log, flush it, then index, then tell. `recovery`
+opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sealing`, `streaming`,
+`checking`; threads and loops are the business of `committer` and `store`.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import RLock
+
+from herodotus.archive.files import Files
+from herodotus.archive.index import Batch, Index
+from herodotus.archive.log import IngestLog
+from herodotus.archive.members import gzip_member
+from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.deposits import CaptureId, url_key
+from herodotus.core.entries import (
+    META,
+    TOMBSTONE,
+    VISITS,
+    Entry,
+    Kind,
+    Place,
+    VisitCount,
+    arrival_of,
+    auxiliary_key,
+    capture_key,
+    decode_numbers,
+    decode_visits,
+    encode_entry,
+    encode_numbers,
+    encode_visits,
+    family_key,
+    payload_key,
+    url_prefix,
+)
+from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
+from herodotus.core.notes import (
+    Visit,
+    format_tombstones,
+    format_visits,
+)
+from herodotus.core.warc import Fields
+
+logger = logging.getLogger(__name__)
+
+FORMAT = b"1"
+FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
+INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
+NOTE_TARGET = "urn:herodotus:archive"
+DAMAGE_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings:
+    log_bytes_max: int = SEGMENT_BYTES_MAX
+    segment_bytes_max: int = SEGMENT_BYTES_MAX
+    index_flush_bytes: int = 64 * 1024 * 1024
+    """How much of the log is read again after a crash: less than a second's worth."""
+    reserve_bytes: int = 256 * 1024 * 1024
+    """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
+    codec: Codec = Codec.ZSTD
+    software: Fields = (("software", "Herodotus"),)
+    """What warcinfo says: the program, and which peer it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCapture:
+    """A capture ready to be written: compressed members, the capture's own first."""
+
+    id: CaptureId
+    kind: Kind
+    members: tuple[bytes, ...]
+    arrival: int | None = None
+    """When it first came, if it is only written anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewVisits:
+    visits: tuple[Visit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTombstones:
+    ids: tuple[CaptureId, ...]
+
+
+Item = NewCapture | NewVisits | NewTombstones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    path: str
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Counters:
+    stored: int = 0
+    refused: int = 0
+    commits: int = 0
+    damaged: int = 0
+    recovered: int = 0
+    truncated_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Applying:
+    batch: Batch = field(default_factory=Batch)
+    visits: list[Visit] = field(default_factory=list)
+
+
+class Archive:
+    def __init__(
+        self,
+        files: Files,
+        index: Index,
+        *,
+        now: Callable[[], float],
+        settings: ArchiveSettings | None = None,
+        free_bytes: Callable[[], int] | None = None,
+        digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
+    ) -> None:
+        self.files = files
+        self.index = index
+        self.settings = settings or ArchiveSettings()
+        self.counters = Counters()
+        self.damage: dict[tuple[str, int], Damage] = {}
+        """What was found broken, to be fetched from another copy."""
+        self.digest_of = digest_of
+        self.lock = RLock()
+        """Held while the log, the catalogue or the index change together."""
+        self.upkeep_lock = RLock()
+        """Held by sealing, compaction and deletion, which take one another's records for granted."""
+        self.now = now
+        self.log = IngestLog(files, self.settings.software)
+        self._free_bytes = free_bytes
+        self.refusal: str | None = None
+        self._unflushed = 0
+        self.captures = 0
+
+    # -- storing ------------------------------------------------------------------------------------------
+
+    def commit(self, items: Sequence[Item]) -> None:
+        """Make the items durable and visible, all or none; returning is the acknowledgement."""
+        with self.lock:
+            if self.refusal is not None:
+                self.counters.refused += len(items)
+                raise StoreRefusedError(self.refusal)
+            notes, buffers = _lay_out(items)
+            size = sum(map(len, buffers))
+            self._make_room(size)
+            good_tail = self.log.tail
+            try:
+                self._perform(items, notes, buffers)
+            except OSError as error:
+                self.counters.refused += len(items)
+                logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
+                    "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
+                )
+                self.log.abandon(good_tail)
+                self.begin_log()
+                raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
+            self.counters.commits += 1
+            self.counters.stored += len(items)
+            self._unflushed += size
+            if self._unflushed > self.settings.index_flush_bytes:
+                self.flush_index()
+
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
+        start = self.log.write(buffers)
+        self.log.flush()
+        self._apply_committed(items, notes, buffers, start)
+
+    def _make_room(self, size: int) -> None:
+        if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
+            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+        if self.log.tail + size > self.settings.log_bytes_max:
+            self.roll()
+
+    def roll(self) -> None:
+        """Close the log and begin another, so that what was stored so far can be sealed."""
+        with self.lock:
+            if self.refusal is not None:
+                raise StoreRefusedError(self.refusal)
+            self.begin_log()
+            if self.refusal is not None:
+                raise StoreRefusedError(self.refusal)
+
+    def begin_log(self) -> None:
+        try:
+            self.log.begin(int(self.now()))
+        except OSError as error:
+            self.refusal = f"no new log can be begun: {error.strerror}"
+
+    # -- indexing -----------------------------------------------------------------------------------------
+
+    def put(self, batch: Batch, id_: CaptureId, entry: Entry) -> None:
+        """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
+        key = capture_key(id_)
+        if self.index.get(family_key(TOMBSTONE, key)) is not None:
+            return
+        put = batch.put_new if self.index.get(key) is None else batch.put
+        put(key, encode_entry(entry))
+        batch.put(payload_key(key, id_.digest))
+
+    def write(self, batch: Batch) -> None:
+        """Every change of captures passes here, as the batch carries their number."""
+        if batch.added:
+            self.captures += batch.added
+            batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+        self.index.write(batch)
+
+    def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
+        batch.put(auxiliary_key(number, offset))
+        gone_before: set[bytes] = set()
+        for id_ in ids:
+            key = capture_key(id_)
+            if key in batch.fresh or (self.index.get(key) is not None and key not in gone_before):
+                batch.added -= 1
+                batch.fresh.discard(key)
+            gone_before.add(key)
+            batch.put(family_key(TOMBSTONE, key))
+            for gone in (key, payload_key(key, id_.digest), family_key(VISITS, key)):
+                batch.delete(gone)
+
+    def _apply_committed(
+        self, items: Sequence[Item], notes: list[Item], buffers: list[bytes], start: int
+    ) -> None:
+        applying = Applying()
+        number, offset, at = self.log.number, start, 0
+        for item in items:
+            if isinstance(item, NewCapture):
+                length = sum(map(len, item.members))
+                arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
+                entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
+                self.put(applying.batch, item.id, entry)
+                offset += length
+                at += len(item.members)
+        for note in notes:
+            if isinstance(note, NewVisits):
+                applying.visits += note.visits
+                applying.batch.put(auxiliary_key(number, offset))
+            elif isinstance(note, NewTombstones):
+                self.put_tombstones(applying.batch, note.ids, number, offset)
+            offset += len(buffers[at])
+            at += 1
+        self.finish(applying, (number, offset))
+
+    def finish(self, applying: Applying, applied: tuple[int, int]) -> None:
+        """Write what was collected; the visits and the position last, and together."""
+        position = (APPLIED_KEY, encode_numbers(applied))
+        if not applying.visits:
+            applying.batch.put(*position)
+            self.write(applying.batch)
+            return
+        self.write(applying.batch)
+        counts: dict[bytes, VisitCount] = {}
+        for visit in sorted(applying.visits):
+            key = self.version_at(visit.url, visit.time_s)
+            if key is None:
+                continue
+            visits_key = family_key(VISITS, key)
+            data = self.index.get(visits_key)
+            known = counts.get(visits_key) or (decode_visits(data) if data else VisitCount(count=0, last_s=0))
+            counts[visits_key] = VisitCount(count=known.count + 1, last_s=max(known.last_s, visit.time_s))
+        changes: list[tuple[bytes, bytes | None]] = [
+            (key, encode_visits(value)) for key, value in counts.items()
+        ]
+        self.index.write(Batch([*changes, position]))
+
+    def version_at(self, url: str, time_s: int) -> bytes | None:
+        """The index key of the newest capture of a URL that is not newer than a time."""
+        prefix = url_prefix(url_key(url))
+        found = self.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
+        return None if found is None else found[0]
+
+    @property
+    def applied(self) -> tuple[int, int]:
+        """Log number and offset up to which the index has everything."""
+        number, offset = decode_numbers(self.index.get(APPLIED_KEY) or b"\0\0")
+        return number, offset
+
+    @property
+    def epoch(self) -> int:
+        """The last sealing whose places the index has."""
+        return decode_numbers(self.index.get(EPOCH_KEY) or b"\0")[0]
+
+    @property
+    def incarnation(self) -> bytes:
+        """Changes when the index is built anew, with which arrivals are numbered anew."""
+        return self.index.get(INCARNATION_KEY) or b""
+
+    def flush_index(self) -> None:
+        self.index.flush()
+        self._unflushed = 0
+
+    # -- damage, closing ----------------------------------------------------------------------------------
+
+    def note_damage(self, file: int, offset: int, reason: str) -> None:
+        path = self.files.path(file)
+        if (path, offset) not in self.damage:
+            self.counters.damaged += 1
+            logger.warning("damaged record path=%s offset=%d reason=%s", path, offset, reason)
+            if len(self.damage) < DAMAGE_MAX:
+                self.damage[path, offset] = Damage(path=path, offset=offset, reason=reason)
+
+    def close(self) -> None:
+        with self.lock:
+            if self.refusal is None:
+                self.flush_index()
+            self.log.end()
+            self.files.close()
+            self.index.close()
+            self.refusal = "the archive is closed"
+
+
+def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
+    """Captures in order, then the visits of all items as one note, then the tombstones."""
+    buffers = [member for item in items if isinstance(item, NewCapture) for member in item.members]
+    notes: list[Item] = []
+    visits = tuple(sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits))
+    if visits:
+        notes.append(NewVisits(visits=visits))
+        buffers.append(gzip_member(format_visits(visits, NOTE_TARGET)))
+    for item in items:
+        if isinstance(item, NewTombstones):
+            notes.append(item)
+            buffers.append(gzip_member(format_tombstones(item.ids, NOTE_TARGET)))
+    return notes, buffers

@@ -1,0 +1,185 @@
+"""Which files does the archive consist of, and what is in them at a place?
+
+Several slices (disks, or folders on them) make one archive; a slice that is missing takes its files along and
+nothing else. Open files are kept, within a bound, and a file that was removed is read to the end by whoever
+is reading it.
+"""
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+
+from herodotus.archive.disk import Disk, exists, make_folder
+from herodotus.core.archive_errors import DamagedRecordError
+from herodotus.core.entries import Place
+from herodotus.core.layout import JOURNAL_FOLDER, LOG_FOLDER, SEGMENT_FOLDER, FileName, parse_path
+
+OPEN_FILES_MAX = 256
+PIECE_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    fd: int
+    users: int = 0
+    is_retired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    slice: int
+    name: FileName
+
+
+class Files:
+    def __init__(self, slices: Sequence[Disk | None]) -> None:
+        self.slices = tuple(slices)
+        self.catalogue: dict[int, Located] = {}
+        self.foreign: list[str] = []
+        """Files in the archive's folders that are none of ours: reported, left alone."""
+        self._open: OrderedDict[int, _Open] = OrderedDict()
+        self._lock = Lock()
+        self._last_number = 0
+
+    @property
+    def present(self) -> list[int]:
+        return [number for number, disk in enumerate(self.slices) if disk is not None]
+
+    def disk(self, number: int) -> Disk:
+        disk = self.slices[number]
+        if disk is None:
+            raise FileNotFoundError(f"slice {number} is missing")
+        return disk
+
+    def make_folders(self) -> None:
+        for number in self.present:
+            for folder in (LOG_FOLDER, JOURNAL_FOLDER, SEGMENT_FOLDER):
+                make_folder(self.disk(number), folder)
+
+    def load(self) -> None:
+        """Read the directory listings, which are the catalogue."""
+        self.catalogue.clear()
+        self.foreign.clear()
+        for number in self.present:
+            for path in self._paths(self.disk(number)):
+                name = parse_path(path)
+                if name is not None:
+                    self.catalogue[name.number] = Located(number, name)
+                elif not path.endswith((".cdxj", ".part")):
+                    self.foreign.append(path)
+
+    def _paths(self, disk: Disk) -> Iterator[str]:
+        for folder in (LOG_FOLDER, SEGMENT_FOLDER):
+            if not exists(disk, folder):
+                continue
+            for name in sorted(disk.listdir(folder)):
+                path = f"{folder}/{name}"
+                if folder == SEGMENT_FOLDER and len(name) == 1:
+                    yield from (f"{path}/{below}" for below in sorted(disk.listdir(path)))
+                else:
+                    yield path
+
+    def take_number(self) -> int:
+        """Never given twice, not even while what has it is still being written."""
+        self._last_number = max(self._last_number, max(self.catalogue, default=0)) + 1
+        return self._last_number
+
+    def logs(self) -> list[int]:
+        return sorted(number for number, at in self.catalogue.items() if at.name.is_log)
+
+    def segments(self) -> list[int]:
+        """In ring order, oldest first within a bucket."""
+        found = [at.name for at in self.catalogue.values() if not at.name.is_log]
+        return [name.number for name in sorted(found, key=lambda name: (name.bucket, name.number))]
+
+    def size(self, number: int) -> int:
+        located = self.catalogue[number]
+        return self.disk(located.slice).stat(located.name.path).st_size
+
+    def path(self, number: int) -> str:
+        located = self.catalogue.get(number)
+        return f"file {number}" if located is None else located.name.path
+
+    def read(self, place: Place) -> bytes:
+        """The bytes at a place; DamagedRecordError when the file ends before."""
+        data = self.read_at(place.file, place.offset, place.length)
+        if len(data) != place.length:
+            raise DamagedRecordError(
+                self.path(place.file), place.offset, "the file ends before the record does"
+            )
+        return data
+
+    def read_at(self, number: int, offset: int, length: int) -> bytes:
+        with self._opened(number) as (disk, fd):
+            data = disk.pread(fd, length, offset)
+            while 0 < len(data) < length:  # a single read stops at 2 GiB, and on some file systems earlier
+                more = disk.pread(fd, length - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+            return data
+
+    def find(self, number: int, wanted: bytes, start: int, end: int) -> int:
+        """Where some bytes next occur, or `end`: to go on behind a damaged place."""
+        at = start
+        while at < end:
+            piece = self.read_at(number, at, min(PIECE_BYTES, end - at))
+            found = piece.find(wanted)
+            if found >= 0:
+                return at + found
+            at += max(1, len(piece) - len(wanted) + 1)
+        return end
+
+    @contextmanager
+    def _opened(self, number: int) -> Iterator[tuple[Disk, int]]:
+        located = self.catalogue.get(number)
+        if located is None:
+            raise FileNotFoundError(f"the archive has no file {number}")
+        disk = self.disk(located.slice)
+        with self._lock:
+            opened = self._open.get(number)
+            if opened is None:
+                opened = _Open(disk.open(located.name.path, os.O_RDONLY))
+                self._open[number] = opened
+            self._open.move_to_end(number)
+            opened.users += 1
+            self._shrink(disk)
+        try:
+            yield disk, opened.fd
+        finally:
+            with self._lock:
+                opened.users -= 1
+                if opened.is_retired and not opened.users:
+                    disk.close(opened.fd)
+
+    def _shrink(self, disk: Disk) -> None:
+        while len(self._open) > OPEN_FILES_MAX:
+            number, opened = self._open.popitem(last=False)
+            self._retire(
+                self.disk(self.catalogue[number].slice) if number in self.catalogue else disk, opened
+            )
+
+    def _retire(self, disk: Disk, opened: _Open) -> None:
+        opened.is_retired = True
+        if not opened.users:
+            disk.close(opened.fd)
+
+    def add(self, slice_: int, name: FileName) -> None:
+        self.catalogue[name.number] = Located(slice_, name)
+
+    def forget(self, number: int) -> None:
+        """The file is removed; who is reading it reads on."""
+        located = self.catalogue.pop(number, None)
+        with self._lock:
+            opened = self._open.pop(number, None)
+            if opened is not None and located is not None:
+                self._retire(self.disk(located.slice), opened)
+
+    def close(self) -> None:
+        with self._lock:
+            for number, opened in self._open.items():
+                self._retire(self.disk(self.catalogue[number].slice), opened)
+            self._open.clear()

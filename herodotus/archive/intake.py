@@ -1,0 +1,134 @@
+"""Is this capture new, and what is written for it?
+
+A payload that the bucket has already is stored as a revisit of its original. The decision looks at the index
+and at what was handed to the committer before and is not durable yet: both go to disk in this order or not at
+all, and when a commit fails, everything decided in its hope is decided again (`generation`).
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum
+from threading import Lock
+
+from herodotus.archive.engine import Archive, NewCapture
+from herodotus.archive.members import gzip_member, gzip_stored
+from herodotus.archive.reading import Reader
+from herodotus.core.deposits import CaptureId, Deposit, Mode, Original, RecordType, format_bundle
+from herodotus.core.entries import TOMBSTONE, Kind, bucket_of, capture_key, family_key
+
+RECENT_MAX = 65_536  # originals, some 400 bytes each
+# Compressed already: trying again costs time and gains nothing (images, sound, video, archives).
+COMPRESSED_MIMES = (
+    "image/jpeg",
+    "image/png",
+    "image/gif",
+    "image/webp",
+    "image/avif",
+    "audio/",
+    "video/",
+    "font/woff",
+)
+COMPRESSED_EXACT = frozenset(
+    {"application/zip", "application/gzip", "application/x-gzip", "application/pdf", "application/zstd"}
+)
+
+
+class Outcome(Enum):
+    NEW = "new"
+    REVISIT = "revisit"
+    """The payload was there; the capture refers to it."""
+    KNOWN = "known"
+    """This very capture is stored already: nothing was written."""
+    DELETED = "deleted"
+    """This very capture was deleted for good: nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    id: CaptureId
+    outcome: Outcome
+    item: NewCapture | None
+    original: Original | None
+    """What later captures may refer to, when this one has the body."""
+    generation: int
+
+
+class Intake:
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._reader = Reader(archive)
+        self._recent: OrderedDict[tuple[int, bytes], Original] = OrderedDict()
+        self._lock = Lock()
+        self.generation = 0
+
+    def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Prepared:
+        """Decide and compress; nothing is written yet. Costs no disk access for most captures."""
+        generation = self.generation
+        id_ = deposit.id
+        key = capture_key(id_)
+        if self._archive.index.get(family_key(TOMBSTONE, key)) is not None:
+            return Prepared(id=id_, outcome=Outcome.DELETED, item=None, original=None, generation=generation)
+        if self._archive.index.get(key) is not None:
+            return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
+        found = self._find_original(deposit, mode, bucket_of(id_.key))
+        item = NewCapture(
+            id=id_, kind=Kind.BODY if found is None else Kind.REVISIT, members=compress_bundle(deposit, found)
+        )
+        own = Original(
+            url=deposit.url,
+            time_s=deposit.time_s,
+            digest=id_.digest,
+            size=len(deposit.body),
+            record_id=deposit.record_id,
+        )
+        return Prepared(
+            id=id_,
+            outcome=Outcome.NEW if found is None else Outcome.REVISIT,
+            item=item,
+            original=own if found is None and deposit.body else None,
+            generation=generation,
+        )
+
+    def _find_original(self, deposit: Deposit, mode: Mode, bucket: int) -> Original | None:
+        if mode is Mode.FORCE_NEW or not deposit.body or deposit.type is not RecordType.RESPONSE:
+            return None
+        if mode is Mode.COMPARE:
+            # The one compared with must be on disk: what is on its way cannot be read yet.
+            return self._reader.original(bucket, deposit.sha256, len(deposit.body), deposit.body)
+        with self._lock:
+            known = self._recent.get((bucket, deposit.sha256))
+            if known is not None:
+                self._recent.move_to_end((bucket, deposit.sha256))
+        if known is None:
+            known = self._reader.original(bucket, deposit.sha256, len(deposit.body), None)
+            if known is not None:
+                self._remember(bucket, known)
+        return known if known is not None and known.size == len(deposit.body) else None
+
+    def promise(self, prepared: Prepared) -> None:
+        """It was handed to the committer: those after it may refer to it."""
+        if prepared.original is not None:
+            self._remember(bucket_of(prepared.id.key), prepared.original)
+
+    def _remember(self, bucket: int, original: Original) -> None:
+        with self._lock:
+            self._recent[bucket, original.digest] = original
+            while len(self._recent) > RECENT_MAX:
+                self._recent.popitem(last=False)
+
+    def forget(self) -> None:
+        """A commit failed, or something was deleted: what was remembered may not be there."""
+        with self._lock:
+            self.generation += 1
+            self._recent.clear()
+
+
+def compress_bundle(deposit: Deposit, original: Original | None) -> tuple[bytes, ...]:
+    """One gzip member to the record, as every WARC reader expects."""
+    first, *companions = format_bundle(deposit, original)
+    compress = gzip_stored if original is None and is_compressed(deposit.mime) else gzip_member
+    return (compress(first), *map(gzip_member, companions))
+
+
+def is_compressed(mime: str) -> bool:
+    return mime.startswith(COMPRESSED_MIMES) or mime in COMPRESSED_EXACT

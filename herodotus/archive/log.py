@@ -1,0 +1,111 @@
+"""How do captures reach the disk so that a power cut cannot take them back?
+
+The ingest log is one file in arrival order. `write` puts bytes at the known tail, `flush` makes them durable;
+only then may anybody be told. A file counts only after its own name is durable. After a failed flush the
+kernel may have dropped the pages and called them clean, so it is never tried again: the file is left at its
+last good byte and a new one begun.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from herodotus.archive.disk import Disk, sync_folder, write_all
+from herodotus.archive.files import Files
+from herodotus.archive.members import gzip_member
+from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.layout import LOG_FOLDER, FileName
+from herodotus.core.warc import Fields, derive_record_id, format_date, format_record
+
+
+def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
+    block = "".join(f"{key}: {value}\r\n" for key, value in (*software, ("format", "WARC File Format 1.1")))
+    return format_record(
+        (
+            ("WARC-Type", "warcinfo"),
+            ("WARC-Record-ID", derive_record_id(b"warcinfo", name.path.encode(), b"%d" % time_s)),
+            ("WARC-Date", format_date(time_s)),
+            ("WARC-Filename", name.path.rpartition("/")[2]),
+            ("Content-Type", "application/warc-fields"),
+        ),
+        block.encode(),
+    )
+
+
+class IngestLog:
+    def __init__(self, files: Files, software: Fields) -> None:
+        self._files = files
+        self._software = software
+        self.number = 0
+        self.tail = 0
+        self._disk: Disk | None = None
+        self._fd = -1
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    def begin(self, time_s: int) -> None:
+        """A new file, its name durable before anything in it is acknowledged."""
+        self.end()
+        slice_ = self._files.present[0]
+        disk = self._files.disk(slice_)
+        name = FileName(number=self._files.take_number())
+        fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            tail = write_all(disk, fd, [gzip_member(format_warcinfo(name, time_s, self._software))], 0)
+            disk.fsync(fd)
+            sync_folder(disk, LOG_FOLDER)
+        except OSError:
+            disk.close(fd)
+            self._files.add(slice_, name)  # whatever is there must keep its number for itself
+            raise
+        self._files.add(slice_, name)
+        self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
+
+    def resume(self, number: int, tail: int) -> None:
+        """Go on in the last file after recovery: cut what is not whole, make durable what is."""
+        located = self._files.catalogue[number]
+        disk = self._files.disk(located.slice)
+        fd = disk.open(located.name.path, os.O_RDWR)
+        try:
+            if disk.stat(located.name.path).st_size != tail:
+                disk.ftruncate(fd, tail)
+            disk.fsync(fd)
+            sync_folder(disk, LOG_FOLDER)
+        except OSError:
+            disk.close(fd)
+            raise
+        self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
+
+    def write(self, buffers: Sequence[bytes]) -> int:
+        """Where the bytes begin. A full disk refuses them and leaves the log as it was."""
+        assert self._disk is not None
+        start = self.tail
+        try:
+            self.tail = write_all(self._disk, self._fd, buffers, start)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            self._disk.ftruncate(self._fd, start)
+            raise StoreRefusedError("the disk is full") from error
+        return start
+
+    def flush(self) -> None:
+        assert self._disk is not None
+        self._disk.fdatasync(self._fd)
+
+    def abandon(self, good_tail: int) -> None:
+        """After an error nobody knows what the disk holds beyond the last good byte."""
+        if self._disk is None:
+            return
+        # Where even cutting fails, recovery reads on; what it may then keep was refused, never promised.
+        with suppress(OSError):
+            self._disk.ftruncate(self._fd, good_tail)
+        self.end()
+
+    def end(self) -> None:
+        if self._disk is not None:
+            self._disk.close(self._fd)
+        self._disk, self._fd = None, -1

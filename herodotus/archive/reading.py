@@ -1,0 +1,317 @@
+"""What does the archive hold about a URL, and how does a capture come back? Every read checks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.members import decode_member
+from herodotus.archive.scan import PRIMARY
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.deposits import (
+    CaptureId,
+    Original,
+    StoredCapture,
+    id_of_record,
+    parse_http_head,
+    split_payload,
+    url_key,
+)
+from herodotus.core.digests import directory_digest
+from herodotus.core.entries import (
+    CAPTURE,
+    DAY_S,
+    VISITS,
+    Entry,
+    Place,
+    after,
+    bucket_of,
+    capture_key,
+    captures_of_payload,
+    decode_entry,
+    decode_visits,
+    family_key,
+    payload_prefix,
+    time_of,
+    url_prefix,
+)
+from herodotus.core.notes import is_note
+from herodotus.core.warc import WarcRecord, check_block, parse_date, split_record
+
+BUCKETS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One line of a URL's history: a capture, and how often it was found unchanged since."""
+
+    id: CaptureId
+    url: str
+    status: int
+    mime: str
+    size: int
+    is_revisit: bool
+    visits: int
+    last_seen_s: int
+
+    @property
+    def first_seen_s(self) -> int:
+        return self.id.time_s
+
+
+class Reader:
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    # -- finding ------------------------------------------------------------------------------------------
+
+    def find(self, id_: CaptureId) -> Entry | None:
+        data = self._archive.index.get(capture_key(id_))
+        return None if data is None else decode_entry(data)
+
+    def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
+        """The newest capture of a URL that is not newer than a time and can be read; damaged ones are passed
+        over."""
+        prefix = url_prefix(url_key(url))
+        end = prefix + not_after_s.to_bytes(4, "big") + b"\xff" * 4
+        while (found := self._archive.index.last_before(prefix, end)) is not None:
+            capture = self._try_read(*found)
+            if capture is not None and capture.url == url:
+                return capture
+            end = found[0]
+        return None
+
+    def history(self, url: str) -> list[Version]:
+        """Oldest first. Neighbours share a member, so a long history costs few reads."""
+        prefix = url_prefix(url_key(url))
+        versions = []
+        cache = MemberCache(self._archive)
+        for key, value in self._archive.index.scan(prefix, after(prefix)):
+            try:
+                record, _ = cache.records(decode_entry(value).place)
+                if record.url == url:
+                    versions.append(self._version(key, record))
+            except (DamagedRecordError, FileNotFoundError) as error:
+                self._note(decode_entry(value), error)
+        return versions
+
+    def _version(self, key: bytes, record: WarcRecord) -> Version:
+        data = self._archive.index.get(family_key(VISITS, key))
+        visits = decode_visits(data) if data is not None else None
+        head, body = split_payload(record)
+        status, mime = parse_http_head(head)
+        return Version(
+            id=id_of_record(record),
+            url=record.url or "",
+            status=status,
+            mime=mime or (record.get("Content-Type") or "" if not head else ""),
+            size=len(body),
+            is_revisit=record.kind == "revisit",
+            visits=0 if visits is None else visits.count,
+            last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
+        )
+
+    def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
+        """Every capture with a payload, revisits included: their number is the reference count."""
+        ids = []
+        for bucket in buckets:
+            prefix = payload_prefix(bucket, digest)
+            for key, _ in self._archive.index.scan(prefix, after(prefix)):
+                start, time_s = captures_of_payload(key)
+                for found, value in self._archive.index.scan(start, after(start)):
+                    if time_of(found) != time_s:
+                        continue
+                    id_ = self.id_at(found, value)
+                    if id_ is not None and id_.digest == digest and id_ not in ids:
+                        ids.append(id_)
+        return ids
+
+    def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
+        try:
+            record, _ = self.read_records(decode_entry(value).place)
+        except (DamagedRecordError, FileNotFoundError) as error:
+            self._note(decode_entry(value), error)
+            return None
+        return id_of_record(record)
+
+    def directory(self, directory: int, day: int) -> list[CaptureId]:
+        """The thesis's directory: captures of one day whose position starts with 16 bits, in key order."""
+        prefix = CAPTURE + directory.to_bytes(2, "big")
+        ids = []
+        for key, value in self._archive.index.scan(prefix, after(prefix)):
+            if time_of(key) // DAY_S == day:
+                id_ = self.id_at(key, value)
+                if id_ is not None:
+                    ids.append(id_)
+        return ids
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def read(self, id_: CaptureId) -> StoredCapture | None:
+        """None when there is no such capture; DamagedRecordError when it is there and broken."""
+        key = capture_key(id_)
+        for attempt in (1, 2):
+            data = self._archive.index.get(key)
+            if data is None:
+                return None
+            entry = decode_entry(data)
+            try:
+                return self.read_entry(entry)
+            except FileNotFoundError as error:
+                # Sealing may have moved it between the two steps; the index knows the new place.
+                if attempt == 2:
+                    raise DamagedRecordError(
+                        self._archive.files.path(entry.place.file), entry.place.offset, str(error)
+                    ) from error
+        return None
+
+    def _try_read(self, key: bytes, value: bytes) -> StoredCapture | None:
+        try:
+            return self.read_entry(decode_entry(value))
+        except FileNotFoundError:
+            moved = self._archive.index.get(key)
+            if moved is None or moved == value:
+                return None
+            return self._try_read(key, moved)
+        except DamagedRecordError:
+            return None
+
+    def read_entry(self, entry: Entry, cache: "MemberCache | None" = None) -> StoredCapture:
+        try:
+            record, companions = (cache.records if cache is not None else self.read_records)(entry.place)
+            return self._complete(record, companions)
+        except DamagedRecordError as error:
+            self._note(entry, error)
+            raise
+
+    def _complete(self, record: WarcRecord, companions: tuple[WarcRecord, ...]) -> StoredCapture:
+        id_ = id_of_record(record)
+        head, body = split_payload(record)
+        status, mime = parse_http_head(head)
+        if record.kind == "revisit":
+            body = self._body_of_original(record, id_)
+        elif self._archive.digest_of(body) != id_.digest:
+            raise DamagedRecordError(record.url or "", 0, "the payload does not match its digest")
+        return StoredCapture(
+            id=id_, record=record, head=head, body=body, status=status, mime=mime, companions=companions
+        )
+
+    def _body_of_original(self, record: WarcRecord, id_: CaptureId) -> bytes:
+        url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
+        candidates = []
+        if url is not None and date is not None:
+            candidates.append(CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest))
+        candidates += self.of_payload(id_.digest, range(bucket_of(id_.key), bucket_of(id_.key) + 1))
+        for candidate in candidates:
+            entry = self.find(candidate)
+            if entry is None or entry.kind != 0:
+                continue
+            original, _ = self.read_records(entry.place)
+            body = split_payload(original)[1]
+            if self._archive.digest_of(body) == id_.digest:
+                return body
+        raise DamagedRecordError(record.url or "", 0, "the original of this revisit is not here")
+
+    def read_records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
+        """The capture's own record and its companions, as written."""
+        data = self._archive.files.read(place)
+        try:
+            content, length = decode_member(data)
+            records = _take(content, place.skip)
+            while length < len(data):
+                content, more = decode_member(data[length:])
+                records += _take(content, 0)
+                length += more
+        except MalformedRecordError as error:
+            raise DamagedRecordError(
+                self._archive.files.path(place.file), place.offset, error.reason
+            ) from error
+        return records[0], tuple(records[1:])
+
+    def original(self, bucket: int, digest: bytes, size: int, body: bytes | None) -> Original | None:
+        """A capture with this payload in the bucket; with a body given, every byte of it is compared."""
+        for id_ in self.of_payload(digest, range(bucket, bucket + 1)):
+            entry = self.find(id_)
+            if entry is None or entry.kind != 0:
+                continue
+            try:
+                record, _ = self.read_records(entry.place)
+            except (DamagedRecordError, FileNotFoundError) as error:
+                self._note(entry, error)
+                continue
+            known = split_payload(record)[1]
+            if len(known) == size and (body is None or known == body):
+                return original_of(record, id_, size)
+        return None
+
+    def _note(self, entry: Entry, error: Exception) -> None:
+        self._archive.note_damage(entry.place.file, entry.place.offset, str(error))
+
+
+def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
+    return Original(
+        url=record.url or "", time_s=id_.time_s, digest=id_.digest, size=size, record_id=record.record_id
+    )
+
+
+def _take(content: bytes, skip: int) -> list[WarcRecord]:
+    """The record at `skip` and what belongs to it: up to the next capture or note."""
+    record, at = split_record(content, skip)
+    check_block(record)
+    records = [record]
+    while at < len(content):
+        record, at = split_record(content, at)
+        if record.kind in PRIMARY or is_note(record):
+            break
+        check_block(record)
+        records.append(record)
+    return records
+
+
+class MemberCache:
+    """The last member, decoded: neighbours in the index are neighbours in a member."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._at: tuple[int, int] | None = None
+        self._content = b""
+
+    def records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
+        at = (place.file, place.offset)
+        if at != self._at:
+            self._at = None
+            if self._archive.files.catalogue[place.file].name.is_log:
+                return Reader(self._archive).read_records(place)
+            data = self._archive.files.read(place)
+            try:
+                content, length = decode_member(data)
+            except MalformedRecordError as error:
+                raise DamagedRecordError(
+                    self._archive.files.path(place.file), place.offset, error.reason
+                ) from error
+            if length < len(data):  # one member per record: the gzip profile
+                return Reader(self._archive).read_records(place)
+            self._at, self._content = at, content
+        try:
+            records = _take(self._content, place.skip)
+        except MalformedRecordError as error:
+            raise DamagedRecordError(
+                self._archive.files.path(place.file), place.offset, error.reason
+            ) from error
+        return records[0], tuple(records[1:])
+
+
+def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, Entry]]:
+    for key, value in archive.index.scan(start, end):
+        yield key, decode_entry(value)
+
+
+def directory_digests(
+    archive: Archive, key_from: bytes, key_to: bytes | None
+) -> dict[tuple[int, int], bytes]:
+    start = CAPTURE + key_from[:12]
+    end = after(CAPTURE) if key_to is None else CAPTURE + key_to[:12]
+    members: dict[tuple[int, int], list[bytes]] = {}
+    for key, _ in archive.index.scan(start, end):
+        directory = int.from_bytes(key[1:3], "big"), time_of(key) // DAY_S
+        members.setdefault(directory, []).append(key[1:])
+    return {directory: directory_digest(keys) for directory, keys in members.items()}

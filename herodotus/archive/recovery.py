@@ -1,0 +1,209 @@
+"""How does the archive open after anything, and how is the index made again from the files alone?
+
+The files are the truth. The index carries the position in the log up to which it knows everything; what came
+after is applied again, and the last log is cut where it stops being whole. A sealing that was under way is
+finished or forgotten by its journal. An index that is missing, of another version, or ahead of the files (a
+home copied while it ran) is made anew.
+"""
+
+import hashlib
+import logging
+
+from herodotus.archive.disk import exists, write_file
+from herodotus.archive.engine import (
+    COUNT_KEY,
+    EPOCH_KEY,
+    FORMAT,
+    FORMAT_KEY,
+    INCARNATION_KEY,
+    Applying,
+    Archive,
+)
+from herodotus.archive.index import Batch
+from herodotus.archive.journal import settle_journals
+from herodotus.archive.scan import Bundle, Progress, scan_bundles
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.entries import (
+    Entry,
+    Place,
+    arrival_of,
+    auxiliary_key,
+    capture_key,
+    decode_entry,
+    decode_numbers,
+    encode_numbers,
+)
+from herodotus.core.layout import README
+from herodotus.core.notes import VISITS_TYPE, parse_tombstones, parse_visits
+
+logger = logging.getLogger(__name__)
+
+BATCH_CHANGES_MAX = 10_000
+
+
+def open_archive(archive: Archive) -> None:
+    """Ready to serve, whatever a crash left. A disk that cannot be written is served read-only."""
+    with archive.lock:
+        _prepare_folders(archive)
+        archive.files.load()
+        if _index_fits(archive):
+            archive.captures = decode_numbers(archive.index.get(COUNT_KEY) or b"\0")[0]
+            _catch_up_with_sealing(archive)
+            _apply_logs(archive, *archive.applied, [])
+        else:
+            _rebuild(archive)
+
+
+def rebuild(archive: Archive) -> None:
+    """The index anew. Cursors of streams expire, nothing else changes."""
+    with archive.lock:
+        archive.log.end()
+        archive.files.load()
+        _rebuild(archive)
+
+
+def _prepare_folders(archive: Archive) -> None:
+    try:
+        archive.files.make_folders()
+        settle_journals(archive.files)
+        for number in archive.files.present:
+            if not exists(archive.files.disk(number), "README.txt"):
+                write_file(archive.files.disk(number), "README.txt", [README.encode()])
+    except OSError as error:
+        archive.refusal = f"the disk cannot be written: {error.strerror}"
+
+
+def _index_fits(archive: Archive) -> bool:
+    if archive.index.get(FORMAT_KEY) != FORMAT:
+        return False
+    number, offset = archive.applied
+    if number in archive.files.catalogue:
+        return archive.files.size(number) >= offset
+    # Its log was sealed since, or lies on a slice that is missing.
+    return number == 0 or any(log > number for log in archive.files.logs())
+
+
+def _rebuild(archive: Archive) -> None:
+    archive.index.clear()
+    archive.captures = 0
+    seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
+    first = Batch([(FORMAT_KEY, FORMAT), (INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
+    first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
+    archive.index.write(first)
+    visits: list[tuple[int, Bundle]] = []
+    # Ascending: of two records of one capture the later file has the one that counts.
+    for number in sorted(archive.files.segments()):
+        _Indexing(archive, number, visits).run(0)
+    _apply_logs(archive, 0, 0, visits)
+    if archive.refusal is None:
+        if archive.log.number < max(archive.files.catalogue):
+            archive.begin_log()  # with a number above every segment's, so that new captures arrive last
+        archive.flush_index()
+
+
+def _last_epoch(archive: Archive) -> int:
+    return max((located.name.epoch for located in archive.files.catalogue.values()), default=0)
+
+
+def _catch_up_with_sealing(archive: Archive) -> None:
+    """Segments were put in place and the index had not heard yet: give it their places."""
+    known = archive.epoch
+    for number in sorted(archive.files.segments()):
+        if archive.files.catalogue[number].name.epoch > known:
+            _Indexing(archive, number, []).run(0)
+    archive.index.write(Batch([(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))]))
+
+
+def _apply_logs(archive: Archive, number: int, offset: int, visits: list[tuple[int, Bundle]]) -> None:
+    logs = [log for log in archive.files.logs() if log >= number]
+    end = (number, offset)
+    for log in logs:
+        end = log, _Indexing(archive, log, visits).run(offset if log == number else 0)
+    # Captures first: a visit counts for the newest version before it, wherever that is filed.
+    applying = Applying()
+    for file, bundle in visits:
+        applying.visits += parse_visits(bundle.record)
+        applying.batch.put(auxiliary_key(file, bundle.offset))
+    if logs:
+        _resume(archive, *end)
+    archive.finish(applying, end)
+    if not archive.log.is_open and archive.refusal is None:
+        archive.begin_log()
+
+
+def _resume(archive: Archive, log: int, end: int) -> None:
+    size = archive.files.size(log)
+    if size > end:
+        archive.counters.truncated_bytes += size - end
+        logger.warning("log cut path=%s from=%d to=%d", archive.files.path(log), size, end)
+    archive.log.number, archive.log.tail = log, end
+    if archive.refusal is None:
+        try:
+            archive.log.resume(log, end)
+        except OSError as error:
+            archive.refusal = f"the disk cannot be written: {error.strerror}"
+
+
+class _Indexing:
+    """One file, from an offset to where it stops being whole."""
+
+    def __init__(self, archive: Archive, number: int, visits: list[tuple[int, Bundle]]) -> None:
+        self.archive = archive
+        self.number = number
+        self.visits = visits
+        self.batch = Batch()
+        name = archive.files.catalogue[number].name
+        self.magic = name.codec.magic
+        self.is_segment = not name.is_log
+        self.is_last_log = name.is_log and number == archive.files.logs()[-1]
+
+    def run(self, start: int) -> int:
+        size = self.archive.files.size(self.number)
+        progress = Progress()
+        while True:
+            try:
+                for bundle in scan_bundles(self._read_at, start, size, progress):
+                    self._apply(bundle)
+                break
+            except MalformedRecordError as error:
+                if self.is_last_log:
+                    break  # what a power cut leaves; everything acknowledged lies before
+                self.archive.note_damage(self.number, progress.whole_to, error.reason)
+                start = self.archive.files.find(self.number, self.magic, progress.whole_to + 1, size)
+        self.archive.write(self.batch)
+        return progress.whole_to
+
+    def _read_at(self, offset: int, length: int) -> bytes:
+        return self.archive.files.read_at(self.number, offset, length)
+
+    def _apply(self, bundle: Bundle) -> None:
+        if bundle.id is not None:
+            self._apply_capture(bundle)
+        elif bundle.record.get("Content-Type") == VISITS_TYPE:
+            self.visits.append((self.number, bundle))
+        else:
+            self.archive.put_tombstones(
+                self.batch, parse_tombstones(bundle.record), self.number, bundle.offset
+            )
+            self._write()  # what follows must see it
+        if len(self.batch.changes) > BATCH_CHANGES_MAX:
+            self._write()
+
+    def _apply_capture(self, bundle: Bundle) -> None:
+        assert bundle.id is not None
+        place = Place(self.number, bundle.offset, bundle.length, bundle.skip)
+        arrival = arrival_of(self.number, bundle.offset)
+        self.archive.counters.recovered += 1
+        known = self.archive.index.get(capture_key(bundle.id))
+        if known is not None:
+            # It was sealed into this file, or written anew when its original was deleted: it arrived before.
+            entry = decode_entry(known)
+            is_there = entry.place.file in self.archive.files.catalogue
+            if self.is_segment and is_there and entry.place.file > self.number:
+                return
+            arrival = entry.arrival
+        self.archive.put(self.batch, bundle.id, Entry(place=place, kind=bundle.kind, arrival=arrival))
+
+    def _write(self) -> None:
+        self.archive.write(self.batch)
+        self.batch = Batch()

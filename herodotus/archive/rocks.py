@@ -1,0 +1,124 @@
+"""How does the index live on disk? RocksDB without its own log: the archive's files are the log.
+
+Everything is in one column family, so what a crash leaves of the memtables is a prefix of the batches.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rocksdict import (
+    BlockBasedOptions,
+    BottommostLevelCompaction,
+    Cache,
+    CompactOptions,
+    DBCompressionType,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteOptions,
+)
+
+from herodotus.archive.index import Batch
+from herodotus.core.archive_errors import UnusableArchiveError
+
+CACHE_BYTES = 64 * 1024 * 1024
+WRITE_BUFFER_BYTES = 32 * 1024 * 1024  # with two of them and the cache, an open index stays near 130 MB
+BLOOM_BITS_PER_KEY = 8
+
+
+def _options() -> Options:
+    table = BlockBasedOptions()
+    table.set_block_size(16 * 1024)
+    table.set_bloom_filter(BLOOM_BITS_PER_KEY, False)
+    table.set_block_cache(Cache(CACHE_BYTES))
+    table.set_format_version(5)
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_block_based_table_factory(table)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_bottommost_compression_type(DBCompressionType.zstd())
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(2)
+    options.set_max_open_files(256)
+    options.set_keep_log_file_num(2)
+    return options
+
+
+class RocksIndex:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._open()
+
+    def _open(self) -> None:
+        try:
+            self._db = Rdict(os.fspath(self.folder), _options())
+        except Exception as error:
+            raise UnusableArchiveError(str(self.folder), str(error)) from error
+        write_options = WriteOptions()
+        # A property, whatever its stub says.
+        write_options.disable_wal = True  # type: ignore[method-assign, assignment]
+        self._db.set_write_options(write_options)
+        self._write_options = write_options
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._db.get(key)
+        return value
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        # Not ReadOptions' upper bound: an iterator does not keep alive what it points to (rocksdict 0.3.29).
+        iterator = self._db.iter()
+        iterator.seek(start)
+        return _walk(iterator, end)
+
+    def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        iterator = self._db.iter()
+        iterator.seek_for_prev(end)
+        if iterator.valid() and iterator.key() == end:
+            iterator.prev()
+        if not iterator.valid() or iterator.key() < start:
+            return None
+        return iterator.key(), iterator.value()
+
+    def write(self, batch: Batch) -> None:
+        if not batch.changes:
+            return
+        changes = WriteBatch(raw_mode=True)
+        for key, value in batch.changes:
+            if value is None:
+                changes.delete(key)
+            else:
+                changes.put(key, value)
+        self._db.write(changes, self._write_options)
+
+    def flush(self) -> None:
+        self._db.flush(True)
+
+    def clear(self) -> None:
+        self._db.close()
+        Rdict.destroy(os.fspath(self.folder), _options())
+        self._open()
+
+    def compact(self) -> None:
+        """Merge everything into the last level, as RocksDB does by itself in time."""
+        options = CompactOptions()
+        options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        self._db.flush(True)
+        self._db.compact_range(None, None, compact_opt=options)
+
+    def bytes_used(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.glob("*.sst"))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _walk(iterator: RdictIter, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    while iterator.valid():
+        key: bytes = iterator.key()
+        if key >= end:
+            return
+        yield key, iterator.value()
+        iterator.next()

@@ -1,0 +1,307 @@
+"""How does the log become ring-ordered segments, and how do segments get rid of what was deleted?
+
+Both are one operation: take the live captures of some files, in key order, write new segments, and put them
+in place of the old files at once. Storing and reading go on meanwhile; the lock is held only to begin and to
+swap. A capture that was deleted while its copy was being written stays deleted: the index changes only where
+it still says what was read.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from herodotus.archive.disk import read_file, sync_folder
+from herodotus.archive.engine import EPOCH_KEY, NOTE_TARGET, Archive
+from herodotus.archive.index import Batch
+from herodotus.archive.intake import is_compressed
+from herodotus.archive.journal import settle_journals, write_journal
+from herodotus.archive.members import scan_members
+from herodotus.archive.reading import MemberCache, Reader
+from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
+from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
+from herodotus.core.deposits import CaptureId, parse_http_head, split_payload, url_key
+from herodotus.core.entries import (
+    AUXILIARY,
+    CAPTURE,
+    DAY_S,
+    KEY_BYTES,
+    Kind,
+    Place,
+    after,
+    auxiliary_key,
+    auxiliary_place,
+    bucket_of,
+    decode_entry,
+    encode_entry,
+    encode_numbers,
+)
+from herodotus.core.layout import FileName, slice_of
+from herodotus.core.notes import (
+    TOMBSTONES_TYPE,
+    Visit,
+    format_tombstones,
+    format_visits,
+    parse_tombstones,
+    parse_visits,
+)
+
+BUCKETS = 16
+DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
+INDEX_BATCH = 5_000
+CDXJ_BYTES_MAX = 1024 * 1024 * 1024
+
+Pace = Callable[[int], None]
+"""Called with the bytes just moved: whoever limits the rate waits in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    files_before: int
+    files_after: int
+    captures: int
+    bytes_before: int
+    bytes_after: int
+    skipped: int
+    """Damaged records, which stay out of the new files (and in the damage report)."""
+
+
+NOTHING = Sealed(files_before=0, files_after=0, captures=0, bytes_before=0, bytes_after=0, skipped=0)
+
+
+def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
+    """Turn all that was stored so far into segments."""
+    with archive.upkeep_lock:
+        with archive.lock:
+            archive.roll()
+            inputs = [log for log in archive.files.logs() if log != archive.log.number]
+        return _Merge(archive, inputs, pace).run()
+
+
+def compact(archive: Archive, dead_min: float = DEAD_MIN, pace: Pace = lambda moved: None) -> Sealed:
+    """Rewrite the segments of which a good part is dead."""
+    with archive.upkeep_lock:
+        inputs = [number for number, share in dead_shares(archive).items() if share >= dead_min]
+        return _Merge(archive, inputs, pace).run() if inputs else NOTHING
+
+
+def dead_shares(archive: Archive) -> dict[int, float]:
+    """How much of each segment nobody can reach any more; counted, so no crash unbalances it."""
+    live: Counter[int] = Counter()
+    for _, value in archive.index.scan(CAPTURE, after(CAPTURE)):
+        live[decode_entry(value).place.file] += 1
+    shares = {}
+    for number in archive.files.segments():
+        located = archive.files.catalogue[number]
+        try:
+            lines = read_file(archive.files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX).count(
+                b"\n"
+            )
+        except FileNotFoundError:
+            continue
+        shares[number] = 1 - live[number] / lines if lines else 0.0
+    return shares
+
+
+class _Merge:
+    def __init__(self, archive: Archive, inputs: Collection[int], pace: Pace) -> None:
+        self._archive = archive
+        self._files = archive.files
+        self._inputs = frozenset(inputs)
+        self._pace = pace
+        self._cache = MemberCache(archive)
+        self._writers: list[SegmentWriter] = []
+        self._auxiliary: list[tuple[int, int]] = []
+        self._skipped = 0
+        self._epoch = 0
+
+    def run(self) -> Sealed:
+        if not self._inputs:
+            return NOTHING
+        # What the index knows of the inputs is durable before they go: visits are counted once and for all.
+        self._archive.flush_index()
+        # Also above epochs that left no file, when all their captures were deleted: the index has heard of
+        # them, and would take a segment of the same number for one it knows.
+        known = max(located.name.epoch for located in self._files.catalogue.values())
+        self._epoch = 1 + max(known, self._archive.epoch)
+        visits, tombstones = self._notes()
+        for bucket in range(BUCKETS):
+            self._merge_bucket(bucket, visits[bucket], tombstones[bucket])
+        installs = [pair for writer in self._writers for pair in writer.finish()]
+        for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for slice_, path in installs}):
+            sync_folder(self._files.disk(slice_), folder)
+        return self._swap(installs)
+
+    # -- what goes in -------------------------------------------------------------------------------------
+
+    def _notes(self) -> tuple[dict[int, set[Visit]], dict[int, list[CaptureId]]]:
+        visits: defaultdict[int, set[Visit]] = defaultdict(set)
+        tombstones: defaultdict[int, list[CaptureId]] = defaultdict(list)
+        reader = Reader(self._archive)
+        for key, _ in self._archive.index.scan(AUXILIARY, after(AUXILIARY)):
+            file, offset = auxiliary_place(key)
+            if file not in self._inputs:
+                continue
+            try:
+                record, _ = reader.read_records(self._note_place(file, offset))
+            except DamagedRecordError as error:
+                self._archive.note_damage(file, offset, error.reason)
+                self._skipped += 1
+                continue
+            if record.get("Content-Type") == TOMBSTONES_TYPE:
+                for id_ in parse_tombstones(record):
+                    tombstones[bucket_of(id_.key)].append(id_)
+            else:
+                for visit in parse_visits(record):
+                    visits[bucket_of(url_key(visit.url))].add(visit)
+        return visits, tombstones
+
+    def _note_place(self, file: int, offset: int) -> Place:
+        """The index does not know a note's length: find its end."""
+        size = self._files.size(file)
+        _, length, _ = next(scan_members(lambda at, n: self._files.read_at(file, at, n), offset, size))
+        return Place(file, offset, length)
+
+    def _merge_bucket(self, bucket: int, visits: Iterable[Visit], tombstones: list[CaptureId]) -> None:
+        writer: SegmentWriter | None = None
+        start = CAPTURE + bytes((bucket << 4,))
+        end = CAPTURE + bytes(((bucket + 1) << 4,)) if bucket < BUCKETS - 1 else after(CAPTURE)
+        for group in self._versions(start, end):
+            if writer is not None and writer.size >= self._archive.settings.segment_bytes_max * 15 // 16:
+                writer = None
+            writer = writer or self._begin(bucket)
+            before = writer.size
+            self._write_versions(writer, group)
+            self._pace(writer.size - before)
+        self._write_notes(writer, bucket, sorted(visits), tombstones)
+
+    def _versions(self, start: bytes, end: bytes) -> Iterator[list[Moving]]:
+        """The captures to move, those of one URL together."""
+        found = (
+            (key, value)
+            for key, value in self._archive.index.scan(start, end)
+            if decode_entry(value).place.file in self._inputs
+        )
+        for _, pairs in groupby(found, key=lambda pair: pair[0][: 1 + KEY_BYTES]):
+            group = []
+            for key, value in pairs:
+                moving = self._read(key, value)
+                if moving is not None:
+                    group.append(moving)
+            if group:
+                yield group
+
+    def _read(self, key: bytes, value: bytes) -> Moving | None:
+        entry = decode_entry(value)
+        try:
+            record, companions = self._cache.records(entry.place)
+        except DamagedRecordError as error:
+            self._archive.note_damage(entry.place.file, entry.place.offset, error.reason)
+            self._skipped += 1
+            return None
+        return Moving(key=key, value=value, entry=entry, records=(record, *companions))
+
+    # -- what comes out -----------------------------------------------------------------------------------
+
+    def _begin(self, bucket: int) -> SegmentWriter:
+        present = self._files.present
+        with self._archive.lock:
+            number = self._files.take_number()
+        name = FileName(number=number, bucket=bucket, epoch=self._epoch, codec=self._archive.settings.codec)
+        slice_ = present[slice_of(bucket, self._epoch, len(present))]
+        writer = SegmentWriter(
+            self._files, slice_, name, self._archive.settings.software, int(self._archive.now())
+        )
+        self._writers.append(writer)
+        return writer
+
+    def _write_versions(self, writer: SegmentWriter, group: list[Moving]) -> None:
+        pack: list[Moving] = []
+        size = 0
+        for moving in group:
+            is_dense = moving.entry.kind is Kind.BODY and is_compressed(_mime(moving))
+            if pack and (is_dense or len(pack) >= PACK_VERSIONS_MAX or size + moving.size > PACK_BYTES_MAX):
+                writer.add_pack(pack, is_compressed=False)
+                pack, size = [], 0
+            if is_dense:
+                writer.add_pack([moving], is_compressed=True)
+                continue
+            pack.append(moving)
+            size += moving.size
+        if pack:
+            writer.add_pack(pack, is_compressed=False)
+
+    def _write_notes(
+        self, writer: SegmentWriter | None, bucket: int, visits: list[Visit], tombstones: list[CaptureId]
+    ) -> None:
+        notes = []
+        for day, of_day in groupby(sorted(visits, key=lambda visit: (_day(visit), visit)), key=_day):
+            notes.append(format_visits(list(of_day), f"{NOTE_TARGET}:{bucket:x}:{day}"))
+        if tombstones:
+            notes.append(format_tombstones(tombstones, f"{NOTE_TARGET}:{bucket:x}"))
+        if not notes:
+            return
+        writer = writer or self._begin(bucket)
+        for note in notes:
+            self._auxiliary.append((writer.name.number, writer.add_note(note)))
+
+    def _swap(self, installs: list[tuple[int, str]]) -> Sealed:
+        before = sum(self._files.size(number) for number in self._inputs)
+        removals = []
+        for number in sorted(self._inputs):
+            located = self._files.catalogue[number]
+            removals.append((located.slice, located.name.path))
+            if not located.name.is_log:
+                removals.append((located.slice, located.name.cdxj))
+        with self._archive.lock:
+            if self._archive.refusal is not None:
+                raise StoreRefusedError(self._archive.refusal)
+            write_journal(self._files, self._epoch, installs, removals)
+            for slice_, path in installs:
+                self._files.disk(slice_).rename(path + ".part", path)
+            for writer in self._writers:
+                self._files.add(writer.slice, writer.name)
+            moved = self._relocate()
+            for number in self._inputs:
+                self._files.forget(number)
+            settle_journals(self._files)
+        after_ = sum(self._files.size(writer.name.number) for writer in self._writers)
+        return Sealed(
+            files_before=len(self._inputs),
+            files_after=len(self._writers),
+            captures=moved,
+            bytes_before=before,
+            bytes_after=after_,
+            skipped=self._skipped,
+        )
+
+    def _relocate(self) -> int:
+        index = self._archive.index
+        moved = 0
+        batch = Batch()
+        for writer in self._writers:
+            for move in writer.moved:
+                if index.get(move.key) == move.value:
+                    batch.put(move.key, encode_entry(move.entry))
+                    moved += 1
+                if len(batch.changes) >= INDEX_BATCH:
+                    index.write(batch)
+                    batch = Batch()
+        for key, _ in list(index.scan(AUXILIARY, after(AUXILIARY))):
+            if auxiliary_place(key)[0] in self._inputs:
+                batch.delete(key)
+        for file, offset in self._auxiliary:
+            batch.put(auxiliary_key(file, offset))
+        batch.put(EPOCH_KEY, encode_numbers((self._epoch,)))
+        index.write(batch)
+        return moved
+
+
+def _day(visit: Visit) -> int:
+    return visit.time_s // DAY_S
+
+
+def _mime(moving: Moving) -> str:
+    record = moving.records[0]
+    head, _ = split_payload(record)
+    return parse_http_head(head)[1] if head else (record.get("Content-Type") or "").lower()

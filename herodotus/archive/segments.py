@@ -1,0 +1,137 @@
+"""How does a sealed segment come to be? Ring-ordered captures, versions of a URL in one frame, an index
+beside it.
+
+A segment is written as `.part` and gets its name from the journal. It is never changed afterwards.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from herodotus.archive.disk import make_folder, write_all
+from herodotus.archive.files import Files
+from herodotus.archive.journal import PART
+from herodotus.archive.log import format_warcinfo
+from herodotus.archive.members import gzip_member, gzip_stored, zstd_frame
+from herodotus.core.cdxj import format_line
+from herodotus.core.deposits import parse_http_head, split_payload
+from herodotus.core.entries import Entry, Place
+from herodotus.core.layout import Codec, FileName
+from herodotus.core.warc import Fields, WarcRecord, format_record
+
+PACK_VERSIONS_MAX = 16
+PACK_BYTES_MAX = 256 * 1024
+_BUFFER_BYTES = 1024 * 1024
+_FAST_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """A capture on its way: its index key, the value that must still stand there, its records."""
+
+    key: bytes
+    value: bytes
+    entry: Entry
+    records: tuple[WarcRecord, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(len(record.block) for record in self.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    key: bytes
+    value: bytes
+    entry: Entry
+
+
+class SegmentWriter:
+    def __init__(self, files: Files, slice_: int, name: FileName, software: Fields, time_s: int) -> None:
+        self.name = name
+        self.slice = slice_
+        self.moved: list[Moved] = []
+        self._disk = files.disk(slice_)
+        self._lines: list[str] = []
+        self._buffers: list[bytes] = []
+        self._buffered = 0
+        self._written = 0
+        make_folder(self._disk, name.path.rpartition("/")[0])
+        self._fd = self._disk.open(name.path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self._append(self._encode(format_warcinfo(name, time_s, software)))
+
+    @property
+    def size(self) -> int:
+        return self._written + self._buffered
+
+    def add_pack(self, pack: Sequence[Moving], *, is_compressed: bool) -> None:
+        """Versions of one URL, oldest first: one zstd frame, or a gzip member to the record."""
+        if self.name.codec is Codec.ZSTD:
+            content, skips = bytearray(), []
+            for moving in pack:
+                skips.append(len(content))
+                for record in moving.records:
+                    content += format_record(record.fields, record.block)
+            frame = zstd_frame(bytes(content), _FAST_LEVEL) if is_compressed else zstd_frame(bytes(content))
+            self.add_member(pack, frame, skips)
+            return
+        for moving in pack:
+            first, *rest = [format_record(record.fields, record.block) for record in moving.records]
+            encode = gzip_stored if is_compressed else gzip_member
+            self.add_member([moving], b"".join((encode(first), *map(gzip_member, rest))), [0])
+
+    def add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
+        offset = self._append(member)
+        for moving, skip in zip(pack, skips, strict=True):
+            place = Place(self.name.number, offset, len(member), skip)
+            entry = Entry(place=place, kind=moving.entry.kind, arrival=moving.entry.arrival)
+            self.moved.append(Moved(key=moving.key, value=moving.value, entry=entry))
+            self._lines.append(_cdxj_line(moving.records[0], place, self.name))
+
+    def add_note(self, record: bytes) -> int:
+        return self._append(self._encode(record))
+
+    def _encode(self, record: bytes) -> bytes:
+        return zstd_frame(record) if self.name.codec is Codec.ZSTD else gzip_member(record)
+
+    def _append(self, member: bytes) -> int:
+        offset = self.size
+        self._buffers.append(member)
+        self._buffered += len(member)
+        if self._buffered >= _BUFFER_BYTES:
+            self._write()
+        return offset
+
+    def _write(self) -> None:
+        self._written = write_all(self._disk, self._fd, self._buffers, self._written)
+        self._buffers, self._buffered = [], 0
+
+    def finish(self) -> list[tuple[int, str]]:
+        """Slice and path of the files, whole and durable but for their names."""
+        self._write()
+        self._disk.fsync(self._fd)
+        self._disk.close(self._fd)
+        lines = "".join(f"{line}\n" for line in sorted(self._lines)).encode()
+        fd = self._disk.open(self.name.cdxj + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            write_all(self._disk, fd, [lines], 0)
+            self._disk.fsync(fd)
+        finally:
+            self._disk.close(fd)
+        return [(self.slice, self.name.path), (self.slice, self.name.cdxj)]
+
+
+def _cdxj_line(record: WarcRecord, place: Place, name: FileName) -> str:
+    head, _ = split_payload(record)
+    status, mime = parse_http_head(head)
+    if record.kind == "revisit":
+        mime = "warc/revisit"
+    return format_line(
+        url=record.url or "",
+        time_s=record.time_s,
+        mime=mime if head else (record.get("Content-Type") or "").partition(";")[0],
+        status=status,
+        digest=record.get("WARC-Payload-Digest") or "-",
+        place=place,
+        file_name=name.path.rpartition("/")[2],
+    )

@@ -1,0 +1,48 @@
+"""What can go wrong in the archive, and whose fault is it?
+
+HerodotusError
+└── ArchiveError
+    ├── MalformedRecordError    a file of the archive, or one to import, breaks the format: skip, report
+    ├── DamagedRecordError      a stored record does not match its digest: skip, repair from another copy
+    ├── UnusableArchiveError    the archive as a whole cannot be opened
+    ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed): reading goes on
+    └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
+"""
+
+from herodotus.core.errors import HerodotusError
+
+
+class ArchiveError(HerodotusError):
+    """Root of everything the archive raises."""
+
+
+class MalformedRecordError(ArchiveError):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class DamagedRecordError(ArchiveError):
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+        super().__init__(f"{path} at byte {offset}: {reason}")
+
+
+class UnusableArchiveError(ArchiveError):
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"the archive in {path} cannot be used: {reason}")
+
+
+class StoreRefusedError(ArchiveError):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"nothing can be stored: {reason}")
+
+
+class CursorExpiredError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream anew")

@@ -1,0 +1,356 @@
+"""What is handed to the archive, and what names it afterwards?
+
+A deposit is one exchange with an origin, in the words of a WARC record: what to write, when it was, and the
+digests that tell whether it is there already. Making one from the crawler's capture or from a foreign record,
+and writing it out as records, is here; deciding whether it is new is `herodotus.archive.intake`.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from crawler.core.capture import Capture
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.warc import (
+    NOT_MODIFIED_PROFILE,
+    PAYLOAD_SHA256,
+    REVISIT_PROFILE,
+    Fields,
+    WarcRecord,
+    decode_digest,
+    derive_record_id,
+    field,
+    format_date,
+    format_record,
+    sha1_label,
+    sha1_of,
+)
+
+URL_BYTES_MAX = 16 * 1024
+HTTP_HEAD_BYTES_MAX = 1024 * 1024
+_STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
+_MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
+# What the record says in other ways, or what is ours to say; everything else a foreign record had is kept.
+_OURS = frozenset(
+    {
+        "warc-type", "warc-record-id", "warc-date", "warc-target-uri", "warc-ip-address", "warc-block-digest",
+        "warc-payload-digest", "warc-profile", "warc-refers-to", "warc-refers-to-target-uri",
+        "warc-refers-to-date", "warc-truncated", "content-type", "content-length", PAYLOAD_SHA256.lower(),
+        "warc-warcinfo-id", "warc-filename", "warc-concurrent-to",
+    }
+)  # fmt: skip
+
+
+class Mode(Enum):
+    """Webstore's three ways to store (Gomes, section 3.2)."""
+
+    REGULAR = "regular"
+    """The same digest and size in the bucket: note a revisit, store no body."""
+    COMPARE = "compare"
+    """As regular, but only after comparing every byte: a forged digest loses nothing."""
+    FORCE_NEW = "force-new"
+    """Look for nothing, store everything."""
+
+
+class RecordType(Enum):
+    RESPONSE = "response"
+    RESOURCE = "resource"
+    REVISIT = "revisit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureId:
+    """One URL, one second, one content. Two contents of one second are two captures."""
+
+    key: bytes
+    time_s: int
+    digest: bytes
+
+    def element(self) -> bytes:
+        """What peers compare: 16 bytes, the same on every peer that has the capture."""
+        return hashlib.sha256(b"capture\0" + self.key + self.time_s.to_bytes(5, "big")).digest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Original:
+    """The capture whose body a revisit shares; never a revisit itself."""
+
+    url: str
+    time_s: int
+    digest: bytes
+    size: int
+    record_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deposit:
+    url: str
+    time_s: int
+    head: bytes
+    """HTTP status line and headers with the blank line; empty for a resource."""
+    body: bytes
+    sha256: bytes
+    sha1: bytes
+    ip: str | None = None
+    mime: str = ""
+    truncated: str | None = None
+    type: RecordType = RecordType.RESPONSE
+    extra: Fields = ()
+    request: bytes = b""
+    metadata: Fields = ()
+    companions: tuple[WarcRecord, ...] = ()
+    """Records that came with a foreign one; they are kept as they are."""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
+            raise MalformedRecordError("the URL is empty or too long")
+        if not 0 <= self.time_s < 2**32:
+            raise MalformedRecordError("the date is outside 1970 to 2106")
+
+    @property
+    def key(self) -> bytes:
+        return url_key(self.url)
+
+    @property
+    def id(self) -> CaptureId:
+        return CaptureId(key=self.key, time_s=self.time_s, digest=self.sha256)
+
+    @property
+    def record_id(self) -> str:
+        return derive_record_id(
+            b"capture", self.url.encode("utf-8", "surrogateescape"), b"%d" % self.time_s, self.sha256
+        )
+
+
+def url_key(url: str) -> bytes:
+    """SHA-1 of the canonical URL: its position on the ring."""
+    return hashlib.sha1(url.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest()
+
+
+def deposit_of(capture: Capture) -> Deposit:
+    """From what the crawler fetched. What it learned besides goes into a metadata record (WARC 1.1, 6.6)."""
+    learned: list[tuple[str, str]] = []
+    if capture.via is not None:
+        learned.append(("via", capture.via))
+    learned.append(("fetchTimeMs", str(round(capture.duration_s * 1000))))
+    if capture.tls is not None:
+        learned.append(("tls-protocol", capture.tls.protocol))
+        learned.append(("tls-cipher", capture.tls.cipher))
+        learned.append(("tls-certificate", f"sha256:{capture.tls.certificate_sha256.hex()}"))
+        if capture.tls.error is not None:
+            learned.append(("tls-error", capture.tls.error))
+    return Deposit(
+        url=capture.url,
+        time_s=int(capture.requested_at),
+        head=capture.head,
+        body=capture.body,
+        sha256=capture.sha256,
+        sha1=capture.sha1,
+        ip=capture.remote_ip,
+        mime=capture.mime,
+        truncated=None if capture.truncated is None else capture.truncated.value,
+        request=capture.request,
+        metadata=tuple(learned),
+    )
+
+
+def make_deposit(
+    *, url: str, time_s: int, head: bytes, body: bytes, ip: str | None = None, request: bytes = b""
+) -> Deposit:
+    return Deposit(
+        url=url,
+        time_s=time_s,
+        head=head,
+        body=body,
+        sha256=hashlib.sha256(body).digest(),
+        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
+        ip=ip,
+        mime=parse_http_head(head)[1],
+        request=request,
+    )
+
+
+def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord, ...] = ()) -> Deposit:
+    """From a response or resource record, ours or foreign; `url` is its canonical target."""
+    type_ = RecordType(record.kind)
+    content_type = (record.get("Content-Type") or "").lower()
+    head, body = b"", record.block
+    if type_ is RecordType.RESPONSE and content_type.startswith("application/http"):
+        head, body = split_http(record.block)
+    mime = parse_http_head(head)[1] if head else content_type.partition(";")[0].strip()
+    extra = [pair for pair in record.fields if pair[0].lower() not in _OURS]
+    if not content_type.startswith("application/http") and content_type:
+        extra.append(("Content-Type", content_type))
+    return Deposit(
+        url=url,
+        time_s=record.time_s,
+        head=head,
+        body=body,
+        sha256=hashlib.sha256(body).digest(),
+        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
+        ip=record.get("WARC-IP-Address"),
+        mime=mime,
+        truncated=record.get("WARC-Truncated"),
+        type=type_,
+        extra=tuple(extra),
+        companions=companions,
+    )
+
+
+def split_http(block: bytes) -> tuple[bytes, bytes]:
+    """Head with its blank line, and body. A block without an end of head is all head."""
+    crlf, bare = block.find(b"\r\n\r\n"), block.find(b"\n\n")
+    if crlf >= 0 and (bare < 0 or crlf < bare):
+        return block[: crlf + 4], block[crlf + 4 :]
+    return (block[: bare + 2], block[bare + 2 :]) if bare >= 0 else (block, b"")
+
+
+def parse_http_head(head: bytes) -> tuple[int, str]:
+    """Status (0 when there is none) and media type in lower case ("" when undeclared or nonsense)."""
+    match = _STATUS_LINE.match(head)
+    status = int(match[1]) if match else 0
+    for line in head[:HTTP_HEAD_BYTES_MAX].split(b"\n"):
+        name, colon, value = line.partition(b":")
+        if colon and name.strip().lower() == b"content-type":
+            mime = value.decode("latin-1").partition(";")[0].strip().lower()
+            return status, mime if _MIME.fullmatch(mime) else ""
+    return status, ""
+
+
+def format_bundle(deposit: Deposit, original: Original | None) -> list[bytes]:
+    """The capture itself first, then what belongs to it. With an original, no body."""
+    primary_id = deposit.record_id
+    date = format_date(deposit.time_s)
+    records = [_format_primary(deposit, primary_id, date, original)]
+    shared = (("WARC-Target-URI", deposit.url), ("WARC-Date", date), ("WARC-Concurrent-To", primary_id))
+    if deposit.request:
+        records.append(
+            _format_companion("request", "application/http;msgtype=request", deposit.request, shared)
+        )
+    if deposit.metadata:
+        block = "".join(f"{name}: {' '.join(value.split())}\r\n" for name, value in deposit.metadata)
+        records.append(
+            _format_companion("metadata", "application/warc-fields", block.encode("utf-8", "replace"), shared)
+        )
+    records += [format_record(record.fields, record.block) for record in deposit.companions]
+    return records
+
+
+def _format_primary(deposit: Deposit, record_id: str, date: str, original: Original | None) -> bytes:
+    kind = deposit.type.value if original is None else "revisit"
+    fields = [
+        ("WARC-Type", kind),
+        ("WARC-Record-ID", record_id),
+        ("WARC-Date", date),
+        ("WARC-Target-URI", deposit.url),
+    ]
+    if deposit.ip:
+        fields.append(("WARC-IP-Address", deposit.ip))
+    if original is None:
+        block = deposit.head + deposit.body
+    else:
+        block = deposit.head
+        fields += [
+            ("WARC-Profile", REVISIT_PROFILE),
+            ("WARC-Refers-To", original.record_id),
+            ("WARC-Refers-To-Target-URI", original.url),
+            ("WARC-Refers-To-Date", format_date(original.time_s)),
+        ]
+    fields += [
+        ("WARC-Payload-Digest", sha1_label(deposit.sha1)),
+        (PAYLOAD_SHA256, f"sha256:{deposit.sha256.hex()}"),
+        ("WARC-Block-Digest", sha1_of(block)),
+    ]
+    if deposit.truncated:
+        fields.append(("WARC-Truncated", deposit.truncated))
+    if deposit.head:
+        fields.append(("Content-Type", "application/http;msgtype=response"))
+    elif field(deposit.extra, "Content-Type") is None:
+        fields.append(("Content-Type", "application/octet-stream"))
+    return format_record((*fields, *deposit.extra), block)
+
+
+def _format_companion(kind: str, content_type: str, block: bytes, shared: Fields) -> bytes:
+    record_id = derive_record_id(kind.encode(), shared[2][1].encode())
+    return format_record(
+        (
+            ("WARC-Type", kind),
+            ("WARC-Record-ID", record_id),
+            *shared,
+            ("WARC-Block-Digest", sha1_of(block)),
+            ("Content-Type", content_type),
+        ),
+        block,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCapture:
+    """What the archive gives back: the record as written, and the payload, also where another record holds
+    it."""
+
+    id: CaptureId
+    record: WarcRecord
+    head: bytes
+    body: bytes
+    status: int
+    mime: str
+    companions: tuple[WarcRecord, ...] = ()
+
+    @property
+    def url(self) -> str:
+        return self.record.url or ""
+
+    @property
+    def time_s(self) -> int:
+        return self.id.time_s
+
+    @property
+    def is_revisit(self) -> bool:
+        return self.record.kind == "revisit"
+
+
+def payload_sha256(record: WarcRecord) -> bytes:
+    """As the record states it; computed when a foreign record does not."""
+    stated = record.get(PAYLOAD_SHA256) or record.get("WARC-Payload-Digest") or ""
+    name, _, value = stated.partition(":")
+    digest = decode_digest(value, 32) if name.lower() == "sha256" else None
+    if digest is not None:
+        return digest
+    if record.kind == "revisit":
+        raise MalformedRecordError("a revisit without the SHA-256 of its payload")
+    return hashlib.sha256(split_payload(record)[1]).digest()
+
+
+def split_payload(record: WarcRecord) -> tuple[bytes, bytes]:
+    content_type = (record.get("Content-Type") or "").lower()
+    return split_http(record.block) if content_type.startswith("application/http") else (b"", record.block)
+
+
+def id_of_record(record: WarcRecord) -> CaptureId:
+    url = record.url
+    if not url:
+        raise MalformedRecordError("no WARC-Target-URI")
+    return CaptureId(key=url_key(url), time_s=record.time_s, digest=payload_sha256(record))
+
+
+def format_unchanged_visit(url: str, time_s: int, original: Original, sha1: str | None) -> bytes:
+    """A visit that found nothing new, as the standard revisit with an empty block that every replay tool
+    shows right."""
+    fields = [
+        ("WARC-Type", "revisit"),
+        (
+            "WARC-Record-ID",
+            derive_record_id(b"visit", url.encode("utf-8", "surrogateescape"), b"%d" % time_s),
+        ),
+        ("WARC-Date", format_date(time_s)),
+        ("WARC-Target-URI", url),
+        ("WARC-Profile", NOT_MODIFIED_PROFILE),
+        ("WARC-Refers-To", original.record_id),
+        ("WARC-Refers-To-Target-URI", original.url),
+        ("WARC-Refers-To-Date", format_date(original.time_s)),
+    ]
+    if sha1 is not None:
+        fields.append(("WARC-Payload-Digest", sha1))
+    return format_record(fields, b"")

@@ -1,0 +1,162 @@
+"""What does the index know about a capture, in as few bytes as possible?
+
+Keys sort by ring position and then by time, so that an arc of the ring, the versions of one URL and a
+directory of the thesis (16 bits of the position) are ranges. Everything can be computed again from the WARC
+files.
+
+    c  position[:12] time[4] variant[3]           -> place of the record, what kind it is, its arrival d
+    bucket[1] sha256[:6] position[:8] time[4]  -> (nothing): who has a payload, for deduplication v
+    position[:12] time[4] variant[3]           -> unchanged visits since that version: how many, the last when
+    t  position[:12] time[4] variant[3]           -> (nothing): deleted for good x  file[4] offset[4]
+    -> (nothing): visit logs and tombstones in a file m  name                                       ->
+    settings of the index itself
+
+The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
+with the whole value. The variant is the digest's start: two contents of one URL and second are two captures.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from herodotus.core.deposits import CaptureId
+
+KEY_BYTES = 12
+CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
+DAY_S = 86_400
+
+
+class Kind(IntEnum):
+    """What the record is, so that a count or a choice need not read it."""
+
+    BODY = 0
+    REVISIT = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a record lies: the member in a file, and the record within the member's content."""
+
+    file: int
+    offset: int
+    length: int
+    skip: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    place: Place
+    kind: Kind
+    arrival: int
+    """Grows with every stored capture; log number and offset at the time of storing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitCount:
+    count: int
+    last_s: int
+
+
+def arrival_of(file: int, offset: int) -> int:
+    return file << 32 | offset
+
+
+def bucket_of(key: bytes) -> int:
+    """One of 16 arcs: the folder of sealed segments and the scope of deduplication."""
+    return key[0] >> 4
+
+
+def capture_key(id_: CaptureId) -> bytes:
+    return b"".join((CAPTURE, id_.key[:KEY_BYTES], id_.time_s.to_bytes(4, "big"), id_.digest[:3]))
+
+
+def family_key(family: bytes, key: bytes) -> bytes:
+    """The same capture in another family."""
+    return family + key[1:]
+
+
+def time_of(key: bytes) -> int:
+    return int.from_bytes(key[1 + KEY_BYTES : 5 + KEY_BYTES], "big")
+
+
+def url_prefix(key: bytes) -> bytes:
+    return CAPTURE + key[:KEY_BYTES]
+
+
+def payload_prefix(bucket: int, digest: bytes) -> bytes:
+    return b"".join((PAYLOAD, bytes((bucket,)), digest[:6]))
+
+
+def payload_key(capture: bytes, digest: bytes) -> bytes:
+    """`capture` is a key of family c."""
+    return payload_prefix(bucket_of(capture[1:]), digest) + capture[1:9] + capture[13:17]
+
+
+def captures_of_payload(key: bytes) -> tuple[bytes, int]:
+    """The position's first bytes and the time that a payload key leads to."""
+    return CAPTURE + key[8:16], int.from_bytes(key[16:20], "big")
+
+
+def auxiliary_key(file: int, offset: int) -> bytes:
+    return AUXILIARY + file.to_bytes(4, "big") + offset.to_bytes(4, "big")
+
+
+def auxiliary_place(key: bytes) -> tuple[int, int]:
+    return int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:9], "big")
+
+
+def encode_entry(entry: Entry) -> bytes:
+    place = entry.place
+    # In the log the arrival is the place; only sealing parts the two.
+    is_own = entry.arrival == arrival_of(place.file, place.offset)
+    flags = entry.kind | (2 if is_own else 0)
+    numbers = (flags, place.file, place.offset, place.length, place.skip)
+    if is_own:
+        return encode_numbers(numbers)
+    return encode_numbers((*numbers, entry.arrival >> 32, entry.arrival & 0xFFFF_FFFF))
+
+
+def decode_entry(data: bytes) -> Entry:
+    numbers = decode_numbers(data)
+    flags, file, offset, length, skip = numbers[:5]
+    arrival = arrival_of(file, offset) if flags & 2 else arrival_of(numbers[5], numbers[6])
+    return Entry(place=Place(file, offset, length, skip), kind=Kind(flags & 1), arrival=arrival)
+
+
+def encode_visits(visits: VisitCount) -> bytes:
+    return encode_numbers((visits.count, visits.last_s))
+
+
+def decode_visits(data: bytes) -> VisitCount:
+    count, last_s = decode_numbers(data)
+    return VisitCount(count=count, last_s=last_s)
+
+
+def encode_numbers(numbers: tuple[int, ...]) -> bytes:
+    """LEB128, seven bits to the byte."""
+    out = bytearray()
+    for number in numbers:
+        rest = number
+        while rest > 0x7F:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def decode_numbers(data: bytes) -> list[int]:
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        if byte & 0x80:
+            shift += 7
+        else:
+            numbers.append(number)
+            number = shift = 0
+    return numbers
+
+
+def after(prefix: bytes) -> bytes:
+    """The first key that does not start with `prefix`."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else b"\xff" * 32

@@ -1,0 +1,100 @@
+"""Which file is which, by its name alone?
+
+    log/00000012.warc.gz                    the ingest log number 12
+    segments/a/000002-00000013.warc.zst     sealed in epoch 2, file number 13, for the arc that starts with a
+    segments/a/000002-00000013.cdxj         its captures, for other tools
+    journal/000002.txt                      an epoch that is being put in place
+
+Numbers are never used twice in an archive, so the directory listing is the catalogue: nothing else says where
+a file is.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+LOG_FOLDER, SEGMENT_FOLDER, JOURNAL_FOLDER = "log", "segments", "journal"
+SEGMENT_BYTES_MAX = 256 * 1024 * 1024
+_LOG = re.compile(r"log/(\d{8})\.warc\.gz")
+_SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6})-(\d{8})\.warc\.(gz|zst)")
+
+
+class Codec(Enum):
+    GZIP = "gz"
+    ZSTD = "zst"
+
+    @property
+    def magic(self) -> bytes:
+        """How every member starts."""
+        return b"\x1f\x8b\x08" if self is Codec.GZIP else b"\x28\xb5\x2f\xfd"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileName:
+    number: int
+    bucket: int | None = None
+    """None for a log, which takes captures of every arc."""
+    epoch: int = 0
+    codec: Codec = Codec.GZIP
+
+    @property
+    def path(self) -> str:
+        if self.bucket is None:
+            return f"{LOG_FOLDER}/{self.number:08}.warc.gz"
+        return f"{SEGMENT_FOLDER}/{self.bucket:x}/{self.epoch:06}-{self.number:08}.warc.{self.codec.value}"
+
+    @property
+    def cdxj(self) -> str:
+        return self.path.rpartition(".warc.")[0] + ".cdxj"
+
+    @property
+    def is_log(self) -> bool:
+        return self.bucket is None
+
+
+def parse_path(path: str) -> FileName | None:
+    """None for a file that is none of ours."""
+    log = _LOG.fullmatch(path)
+    if log is not None:
+        return FileName(number=int(log[1]))
+    segment = _SEGMENT.fullmatch(path)
+    if segment is None:
+        return None
+    return FileName(
+        number=int(segment[3]), bucket=int(segment[1], 16), epoch=int(segment[2]), codec=Codec(segment[4])
+    )
+
+
+def slice_of(bucket: int, epoch: int, slices: int) -> int:
+    """Which of several disks a segment belongs on: Generalised Disk Modulo with a step near 0.38 n (paper
+    002)."""
+    return (bucket + golden_step(slices) * epoch) % slices
+
+
+def golden_step(slices: int) -> int:
+    """The number nearest to 0.38 n that has no divisor in common with n."""
+    candidates = [step for step in range(1, max(slices, 2)) if _gcd(step, slices) == 1] or [1]
+    return min(candidates, key=lambda step: (abs(step - 0.38 * slices), step))
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+README = """\
+This folder is a web archive. It needs no particular program:
+
+  log/*.warc.gz            captures in the order in which they came
+  segments/*/*.warc.zst    the same, sorted: `zstd -dc FILE` gives plain WARC
+  segments/*/*.warc.gz     the same for `zcat FILE`
+  segments/*/*.cdxj        an index of the file beside it: URL, date, where the record lies
+
+Each file is a WARC 1.1 file (ISO 28500:2017): records of type response, request, revisit and metadata. Tools
+that read it: warcio, FastWARC, pywb, ReplayWeb.page. To keep the archive, copy this folder; everything
+outside it can be made again from it. A `revisit` record has no body: it names the capture that has the same
+one, by URL and date. `metadata` records of type application/vnd.herodotus.visits list dates on which a URL
+had not changed since the capture before; those of type application/vnd.herodotus.tombstones list captures
+that were deleted.
+"""

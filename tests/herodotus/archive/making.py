@@ -1,0 +1,66 @@
+"""What the archive's tests are made of: deposits, disks, and an archive that opens in one line."""
+
+import random
+from pathlib import Path
+
+from herodotus.archive.disk import Disk, OsDisk
+from herodotus.archive.engine import Archive, ArchiveSettings, Item, NewVisits
+from herodotus.archive.files import Files
+from herodotus.archive.index import Index, MemoryIndex
+from herodotus.archive.intake import Intake, Outcome
+from herodotus.archive.recovery import open_archive
+from herodotus.core.deposits import Deposit, Mode, make_deposit
+from herodotus.core.notes import Visit
+
+NOW_S = 1_700_000_000
+DAY_S = 86_400
+
+
+def page(url: str, time_s: int, body: bytes = b"<html>hello</html>", mime: str = "text/html") -> Deposit:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {mime}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    request = f"GET {url} HTTP/1.1\r\nUser-Agent: herodotus\r\n\r\n".encode()
+    return make_deposit(url=url, time_s=time_s, head=head, body=body, ip="192.0.2.1", request=request)
+
+
+def random_text(rng: random.Random, size: int) -> bytes:
+    words = [
+        b"archive",
+        b"ring",
+        b"page",
+        b"copy",
+        b"successor",
+        b"day",
+        b"<p>",
+        b"</p>",
+        b"link",
+        b"history",
+    ]
+    return b" ".join(rng.choice(words) for _ in range(size // 6))[:size]
+
+
+def open_on(
+    disk: Disk | Path, index: Index | None = None, settings: ArchiveSettings | None = None
+) -> Archive:
+    slices = [OsDisk(disk) if isinstance(disk, Path) else disk]
+    archive = Archive(Files(slices), index or MemoryIndex(), now=lambda: float(NOW_S), settings=settings)
+    open_archive(archive)
+    return archive
+
+
+def store(archive: Archive, *deposits: Deposit, mode: Mode = Mode.REGULAR) -> list[Outcome]:
+    """One commit for all; each may refer to those before it."""
+    intake = Intake(archive)
+    outcomes, items = [], list[Item]()
+    for deposit in deposits:
+        prepared = intake.prepare(deposit, mode)
+        intake.promise(prepared)
+        outcomes.append(prepared.outcome)
+        if prepared.item is not None:
+            items.append(prepared.item)
+    if items:
+        archive.commit(items)
+    return outcomes
+
+
+def note_visits(archive: Archive, *visits: Visit) -> None:
+    archive.commit([NewVisits(visits=visits)])

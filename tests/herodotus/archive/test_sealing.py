@@ -1,0 +1,170 @@
+"""Sealed, compacted, read by strangers: the captures stay what they were."""
+
+import json
+import random
+import subprocess
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fastwarc.warc import ArchiveIterator as FastIterator
+from warcio.archiveiterator import ArchiveIterator
+from warcio.checker import Checker
+
+from herodotus.archive.engine import Archive, ArchiveSettings, NewTombstones
+from herodotus.archive.reading import Reader
+from herodotus.archive.recovery import rebuild
+from herodotus.archive.sealing import compact, dead_shares, seal
+from herodotus.core.deposits import Deposit
+from herodotus.core.layout import Codec
+from herodotus.core.notes import Visit
+from tests.herodotus.archive.making import NOW_S, note_visits, open_on, page, random_text, store
+
+CODECS = [Codec.ZSTD, Codec.GZIP]
+
+
+def _some(rng: random.Random, count: int) -> list[Deposit]:
+    deposits = []
+    for n in range(count):
+        mime = "image/png" if n % 7 == 0 else "text/html"
+        body = rng.randbytes(2_000) if mime == "image/png" else random_text(rng, 1_500)
+        deposits.append(page(f"http://example.org/{n % 20}", NOW_S + n, body, mime))
+    return deposits
+
+
+def _all_there(archive: Archive, deposits: list[Deposit]) -> None:
+    reader = Reader(archive)
+    for deposit in deposits:
+        found = reader.read(deposit.id)
+        assert found is not None
+        assert found.body == deposit.body
+        assert found.companions[0].block == deposit.request
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_sealed_captures_are_read_and_survive_rebuilding(tmp_path: Path, codec: Codec) -> None:
+    archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
+    deposits = _some(random.Random(1), 80)
+    store(archive, *deposits)
+    note_visits(archive, Visit(url=deposits[5].url, time_s=NOW_S + 500, status=304))
+    before = Reader(archive).history(deposits[5].url)
+    sealed = seal(archive)
+    assert sealed.captures == 80
+    assert archive.files.logs() == [archive.log.number]
+    _all_there(archive, deposits)
+    assert Reader(archive).history(deposits[5].url) == before
+    rebuild(archive)
+    _all_there(archive, deposits)
+    assert Reader(archive).history(deposits[5].url) == before
+    archive.close()
+
+
+def test_versions_of_a_url_share_a_frame(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    rng = random.Random(2)
+    text = random_text(rng, 8_000)
+    versions = [page("http://example.org/", NOW_S + n, text + b"%d" % n) for n in range(20)]
+    store(archive, *versions)
+    seal(archive)
+    reader = Reader(archive)
+    places = [entry.place for entry in (reader.find(version.id) for version in versions) if entry is not None]
+    assert len({place.offset for place in places}) == 2  # sixteen and four
+    assert max(place.length for place in places) < 6_000
+    archive.close()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_compaction_drops_what_was_deleted_and_nothing_else(tmp_path: Path, codec: Codec) -> None:
+    archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
+    deposits = _some(random.Random(3), 60)
+    store(archive, *deposits)
+    seal(archive)
+    archive.commit([NewTombstones(ids=tuple(deposit.id for deposit in deposits[:40]))])
+    assert min(dead_shares(archive).values()) >= 0
+    done = compact(archive)
+    assert done.bytes_after < done.bytes_before
+    seal(archive)
+    _all_there(archive, deposits[40:])
+    for index_state in ("live", "rebuilt"):
+        assert all(Reader(archive).read(deposit.id) is None for deposit in deposits[:40]), index_state
+        rebuild(archive)
+    compact(archive, dead_min=0)
+    _all_there(archive, deposits[40:])
+    archive.close()
+
+
+def test_a_second_sealing_adds_files_and_compaction_joins_them(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    deposits = _some(random.Random(4), 60)
+    store(archive, *deposits[:30])
+    seal(archive)
+    store(archive, *deposits[30:])
+    seal(archive)
+    files = len(archive.files.segments())
+    compact(archive, dead_min=0)
+    assert len(archive.files.segments()) < files
+    _all_there(archive, deposits)
+    archive.close()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_strangers_read_every_record_without_our_software(tmp_path: Path, codec: Codec) -> None:
+    archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
+    deposits = _some(random.Random(5), 50)
+    store(archive, *deposits, page("http://example.org/same", NOW_S, deposits[1].body))
+    seal(archive)
+    store(archive, page("http://example.org/log", NOW_S, b"still in the log"))
+    archive.close()
+    urls = sorted(deposit.url for deposit in deposits)
+    urls += ["http://example.org/log", "http://example.org/same"]
+    seen_by_warcio, seen_by_fastwarc = [], []
+    for path in sorted(tmp_path.rglob("*.warc.*")):
+        program = ["zstd", "-dc"] if path.suffix == ".zst" else ["zcat"]
+        plain = subprocess.run([*program, path], check=True, capture_output=True).stdout
+        for record in ArchiveIterator(BytesIO(plain), check_digests="raise"):
+            record.content_stream().read()
+            if record.rec_type in ("response", "revisit"):
+                seen_by_warcio.append(record.rec_headers.get_header("WARC-Target-URI"))
+        for fast in FastIterator(BytesIO(path.read_bytes()), parse_http=False):
+            if fast.headers.get("WARC-Type") in ("response", "revisit"):
+                assert fast.verify_block_digest()
+                seen_by_fastwarc.append(fast.headers["WARC-Target-URI"])
+    assert sorted(seen_by_warcio) == sorted(urls)
+    assert sorted(seen_by_fastwarc) == sorted(urls)
+
+
+def test_warcio_check_passes_on_logs_and_gzip_segments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = open_on(tmp_path, settings=ArchiveSettings(codec=Codec.GZIP))
+    store(archive, *_some(random.Random(6), 20))
+    seal(archive)
+    store(archive, page("http://example.org/log", NOW_S))
+    archive.close()
+
+    paths = [str(path) for path in sorted(tmp_path.rglob("*.warc.gz"))]
+    checker = Checker(SimpleNamespace(inputs=paths, verbose=False))
+    checker.process_all()
+    assert checker.exit_value == 0, capsys.readouterr().out
+
+
+def test_the_cdxj_beside_a_segment_leads_to_every_record(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    deposits = _some(random.Random(7), 30)
+    store(archive, *deposits)
+    seal(archive)
+    archive.close()
+    seen = set()
+    for path in tmp_path.rglob("*.cdxj"):
+        lines = path.read_text().splitlines()
+        assert lines == sorted(lines)
+        for line in lines:
+            _, _, fields = line.split(" ", 2)
+            entry = json.loads(fields)
+            data = (path.parent / entry["filename"]).read_bytes()
+            member = data[int(entry["offset"]) :][: int(entry["length"])]
+            plain = subprocess.run(["zstd", "-dc"], input=member, check=True, capture_output=True).stdout
+            assert entry["url"].encode() in plain[int(entry.get("skip", 0)) :][:600]
+            seen.add(entry["url"])
+    assert seen == {deposit.url for deposit in deposits}
