@@ -35,7 +35,8 @@ class UrlOwner(Protocol):
 class StewardPort(Protocol):
     """Permission to fetch, from whoever looks after the origin."""
 
-    async def rules(self, origin: Origin) -> RobotsRules: ...
+    async def rules(self, origin: Origin) -> RobotsRules | Wait:
+        """What robots.txt says to us; Wait when the origin may not even be asked for that now."""
 
     async def lease(self, origin: Origin, address: str) -> Lease | Wait: ...
 

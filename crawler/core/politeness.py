@@ -11,6 +11,7 @@ only at its end, and a new steward may begin with a silent period. It does not f
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
@@ -71,6 +72,20 @@ class OriginReport:
     duration_s: float
     retry_after_s: float | None = None
     fetches: int = 1
+    """0: the permission was not used, so the origin needs no rest."""
+
+
+def retry_after_s(value: str | None, now: float) -> float | None:
+    """Seconds that a Retry-After header asks for, given as a number or as a date; `now` since 1970."""
+    if value is None:
+        return None
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
 
 
 @dataclass(slots=True)
@@ -145,6 +160,8 @@ class HostSteward:
         if state.lease is None or state.lease.number != lease.number:
             return state.next_start_at
         self._release(state)
+        if not report.fetches:
+            return state.next_start_at
         is_failure = report.status in (None, 429, 503)
         state.failures = min(state.failures + 1, 30) if is_failure else 0
         rest_s = self._delay_s(state, report.duration_s)
