@@ -139,7 +139,7 @@ def _replay(path: Path, own: Path | None, as_json: bool) -> int:
 def commit() -> str:
     """The commit this runs from, or nothing where that is not known."""
     here = Path(__file__).parent
-    told = subprocess.run(  # noqa: S603 (a fixed command)
+    told = subprocess.run(
         ["git", "-C", str(here), "rev-parse", "--short=12", "HEAD"],  # noqa: S607 (git from the path)
         capture_output=True,
         text=True,

@@ -8,6 +8,9 @@ import sys
 import pytest
 
 
+_LINK_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
+
+
 def _stay_on_this_machine(event: str, arguments: tuple[object, ...]) -> None:
     """pytest-socket guards connecting alone; this guards datagrams and the look-up of names, too."""
     if event not in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"):
@@ -34,7 +37,8 @@ def _is_near(host: str) -> bool:
     if not _is_address(host):
         return host in ("localhost", "")
     address = ipaddress.ip_address(host.partition("%")[0])
-    return address.is_loopback or address.is_unspecified
+    # Multicast on the link is what LAN discovery speaks; its tests bind it to the loopback interface.
+    return address.is_loopback or address.is_unspecified or address in _LINK_MULTICAST
 
 
 def pytest_configure() -> None:
