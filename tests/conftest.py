@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-
 _LINK_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 
