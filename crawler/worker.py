@@ -292,7 +292,7 @@ class Crawler:
         if reading.noarchive:
             return False
         if reading.result in (Result.GONE, Result.REFUSED):
-            return known.last_result != reading.result.value  # the first such answer is kept, not each day's
+            return bool(known.last_result != reading.result.value)  # the first is kept, not each day's
         return reading.result is not Result.FAILED
 
     def _conclude(

@@ -1,0 +1,15 @@
+"""A sink in memory: what the crawler gave to be kept."""
+
+from crawler.core.capture import Capture, UrlKey
+
+
+class MemorySink:
+    def __init__(self) -> None:
+        self.captures: list[Capture] = []
+
+    async def store(self, capture: Capture) -> None:
+        self.captures.append(capture)
+
+    async def find(self, key: UrlKey, since: float) -> Capture | None:
+        found = [one for one in self.captures if one.key == key and one.requested_at >= since]
+        return found[-1] if found else None
