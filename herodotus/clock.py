@@ -1,0 +1,12 @@
+"""What time is it? The one place that reads the clocks, so that everything else can be given another."""
+
+import time
+from datetime import UTC, datetime
+
+
+def unix_seconds() -> float:
+    return time.time()
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
