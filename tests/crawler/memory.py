@@ -1,6 +1,6 @@
 """A sink in memory: what the crawler gave to be kept."""
 
-from crawler.core.capture import Capture, UrlKey
+from crawler.core.capture import Capture
 
 
 class MemorySink:
@@ -10,6 +10,6 @@ class MemorySink:
     async def store(self, capture: Capture) -> None:
         self.captures.append(capture)
 
-    async def find(self, key: UrlKey, since: float) -> Capture | None:
-        found = [one for one in self.captures if one.key == key and one.requested_at >= since]
+    async def find(self, url: str, since: float) -> Capture | None:
+        found = [one for one in self.captures if one.url == url and one.requested_at >= since]
         return found[-1] if found else None
