@@ -2,4 +2,84 @@
 
 Identity, signed records, the Chord ring, membership, lookups, walks and the datagrams between peers.
 It knows nothing of URLs, captures or crawling.
+
+The rest of the project uses `Ring`: who owns a key and who holds copies, what this peer must hold and when that
+changes, how a batch gets to its owners. `open_node` gives the real one.
 """
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from dht.core.effects import Arc, ArcsChanged, PeerChanged
+from dht.core.ids import Key, key_of
+from dht.core.messages import Item
+from dht.core.records import Contact
+from dht.node import (
+    EventsLost,
+    Member,
+    NodePorts,
+    NodeSettings,
+    NodeStatistics,
+    RingEvent,
+    RingNode,
+    Subscription,
+    WalkReport,
+    open_node,
+)
+
+
+class Ring(Protocol):
+    """What everybody else asks of the ring. Replication and link exchange are written against this."""
+
+    async def owner(self, key: Key) -> Contact:
+        """Who answers for the key. Raises `dht.errors.NoAnswerError`."""
+        ...
+
+    async def holders(self, key: Key, copies: int) -> tuple[Contact, ...]:
+        """The owner and the distinct hosts after it; fewer where the ring is smaller."""
+        ...
+
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        """The keys that this peer must hold, as arcs (start, end] of the circle."""
+        ...
+
+    def events(self) -> AbstractContextManager[Subscription]:
+        """Changes of arcs, neighbours and clocks from now on; `EventsLost` where the subscriber was too slow."""
+        ...
+
+    async def walk(self, items: Iterable[Item]) -> WalkReport:
+        """Carry items to their owners around the ring."""
+        ...
+
+    def members(self) -> tuple[Member, ...]:
+        """Everybody known, ourselves included."""
+        ...
+
+    def statistics(self) -> NodeStatistics: ...
+
+    def leave(self) -> None:
+        """Say goodbye. Hand over the data first."""
+        ...
+
+
+__all__ = [
+    "Arc",
+    "ArcsChanged",
+    "Contact",
+    "EventsLost",
+    "Item",
+    "Key",
+    "Member",
+    "NodePorts",
+    "NodeSettings",
+    "NodeStatistics",
+    "PeerChanged",
+    "Ring",
+    "RingEvent",
+    "RingNode",
+    "Subscription",
+    "WalkReport",
+    "key_of",
+    "open_node",
+]

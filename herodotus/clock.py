@@ -1,4 +1,4 @@
-"""What time is it? The one place that reads the clocks, so that everything else can be given another."""
+"""What time is it? The one place that reads the machine's clocks, so that everything else can be given another."""
 
 import time
 from datetime import UTC, datetime

@@ -21,6 +21,7 @@ from crawler.core.politeness import PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, ScopeKind
 from crawler.worker import Crawler
+from herodotus.clock import unix_seconds
 from herodotus.crawling import CrawlOrder, canonical_seeds, open_archive_at, open_crawler, summary
 
 PROGRESS_EVERY_S = 0.5
@@ -76,12 +77,6 @@ def _table(crawler: Crawler, rate: float) -> Table:
     for name, count in counts.by_error.most_common(3):
         table.add_row("", "", name, f"{count:,}")
     return table
-
-
-def _unix_seconds() -> float:
-    import time
-
-    return time.time()
 
 
 @click.command(name="crawl")
@@ -147,7 +142,7 @@ def crawl(
     )
     console = Console(stderr=True) if sys.stderr.isatty() else None
     found = anyio.run(
-        lambda: crawl_into(home, order, wall_clock=_unix_seconds, console=console),
+        lambda: crawl_into(home, order, wall_clock=unix_seconds, console=console),
         backend="asyncio",
         backend_options={"use_uvloop": sys.platform != "win32"},
     )

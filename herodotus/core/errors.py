@@ -1,8 +1,22 @@
 """What can go wrong in a peer, and whose fault is it?
 
-HerodotusError                 the root; each class writes its own sentence, with the way out
+    HerodotusError                 the root; each class writes its own sentence, with the way out
+    ├── Misuse            exit 2   somebody wrote something wrong: a flag, a file, a key
+    │   ├── SettingError           one setting: where it was written, its dotted name, what is wrong
+    │   ├── FileSyntaxError        a file that is not what its name says
+    │   ├── CharterMismatch        a home belongs to one network for life
+    │   └── IdentityError          the key cannot be used as it is (KeyLocked: not without its passphrase)
+    ├── WorldFailure      exit 1   the machine or the network failed: a full disk, a taken port, no answer
+    │   ├── StorageFailure         a file or folder could not be read or written
+    │   ├── HomeInUse              another process runs on this home
+    │   └── PortTaken              another program listens there
+    └── NotFound          exit 3   what was asked for does not exist: no home, no running peer
+
+Faults of other peers get their family with the code that talks to peers. What is our own fault is an
+assertion or a crash, never one of these.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 
@@ -10,3 +24,105 @@ class HerodotusError(Exception):
     """A sentence for people, and the exit code that machines rely on."""
 
     exit_code: ClassVar[int] = 1
+
+
+class Misuse(HerodotusError):
+    exit_code = 2
+
+
+class WorldFailure(HerodotusError):
+    exit_code = 1
+
+
+class NotFound(HerodotusError):
+    exit_code = 3
+
+
+@dataclass(kw_only=True, eq=False)
+class SettingError(Misuse):
+    """`source` says where the value was written: a file, an environment variable, a flag."""
+
+    source: str
+    key: str
+    problem: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{self.source}: {self.key} {self.problem}{hint}"
+
+
+@dataclass(kw_only=True, eq=False)
+class FileSyntaxError(Misuse):
+    file: str
+    problem: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.problem}; {self.hint}"
+
+
+@dataclass(kw_only=True, eq=False)
+class CharterMismatch(Misuse):
+    file: str
+    found: str
+    home: str
+    expected: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.file} describes network {self.found}, but {self.home} belongs to network {self.expected}; "
+            "networks never mix: restore the charter, or start a second home with `herodotus init --home`"
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class IdentityError(Misuse):
+    file: str
+    problem: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.problem}; {self.hint}"
+
+
+@dataclass(kw_only=True, eq=False)
+class KeyLocked(IdentityError):
+    """The key has a passphrase and none was given: a command may ask for it and try again."""
+
+    problem: str = "is locked with a passphrase"
+    hint: str = "set HERODOTUS_PASSPHRASE, or run where it can be typed"
+
+
+@dataclass(kw_only=True, eq=False)
+class StorageFailure(WorldFailure):
+    path: str
+    action: str
+    reason: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"cannot {self.action} {self.path}: {self.reason}; {self.hint}"
+
+
+@dataclass(kw_only=True, eq=False)
+class HomeInUse(WorldFailure):
+    home: str
+    pid: int
+
+    def __str__(self) -> str:
+        owner = f"process {self.pid}" if self.pid else "another process"
+        way_out = f"stop it with `herodotus stop --home {self.home}` or use another home"
+        return f"{self.home} is in use by {owner}; {way_out}"
+
+
+@dataclass(kw_only=True, eq=False)
+class PortTaken(WorldFailure):
+    address: str
+    setting: str
+    flag: str
+    reason: str
+
+    def __str__(self) -> str:
+        way_out = f"choose another with {self.flag} or the setting {self.setting}"
+        return f"cannot listen on {self.address}: {self.reason}; {way_out}"

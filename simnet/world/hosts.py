@@ -9,7 +9,7 @@ same disk, suspend (a laptop lid: datagrams of that time are gone), stall (a lon
 import random
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from simnet.world.disk import Disk
 from simnet.world.nat import NatKind
@@ -36,6 +36,13 @@ class Program(Protocol):
     def advance(self, now: float) -> None: ...
     def next_deadline(self) -> float | None: ...
     def take_datagrams(self) -> Sequence[tuple[Address, bytes]]: ...
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A program that is more than an object, such as tasks of a loop, and must be told that it is dead."""
+
+    def stop(self) -> None: ...
 
 
 Boot = Callable[["Host"], Program]
@@ -109,7 +116,10 @@ class Host:
         if not self.is_up:
             return
         self._trace.note(self._schedule.now, "crash", self.number, power_cut)
+        stopped: object = self.program
         self.program = None
+        if isinstance(stopped, Stoppable):
+            stopped.stop()
         self._backlog.clear()
         self._disarm()
         self._network.unplug(self.number)

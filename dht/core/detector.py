@@ -1,0 +1,238 @@
+"""Who is alive?  Three clocks: unreachable (seconds, mine alone), dead (minutes, two witnesses), departed
+(a day).
+
+    well ──3 tries silent──► unreachable ──helpers cannot reach it either──► suspect ──time, two
+    signatures──► dead ──a day──► departed ▲                           │
+    │                              │ └────── it says anything ───┴────────────── it says anything
+    ─────────────┘   a record with a higher incarnation
+
+Unreachable peers are skipped, nothing more.  A suspect is told, so that it can answer.  Only neighbours of
+a position may witness its death, and a death is announced with the signatures of two hosts.  When nobody
+whom we ask for help answers, we doubt our own network first: `health` then stretches our patience.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from math import log10
+
+from dht.core import rules as bounds
+from dht.core.effects import Clock, PeerChanged
+from dht.core.host import Host
+from dht.core.ids import Key, PeerKey
+from dht.core.membership import Membership
+from dht.core.messages import Accuse, Ping, ProbeReply, ProbeRequest, Reply, Verdict
+from dht.core.records import Contact, Death
+
+
+class Illness:
+    __slots__ = ("clock", "contact", "is_examined", "since")
+
+    def __init__(self, contact: Contact, now: float) -> None:
+        self.contact = contact
+        self.clock: Clock = "unreachable"
+        self.is_examined = False  # an examination, recheck or suspicion is under way
+        self.since = now
+
+
+class Detector:
+    def __init__(self, host: Host, table: Membership, announce: Callable[[Death, float], None]) -> None:
+        self._host = host
+        self._table = table
+        self._announce = announce
+        self.unwell: dict[PeerKey, Illness] = {}
+
+    # --- evidence
+
+    def lost(self, contact: Contact, now: float) -> None:
+        """Every try stayed unanswered."""
+        if contact.peer == self._host.me.peer:
+            return
+        illness = self.unwell.get(contact.peer)
+        if illness is None:
+            if len(self.unwell) >= bounds.UNWELL_MAX:
+                self._host.counts["unwell refused"] += 1
+                return
+            illness = self.unwell[contact.peer] = Illness(contact, now)
+            self._report(contact.peer, "unreachable")
+        if not illness.is_examined:
+            self._examine(illness, now)
+
+    def heard(self, peer: PeerKey) -> None:
+        """It said something, so it lives."""
+        if self.unwell.pop(peer, None) is not None:
+            self._report(peer, "well")
+
+    def died(self, peer: PeerKey, clock: Clock) -> None:
+        self.unwell.pop(peer, None)
+        self._report(peer, clock)
+
+    # --- asking others
+
+    def _examine(self, illness: Illness, now: float) -> None:
+        helpers = self._helpers(illness.contact.peer)
+        illness.is_examined = True
+        if not helpers:
+            self._recheck_later(illness, now)
+            return
+        answers: list[bool | None] = []
+        for helper in helpers:
+            request = ProbeRequest(id=self._host.new_id(), target=illness.contact)
+            done = partial(self._probed, illness, answers, len(helpers))
+            self._host.ask(helper, request, done, now, timeout_s=bounds.TIMEOUT_MAX_S * bounds.TRIES)
+
+    def _helpers(self, suspect: PeerKey) -> list[Contact]:
+        contacts, random = self._table.contacts, self._host.random
+        found: dict[PeerKey, Contact] = {}
+        for _ in range(4 * bounds.PROBES if contacts else 0):
+            contact = contacts[random.randrange(len(contacts))]
+            if contact.peer not in self.unwell and contact.peer not in (suspect, self._host.me.peer):
+                found[contact.peer] = contact
+                if len(found) == bounds.PROBES:
+                    break
+        return list(found.values())
+
+    def _probed(
+        self, illness: Illness, answers: list[bool | None], asked: int, reply: Reply | None, now: float
+    ) -> None:
+        answers.append(reply.is_alive if isinstance(reply, ProbeReply) else None)
+        if len(answers) < asked or not self._is_current(illness):
+            return
+        if any(answers) or all(answer is None for answer in answers):
+            self._host.health = min(self._host.health + 1, bounds.HEALTH_MAX)
+            self._recheck_later(illness, now)
+        else:
+            self._suspect(illness, now)
+
+    def _recheck_later(self, illness: Illness, now: float) -> None:
+        self._host.at(now + self._host.jittered(bounds.RECHECK_S), partial(self._recheck, illness))
+
+    def _recheck(self, illness: Illness, now: float) -> None:
+        if self._is_current(illness):
+            illness.is_examined = False
+            illness.clock = "unreachable"
+            self._host.ask(illness.contact, Ping(id=self._host.new_id()), _ignore, now)
+
+    # --- suspicion and death
+
+    def _suspect(self, illness: Illness, now: float) -> None:
+        signed = self._table.records.get(illness.contact.peer)
+        if signed is None or not self.is_witness(self._host.me.peer, illness.contact.peer):
+            self._recheck_later(illness, now)  # not ours to accuse: its neighbours will
+            return
+        illness.clock = "suspect"
+        self._report(illness.contact.peer, "suspect")
+        self._host.send(illness.contact, self._accusation(illness, signed.record.incarnation))
+        patience = max(bounds.SUSPICION_MIN_S, bounds.SUSPICION_FACTOR_S * log10(len(self._table) + 1))
+        self._host.at(now + patience * self._host.health, partial(self._gather, illness))
+
+    def _accusation(self, illness: Illness, incarnation: int) -> Accuse:
+        signature = self._host.notary.sign_death(illness.contact.peer, incarnation)
+        return Accuse(
+            id=self._host.new_id(), suspect=illness.contact, incarnation=incarnation, signature=signature
+        )
+
+    def _gather(self, illness: Illness, now: float) -> None:
+        signed = self._table.records.get(illness.contact.peer)
+        if not self._is_current(illness):
+            return
+        witnesses = self._witnesses(illness.contact) if signed else []
+        if signed is None or not witnesses:
+            self._recheck_later(illness, now)
+            return
+        for witness in witnesses:
+            accusation = self._accusation(illness, signed.record.incarnation)
+            self._host.ask(witness, accusation, partial(self._judged, illness, accusation, witness), now)
+        self._recheck_later(illness, now)
+
+    def _judged(
+        self, illness: Illness, accusation: Accuse, witness: Contact, reply: Reply | None, now: float
+    ) -> None:
+        if not isinstance(reply, Verdict) or not reply.signature or not self._is_current(illness):
+            return
+        suspect = illness.contact.peer
+        if not self._host.notary.is_death_signed(
+            suspect, accusation.incarnation, witness.peer, reply.signature
+        ):
+            self._host.counts["verdicts forged"] += 1
+            return
+        death = Death(
+            peer=suspect,
+            incarnation=accusation.incarnation,
+            accuser=self._host.me.peer,
+            accuser_signature=accusation.signature,
+            confirmer=witness.peer,
+            confirmer_signature=reply.signature,
+        )
+        self._announce(death, now)
+
+    # --- helping others
+
+    def probe(self, request: ProbeRequest, asker: Contact, now: float) -> None:
+        target = request.target
+        if target.peer == self._host.me.peer:
+            self._host.send(asker, ProbeReply(id=request.id, is_alive=True))
+        elif target.peer in self.unwell:
+            self._host.send(asker, ProbeReply(id=request.id, is_alive=False))
+        else:
+
+            def pinged(reply: Reply | None, _now: float) -> None:
+                self._host.send(asker, ProbeReply(id=request.id, is_alive=reply is not None))
+
+            # As a favour: were our own examination to follow, one death would set everybody probing.
+            self._host.ask(target, Ping(id=self._host.new_id()), pinged, now, is_favour=True)
+
+    def witness(self, accusation: Accuse, asker: Contact, now: float) -> None:
+        """Confirm what we found ourselves; otherwise find out now and answer when asked again."""
+        suspect = accusation.suspect
+        signed = self._table.records.get(suspect.peer)
+        is_ours = signed is not None and signed.record.incarnation == accusation.incarnation
+        if suspect.peer == asker.peer or not is_ours:
+            self._host.send(asker, Verdict(id=accusation.id, signature=b""))
+        elif suspect.peer in self.unwell:
+            signature = self._host.notary.sign_death(suspect.peer, accusation.incarnation)
+            self._host.send(asker, Verdict(id=accusation.id, signature=signature))
+        else:
+            self._host.send(asker, Verdict(id=accusation.id, signature=b""))
+            self._host.ask(suspect, Ping(id=self._host.new_id()), _ignore, now)
+
+    def is_witness(self, witness: PeerKey, suspect: PeerKey) -> bool:
+        """Does the witness sit near a position of the suspect, as far as our table shows?"""
+        signed = self._table.records.get(witness)
+        position = self._position_of(suspect)
+        if signed is None or position is None:
+            return False
+        return any(contact.peer == witness for contact in self._neighbours(position))
+
+    def _position_of(self, peer: PeerKey) -> Key | None:
+        illness = self.unwell.get(peer)
+        if illness is not None:
+            return illness.contact.position
+        signed = self._table.records.get(peer)
+        contacts = self._table.contacts_of(signed) if signed else ()
+        return contacts[0].position if contacts else None
+
+    def _neighbours(self, position: Key) -> list[Contact]:
+        reach = bounds.WITNESS_REACH + bounds.WITNESS_SLACK
+        found = []
+        for walk in (self._table.clockwise(position), self._table.counterclockwise(position)):
+            for _, contact in zip(range(reach), walk, strict=False):
+                found.append(contact)
+        return found
+
+    def _witnesses(self, suspect: Contact) -> list[Contact]:
+        found: dict[PeerKey, Contact] = {}
+        for contact in self._neighbours(suspect.position):
+            if contact.peer not in self.unwell and contact.peer not in (suspect.peer, self._host.me.peer):
+                found.setdefault(contact.peer, contact)
+        pool = list(found.values())
+        return self._host.random.sample(pool, min(bounds.WITNESSES_ASKED, len(pool)))
+
+    def _is_current(self, illness: Illness) -> bool:
+        return self.unwell.get(illness.contact.peer) is illness
+
+    def _report(self, peer: PeerKey, clock: Clock) -> None:
+        self._host.effects.append(PeerChanged(peer=peer, clock=clock))
+
+
+def _ignore(_reply: Reply | None, _now: float) -> None:
+    """The answer, or its absence, was noted by the detector already."""

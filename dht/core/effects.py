@@ -1,0 +1,124 @@
+"""What does the machine want done, and what does it report?  In order, each once, by
+`RingMachine.take_effects`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dht.core.ids import Key, PeerKey
+from dht.core.messages import Item, Message
+from dht.core.records import Contact
+
+Clock = Literal["well", "unreachable", "suspect", "dead", "left", "departed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    to: Contact
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchTable:
+    """Get this peer's whole table over a stream and give it to `RingMachine.learn`; only when
+    `rules.has_bulk`.
+    """
+
+    source: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    contact: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinFailed:
+    """No contact led to a ring.  The machine has stopped trying; call `join` again."""
+
+    contact: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingChanged:
+    """The lists of one of my virtual nodes changed."""
+
+    contact: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arc:
+    """Keys in (start, end]; equal ends are the whole circle."""
+
+    start: Key
+    end: Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArcsChanged:
+    """What this host must hold so that every key has its copies.  One arc per virtual node, sorted by end."""
+
+    arcs: tuple[Arc, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerChanged:
+    """A peer's clock moved: seconds (unreachable), minutes (dead), a day (departed: repair now)."""
+
+    peer: PeerKey
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupDone:
+    """`holders` are distinct hosts in ring order, the owner first; empty when nobody was found."""
+
+    id: int
+    key: Key
+    holders: tuple[Contact, ...]
+    hops: int  # peers that answered on the way, the owner included
+    timeouts: int
+    is_dense: bool  # False: the holders are suspiciously far apart for this ring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchArrived:
+    """Make the items durable, then call `RingMachine.accept_batch` with this very value."""
+
+    sender: Contact
+    id: int
+    items: tuple[Item, ...]
+    arc: Arc
+    index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDelivered:
+    walk: int
+    to: Contact
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkDone:
+    """The walk is around.  What could not be delivered remains with the caller."""
+
+    walk: int
+    undelivered: tuple[Item, ...]
+    stops: int
+    lookups: int
+
+
+Effect = (
+    Send
+    | FetchTable
+    | Joined
+    | JoinFailed
+    | RingChanged
+    | ArcsChanged
+    | PeerChanged
+    | LookupDone
+    | BatchArrived
+    | BatchDelivered
+    | WalkDone
+)

@@ -1,0 +1,189 @@
+"""What does each datagram look like below the messages? `docs/protocol/ring.md` §1, as pack and parse.
+
+Parsing checks kind, length and network and gives a value or the reason of refusal (a word that is counted);
+it never raises. Keys and signatures are bytes here: what they mean is `handshake.py`'s business.
+"""
+
+import ipaddress
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+Address = tuple[str, int]
+
+MAGIC: Final = 0x48
+VERSION: Final = 1
+HELLO: Final = VERSION << 4 | 1
+RETRY: Final = VERSION << 4 | 2
+HELLO_OK: Final = VERSION << 4 | 3
+FINISH: Final = VERSION << 4 | 4
+DATA: Final = VERSION << 4 | 5
+HINT: Final = VERSION << 4 | 6
+
+DATAGRAM_BYTES_MAX: Final = 1_232  # IPv6 promises 1,280 less its own header and UDP's: never fragmented
+DATAGRAM_BYTES_MIN: Final = 18
+HELLO_BYTES_MIN: Final = 512
+RECORD_BYTES_MAX: Final = 512
+SEALED_HEADER_BYTES: Final = 18
+TAG_BYTES: Final = 16
+PAYLOAD_BYTES_MAX: Final = DATAGRAM_BYTES_MAX - SEALED_HEADER_BYTES - TAG_BYTES
+SIGNATURE_BYTES: Final = 64
+NO_COOKIE: Final = bytes(16)
+
+_HELLO = struct.Struct(">BB8s8s32s32s16s")
+_RETRY = struct.Struct(">BB8s8s16s")
+_HELLO_OK = struct.Struct(">BB8s8s8s32s32s16sHH")
+_HINT = struct.Struct(">BB8s8s")
+_U16 = struct.Struct(">H")
+
+
+@lru_cache(maxsize=4_096)
+def packed_ip(host: str) -> bytes:
+    """Sixteen bytes for either family; IPv4 as the mapped address. A scope (`%eth0`) is not part of it."""
+    ip = ipaddress.ip_address(host.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv4Address):
+        return bytes(10) + b"\xff\xff" + ip.packed
+    return ip.packed
+
+
+def unpacked_ip(packed: bytes) -> str:
+    ip = ipaddress.IPv6Address(packed)
+    return str(ip.ipv4_mapped or ip)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    network: bytes
+    initiator_id: bytes
+    public_key: bytes
+    ephemeral: bytes
+    cookie: bytes = NO_COOKIE
+
+    def pack(self) -> bytes:
+        head = _HELLO.pack(
+            MAGIC, HELLO, self.network, self.initiator_id, self.public_key, self.ephemeral, self.cookie
+        )
+        return head.ljust(HELLO_BYTES_MIN, b"\0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    network: bytes
+    initiator_id: bytes
+    cookie: bytes
+
+    def pack(self) -> bytes:
+        return _RETRY.pack(MAGIC, RETRY, self.network, self.initiator_id, self.cookie)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelloOk:
+    network: bytes
+    initiator_id: bytes
+    responder_id: bytes
+    public_key: bytes
+    ephemeral: bytes
+    seen: Address
+    record: bytes
+    signature: bytes = b""
+
+    def pack_unsigned(self) -> bytes:
+        head = _HELLO_OK.pack(
+            MAGIC,
+            HELLO_OK,
+            self.network,
+            self.initiator_id,
+            self.responder_id,
+            self.public_key,
+            self.ephemeral,
+            packed_ip(self.seen[0]),
+            self.seen[1],
+            len(self.record),
+        )
+        return head + self.record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hint:
+    network: bytes
+    session_id: bytes
+
+    def pack(self) -> bytes:
+        return _HINT.pack(MAGIC, HINT, self.network, self.session_id)
+
+
+Greeting = Hello | Retry | HelloOk | Hint
+
+
+def refusal(data: bytes) -> str | None:
+    """Why a datagram is no frame of ours at all, or None."""
+    if len(data) < DATAGRAM_BYTES_MIN:
+        return "truncated"
+    if len(data) > DATAGRAM_BYTES_MAX:
+        return "oversized"
+    if data[0] != MAGIC:
+        return "magic"
+    if data[1] >> 4 != VERSION:
+        return "version"
+    return None if HELLO <= data[1] <= HINT else "kind"
+
+
+def parse_greeting(data: bytes, network: bytes) -> Greeting | str:
+    """One of the frames that are not sealed, or the reason why it is dropped."""
+    reason = refusal(data)
+    if reason is not None:
+        return reason
+    if data[2:10] != network:
+        return "foreign"
+    match data[1]:
+        case 0x11 if len(data) >= HELLO_BYTES_MIN:
+            _, _, _, initiator_id, public_key, ephemeral, cookie = _HELLO.unpack_from(data)
+            return Hello(
+                network=network,
+                initiator_id=initiator_id,
+                public_key=public_key,
+                ephemeral=ephemeral,
+                cookie=cookie,
+            )
+        case 0x12 if len(data) == _RETRY.size:
+            _, _, _, initiator_id, cookie = _RETRY.unpack(data)
+            return Retry(network=network, initiator_id=initiator_id, cookie=cookie)
+        case 0x13 if len(data) >= _HELLO_OK.size + SIGNATURE_BYTES:
+            return _parse_hello_ok(data, network)
+        case 0x16 if len(data) == _HINT.size:
+            return Hint(network=network, session_id=data[10:18])
+    return "truncated"
+
+
+def _parse_hello_ok(data: bytes, network: bytes) -> HelloOk | str:
+    fields = _HELLO_OK.unpack_from(data)
+    _, _, _, initiator_id, responder_id, public_key, ephemeral, seen_ip, seen_port, record_bytes = fields
+    end = _HELLO_OK.size + record_bytes
+    if record_bytes > RECORD_BYTES_MAX or len(data) != end + SIGNATURE_BYTES:
+        return "truncated"
+    return HelloOk(
+        network=network,
+        initiator_id=initiator_id,
+        responder_id=responder_id,
+        public_key=public_key,
+        ephemeral=ephemeral,
+        seen=(unpacked_ip(seen_ip), seen_port),
+        record=data[_HELLO_OK.size : end],
+        signature=data[end:],
+    )
+
+
+def pack_finish(signature: bytes, record: bytes) -> bytes:
+    return signature + _U16.pack(len(record)) + record
+
+
+def parse_finish(plain: bytes) -> tuple[bytes, bytes] | None:
+    """(signature, record) of a FINISH that was opened."""
+    start = SIGNATURE_BYTES + 2
+    if len(plain) < start:
+        return None
+    (record_bytes,) = _U16.unpack_from(plain, SIGNATURE_BYTES)
+    if record_bytes > RECORD_BYTES_MAX or len(plain) != start + record_bytes:
+        return None
+    return plain[:SIGNATURE_BYTES], plain[start:]

@@ -1,0 +1,396 @@
+"""How does everybody come to know everybody?  Rumours for the new, digests for the missed, graves for the
+split.
+
+Fresh news is told to random members, 4 log10(N + 1) times.  Once in a while two members compare the sums of
+256 buckets and pull what differs; where very much differs, the shell fetches the whole table.  A dead peer
+is pinged now and then: if a split ring healed, its answer starts the merge.  A death that reaches us with a
+table (and not as a rumour) may come from the other side of such a split, so the accused is told first and
+has time to refute it.
+
+When gossip costs more than its budget we slow down once, and then keep a sample of the ring instead of all
+of it.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import ceil, exp, log10
+from typing import Literal
+
+from dht.core import rules as bounds
+from dht.core.detector import Detector
+from dht.core.effects import FetchTable
+from dht.core.host import Host
+from dht.core.ids import CIRCLE, PeerKey, distance, key_from_number, number_of
+from dht.core.membership import Membership, peer_of
+from dht.core.messages import (
+    BUCKETS,
+    HAVE_MAX,
+    NEWS_MAX,
+    Digest,
+    DigestDiffers,
+    Ping,
+    Pull,
+    Records,
+    Reply,
+    Rumour,
+)
+from dht.core.records import Contact, Death, Departure, News, SignedRecord, first_contact_of, record_fault
+
+Way = Literal["rumour", "table"]
+NEWS_BYTES = 170  # a signed record with one address, or a death, encoded: for the budget only
+SEALED_BYTES = 70  # headers, session and envelope
+DIGEST_BYTES = 5 * BUCKETS
+
+
+class Gossip:
+    def __init__(
+        self,
+        host: Host,
+        table: Membership,
+        refute: Callable[[int, float], None],
+        near: Callable[[Contact], bool],
+        table_changed: Callable[[SignedRecord], None],
+    ) -> None:
+        self._host = host
+        self._table = table
+        self._refute = refute  # somebody holds us for dead
+        self._is_near = near  # one of our ring neighbours?
+        self._table_changed = table_changed
+        self.detector = Detector(host, table, self.announce)
+        self.rumours: OrderedDict[PeerKey, list[int]] = OrderedDict()  # peer -> [times still to tell]
+        self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
+        self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
+        self.level = 0 if host.rules.gossips else 2  # 0 full table, 1 slower, 2 sampled
+        self._is_telling = False
+        self._is_eager = True
+        self._sweep_at = 0
+        self._fetched_at = float("-inf")
+        self._pulls: deque[tuple[Contact, int]] = deque()
+        self._pulling = 0
+        self._spent_bits_per_s = 0.0
+        self._spent_at = 0.0
+        self._deaths: deque[tuple[float, PeerKey]] = deque()
+        self._running = False
+
+    def start(self, now: float) -> None:
+        if self._running:
+            return
+        self._running = True
+        self._spent_at = now
+        self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
+        self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
+
+    @property
+    def bits_per_s(self) -> float:
+        return self._spent_bits_per_s
+
+    # --- news
+
+    def announce(self, news: News, now: float) -> None:
+        """News of our own making."""
+        self.hear(news, now, "rumour")
+
+    def hear(self, news: News, now: float, way: Way) -> bool:
+        """Check and apply; fresh rumours are told on.  True when it was news."""
+        if peer_of(news) == self._host.me.peer:
+            return self._hear_of_me(news, now)
+        is_news = self._enter(news, now) if isinstance(news, SignedRecord) else self._bury(news, now, way)
+        if is_news and way == "rumour":
+            self.tell(peer_of(news), now)
+        return is_news
+
+    def tell(self, peer: PeerKey, now: float) -> None:
+        if self.level == 2:
+            return
+        self.rumours[peer] = [ceil(bounds.RUMOUR_FACTOR * log10(len(self._table) + 2))]
+        self.rumours.move_to_end(peer)
+        if len(self.rumours) > bounds.RUMOURS_MAX:
+            self.rumours.popitem(last=False)
+        if not self._is_telling:
+            self._is_telling = True
+            self._host.at(now + self._host.random.uniform(0, self._rumour_period()), self._spread)
+
+    def _hear_of_me(self, news: News, now: float) -> bool:
+        own = self._table.records.get(self._host.me.peer)
+        if isinstance(news, Death) and own is not None and news.incarnation >= own.record.incarnation:
+            if not self._is_sound(news):
+                return False
+            self._refute(news.incarnation, now)
+            return True
+        return False
+
+    def _enter(self, signed: SignedRecord, now: float) -> bool:
+        record = signed.record
+        if self._table.records.get(record.peer) is signed:
+            return False
+        fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
+        if fault is None and not self._host.notary.is_record_signed(signed):
+            fault = "forged"
+        if fault is not None:
+            self._host.counts[f"records {fault}"] += 1
+            return False
+        self._table.put(signed)
+        self._table_changed(signed)
+        return True
+
+    def _bury(self, news: Death | Departure, now: float, way: Way) -> bool:
+        if news.incarnation < self._table.incarnation(news.peer) or news.peer in self._table.tombs:
+            return False
+        signed = self._table.records.get(news.peer)
+        if not self._is_sound(news):
+            self._host.counts["deaths forged"] += 1
+            return False
+        if signed is not None and self._may_refute(news, signed, way, now):
+            return False
+        self._table.bury(news, now)
+        if signed is not None:
+            contact = first_contact_of(signed.record, self._host.rules.id_check)
+            self.detector.died(news.peer, "dead" if isinstance(news, Death) else "left")
+            if isinstance(news, Death):
+                self.graves.append(contact)
+                self._deaths.append((now, news.peer))
+            self._table_changed(signed)
+        return True
+
+    def _may_refute(self, news: Death | Departure, signed: SignedRecord, way: Way, now: float) -> bool:
+        """Tell the accused; True when we wait for its answer before we believe it."""
+        if not isinstance(news, Death) or news.accuser == self._host.me.peer:
+            return False
+        contact = first_contact_of(signed.record, self._host.rules.id_check)
+        if way == "table" or self._is_near(contact):
+            self._host.send(contact, Rumour(id=self._host.new_id(), news=(news,)))
+        if way == "table" and news.peer not in self.detector.unwell:
+            self._host.at(now + bounds.SUSPICION_MIN_S, partial(self._believe, news))
+            return True
+        return False
+
+    def _believe(self, news: Death, now: float) -> None:
+        """Time to refute is over: only a newer incarnation has saved it."""
+        if self._table.incarnation(news.peer) <= news.incarnation:
+            self._bury(news, now, "rumour")
+
+    def _is_sound(self, news: Death | Departure) -> bool:
+        if isinstance(news, Departure):
+            return self._host.notary.is_departure_signed(news)
+        if news.accuser == news.confirmer or news.peer in (news.accuser, news.confirmer):
+            return False
+        is_signed, death = self._host.notary.is_death_signed, (news.peer, news.incarnation)
+        if not is_signed(*death, news.accuser, news.accuser_signature):
+            return False
+        if not is_signed(*death, news.confirmer, news.confirmer_signature):
+            return False
+        return news.peer not in self._table.records or self._are_near(news)
+
+    def _are_near(self, news: Death) -> bool:
+        """Were the witnesses neighbours?  Those whom we do not know cannot be checked: one of the two must
+        be.
+        """
+        known = [peer for peer in (news.accuser, news.confirmer) if peer in self._table.records]
+        if news.peer == self._host.me.peer:
+            return True
+        return all(self.detector.is_witness(peer, news.peer) for peer in known)
+
+    # --- rumours
+
+    def _spread(self, now: float) -> None:
+        for _ in range(bounds.RUMOUR_PEERS):
+            target = self._anybody()
+            if target is not None:
+                self._tell_some(target)
+        self._is_telling = bool(self.rumours)
+        if self._is_telling:
+            self._host.at(now + self._host.jittered(self._rumour_period()), self._spread)
+
+    def _tell_some(self, target: Contact) -> None:
+        """The newest first: what is old has been told by many."""
+        for _ in range(4):
+            chosen = [peer for _, peer in zip(range(NEWS_MAX), reversed(self.rumours), strict=False)]
+            if not chosen:
+                return
+            known = [peer for peer in chosen if self._table.incarnation(peer) >= 0]
+            news = tuple(self._table.news_of(peer) for peer in known)
+            if news:
+                self._host.send(target, Rumour(id=self._host.new_id(), news=news))
+                self._spend(SEALED_BYTES + NEWS_BYTES * len(news))
+            for peer in chosen:
+                left = self.rumours[peer]
+                left[0] -= 1
+                if left[0] <= 0:
+                    del self.rumours[peer]
+                else:
+                    self.rumours.move_to_end(peer, last=False)
+            if len(chosen) < NEWS_MAX:
+                return
+
+    def _anybody(self) -> Contact | None:
+        contacts, random = self._table.contacts, self._host.random
+        for _ in range(8 if contacts else 0):
+            contact = contacts[random.randrange(len(contacts))]
+            if contact.peer != self._host.me.peer and contact.peer not in self.detector.unwell:
+                return contact
+        return None
+
+    # --- digests
+
+    def _compare(self, now: float) -> None:
+        self._host.at(now + self._host.jittered(self._digest_period()), self._compare)
+        self._expire_some(now)
+        self._keep_budget(now)
+        if self.level < 2:
+            target = self._anybody()
+            if target is not None:
+                self.exchange(target, now)
+
+    def exchange(self, target: Contact, now: float) -> None:
+        request = Digest(id=self._host.new_id(), sums=tuple(self._table.sums))
+        self._spend(SEALED_BYTES + DIGEST_BYTES)
+        self._host.ask(target, request, partial(self._compared, target), now)
+
+    def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
+        mine = self._table.sums
+        differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != request.sums[bucket])
+        self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))
+        self._spend(SEALED_BYTES + 2 * len(differing))
+        if self.level < 2:
+            self._catch_up(asker, differing, now)
+
+    def _compared(self, target: Contact, reply: Reply | None, now: float) -> None:
+        if isinstance(reply, DigestDiffers):
+            self._catch_up(target, reply.buckets, now)
+
+    def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
+        self._is_eager = bool(buckets)
+        if len(buckets) > bounds.BULK_BUCKETS and self._host.rules.has_bulk:
+            if now - self._fetched_at >= bounds.DIGEST_EAGER_S / 2:
+                self._fetched_at = now
+                self._host.effects.append(FetchTable(source=source))
+            return
+        if not self._pulls:
+            self._pulls.extend((source, bucket) for bucket in buckets)
+            self._pull_more(now)
+
+    def _pull_more(self, now: float) -> None:
+        while self._pulls and self._pulling < bounds.PULLS_MAX:
+            self._pulling += 1
+            self._pull(*self._pulls.popleft(), b"", now)
+
+    def _pull(self, source: Contact, bucket: int, after: bytes, now: float) -> None:
+        have = tuple(self._table.fingerprints(bucket)[:HAVE_MAX])
+        request = Pull(id=self._host.new_id(), bucket=bucket, after=after, have=have)
+        self._spend(SEALED_BYTES + 5 * len(have))
+        self._host.ask(source, request, partial(self._pulled, source, bucket), now)
+
+    def _pulled(self, source: Contact, bucket: int, reply: Reply | None, now: float) -> None:
+        if isinstance(reply, Records):
+            for news in reply.news:
+                self.hear(news, now, "table")
+            if reply.more and reply.news:
+                self._pull(source, bucket, peer_of(reply.news[-1]), now)
+                return
+        self._pulling -= 1
+        self._pull_more(now)
+
+    def answer_pull(self, request: Pull, asker: Contact) -> None:
+        news, more = self._table.news_in(request.bucket, request.after, frozenset(request.have), NEWS_MAX)
+        self._host.send(asker, Records(id=request.id, news=tuple(news), more=more))
+        self._spend(SEALED_BYTES + NEWS_BYTES * len(news))
+
+    def learn(self, news: Iterable[News], now: float) -> int:
+        """A whole table, fetched by the shell."""
+        return sum(self.hear(one, now, "table") for one in news)
+
+    # --- graves, expiry, departures
+
+    def _visit_grave(self, now: float) -> None:
+        self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
+        unknown = [
+            c for c in self.seeds if c.peer not in self._table.records and c.peer != self._host.me.peer
+        ]
+        places = [*self.graves, *unknown]
+        if places:
+            grave = self._host.random.choice(places)
+            self._host.ask(grave, Ping(id=self._host.new_id()), partial(self._risen, grave), now)
+        while self._deaths and self._deaths[0][0] <= now - bounds.DEPARTED_AFTER_S:
+            peer = self._deaths.popleft()[1]
+            if peer in self._table.tombs:
+                self.detector.died(peer, "departed")
+        if len(self._deaths) > bounds.TOMBS_MAX:
+            self._deaths.popleft()
+
+    def _risen(self, grave: Contact, reply: Reply | None, now: float) -> None:
+        if reply is None:
+            return
+        if grave in self.graves:
+            self.graves.remove(grave)
+        if self.level < 2:
+            tomb = self._table.tombs.get(grave.peer)
+            if tomb is not None:
+                self._host.send(grave, Rumour(id=self._host.new_id(), news=(tomb[0],)))
+            self.exchange(grave, now)
+        else:
+            self._table.hint(grave)
+
+    def _expire_some(self, now: float) -> None:
+        self._table.open_old_tombs(now)
+        peers = self._table.peers()
+        step = bounds.SWEEP_STEP * (1 + len(peers) // 4096)
+        expired = []
+        for peer in peers[self._sweep_at : self._sweep_at + step]:
+            signed = self._table.records.get(peer)
+            if signed is not None and signed.record.expires_s <= now and peer != self._host.me.peer:
+                expired.append(peer)
+        self._sweep_at = self._sweep_at + step if self._sweep_at + step < len(peers) else 0
+        for peer in expired:
+            signed = self._table.remove(peer)
+            if signed is not None:
+                self._host.counts["records expired"] += 1
+                self._table_changed(signed)
+
+    # --- budget
+
+    def _digest_period(self) -> float:
+        if self._is_eager and self.level == 0:
+            return min(bounds.DIGEST_EAGER_S, self._host.rules.digest_s)
+        return self._host.rules.digest_s * (1 + self.level)
+
+    def _rumour_period(self) -> float:
+        return self._host.rules.rumour_s * (1 + self.level)
+
+    def _spend(self, count: int) -> None:
+        """An impulse into the average: `count` bytes within the window."""
+        self._spent_bits_per_s += 8 * count / bounds.BUDGET_WINDOW_S
+
+    def _keep_budget(self, now: float) -> None:
+        self._spent_bits_per_s *= exp(-(now - self._spent_at) / bounds.BUDGET_WINDOW_S)
+        self._spent_at = now
+        budget = self._host.rules.gossip_bits_per_s_max
+        if self.level == 0 and self._spent_bits_per_s > budget:
+            self.level = 1
+        elif self.level == 1 and self._spent_bits_per_s > 1.5 * budget:
+            self.level = 2
+            self._host.counts["sampled mode"] += 1
+            self.rumours.clear()
+        elif self.level == 1 and self._spent_bits_per_s < budget / 2:
+            self.level = 0
+        if self.level == 2 and len(self._table) > 2 * bounds.SAMPLE_MAX:
+            self._keep_sample()
+
+    def _keep_sample(self) -> None:
+        """All within 64 positions, a finger for every power of two, and of the rest each with probability
+        ~1/distance.
+        """
+        me, table, random = self._host.me, self._table, self._host.random
+        keep = {me.peer}
+        for walk in (table.clockwise(me.position), table.counterclockwise(me.position)):
+            keep.update(contact.peer for _, contact in zip(range(bounds.NEAR_POSITIONS), walk, strict=False))
+        for exponent in range(160):
+            target = key_from_number(number_of(me.position) + (1 << exponent))
+            keep.update(contact.peer for _, contact in zip(range(1), table.clockwise(target), strict=False))
+        nearest = CIRCLE // (len(table.positions) + 1)
+        for contact in list(table.contacts):
+            away = distance(me.position, contact.position)
+            if away and random.random() < bounds.NEAR_POSITIONS * nearest / away:
+                keep.add(contact.peer)
+        for peer in [peer for peer in table.records if peer not in keep]:
+            table.remove(peer)

@@ -1,0 +1,182 @@
+"""What do the parts of the machine share?  The host's own identity, its timers, its open questions, its
+effects.
+
+A part asks with `ask(...)` and is called back exactly once, with the answer or with None when every try
+stayed silent. Timers and deadlines are one heap; an answered question leaves its entry behind, which is
+dropped when it comes up.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+
+from dht.core import rules as bounds
+from dht.core.effects import Effect, Send
+from dht.core.ids import PeerKey
+from dht.core.messages import Message, Reply, Request
+from dht.core.records import Contact, Notary
+from dht.core.rules import RingRules
+
+OnReply = Callable[[Reply | None, float], None]
+OnTime = Callable[[float], None]
+
+
+class Question:
+    """A request on its way."""
+
+    __slots__ = ("is_favour", "message", "on_reply", "sent_at", "timeout_s", "to", "tries")
+
+    def __init__(
+        self,
+        to: Contact,
+        message: Request,
+        on_reply: OnReply,
+        now: float,
+        timeout_s: float,
+        is_favour: bool,
+    ) -> None:
+        self.to = to
+        self.message = message
+        self.on_reply = on_reply
+        self.sent_at = now
+        self.timeout_s = timeout_s  # 0: by round trip
+        self.tries = 1
+        self.is_favour = is_favour  # asked for somebody else: silence is theirs to judge
+
+
+class Host:
+    __slots__ = (
+        "_heap", "_on_loss", "_round_trips", "_sequence", "counts", "effects", "health", "loopback", "me",
+        "notary", "questions", "random", "rules", )  # fmt: skip
+
+    def __init__(self, me: Contact, rules: RingRules, notary: Notary, random: Random) -> None:
+        self.me = me
+        self.rules = rules
+        self.notary = notary
+        self.random = random
+        self.effects: list[Effect] = []
+        self.loopback: list[Message] = []  # from one of our virtual nodes to another: never leaves the host
+        self.counts: Counter[str] = Counter()
+        self.questions: dict[int, Question] = {}
+        self.health = 1  # 1 good .. 8: stretches our patience while our own network is in doubt
+        self._heap: list[tuple[float, int, OnTime | int]] = []
+        self._sequence = 0
+        self._round_trips: OrderedDict[PeerKey, tuple[float, float]] = OrderedDict()
+        self._on_loss: Callable[[Contact, float], None] = lambda _contact, _now: None
+
+    def on_loss(self, callback: Callable[[Contact, float], None]) -> None:
+        """Whom to tell, before the asker, that a peer left every try unanswered."""
+        self._on_loss = callback
+
+    # --- time
+
+    def at(self, when: float, what: OnTime | int) -> None:
+        self._sequence += 1
+        heappush(self._heap, (when, self._sequence, what))
+
+    def next_deadline(self) -> float | None:
+        heap, questions = self._heap, self.questions
+        while heap:
+            what = heap[0][2]
+            if not isinstance(what, int) or what in questions:
+                return heap[0][0]
+            heappop(heap)
+        return None
+
+    def run_due(self, now: float) -> None:
+        """Everything due by `now`; what is scheduled meanwhile for `now` runs too."""
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, _, what = heappop(heap)
+            if not isinstance(what, int):
+                what(now)
+            elif what in self.questions:
+                self._expire(what, now)
+
+    def jittered(self, period_s: float) -> float:
+        return period_s * self.random.uniform(1 - bounds.JITTER, 1 + bounds.JITTER)
+
+    # --- questions
+
+    def new_id(self) -> int:
+        return self.random.getrandbits(64)
+
+    def send(self, to: Contact, message: Message) -> None:
+        if to.peer == self.me.peer:
+            self.loopback.append(message)
+        else:
+            self.effects.append(Send(to=to, message=message))
+
+    def ask(
+        self,
+        to: Contact,
+        message: Request,
+        on_reply: OnReply,
+        now: float,
+        *,
+        timeout_s: float = 0.0,
+        is_favour: bool = False,
+    ) -> None:
+        if len(self.questions) >= bounds.PENDING_MAX:
+            self.counts["questions refused"] += 1
+            self.at(now, lambda later: on_reply(None, later))
+            return
+        question = Question(to, message, on_reply, now, timeout_s, is_favour)
+        self.questions[message.id] = question
+        self.at(now + (timeout_s or self._timeout(to.peer)), message.id)
+        self.send(to, message)
+
+    def answer(self, reply: Reply, sender: Contact, now: float) -> None:
+        """Give a reply to whoever asked; drop it when nobody did, or somebody else was asked."""
+        question = self.questions.get(reply.id)
+        if question is None or question.to.peer != sender.peer:
+            self.counts["replies unasked"] += 1
+            return
+        del self.questions[reply.id]
+        if question.tries == 1 and not question.timeout_s:
+            self._measure(sender.peer, now - question.sent_at)
+        if self.health > 1:
+            self.health -= 1
+        question.on_reply(reply, now)
+
+    def take_loopback(self) -> list[Message]:
+        messages, self.loopback = self.loopback, []
+        return messages
+
+    def forget_questions(self) -> None:
+        self.questions.clear()
+        self._heap.clear()
+
+    def round_trip_s(self, peer: PeerKey) -> float | None:
+        known = self._round_trips.get(peer)
+        return known[0] if known else None
+
+    def _expire(self, question_id: int, now: float) -> None:
+        question = self.questions[question_id]
+        if question.tries < bounds.TRIES:
+            question.tries += 1
+            self.at(now + (question.timeout_s or self._timeout(question.to.peer)), question_id)
+            self.send(question.to, question.message)
+            return
+        del self.questions[question_id]
+        if not question.is_favour:
+            self._on_loss(question.to, now)
+        question.on_reply(None, now)
+
+    def _timeout(self, peer: PeerKey) -> float:
+        known = self._round_trips.get(peer)
+        if known is None:
+            return bounds.TIMEOUT_FIRST_S * self.health
+        return min(max(known[0] + 4 * known[1], bounds.TIMEOUT_MIN_S), bounds.TIMEOUT_MAX_S) * self.health
+
+    def _measure(self, peer: PeerKey, sample_s: float) -> None:
+        known = self._round_trips.get(peer)
+        if known is None:
+            if len(self._round_trips) >= bounds.ROUND_TRIPS_MAX:
+                self._round_trips.popitem(last=False)
+            self._round_trips[peer] = (sample_s, sample_s / 2)
+            return
+        smooth, spread = known
+        spread += (abs(sample_s - smooth) - spread) / 4
+        self._round_trips[peer] = (smooth + (sample_s - smooth) / 8, spread)

@@ -1,0 +1,119 @@
+"""How much may a stranger make us do? Token buckets and the amplification ledger, both of bounded size.
+
+Buckets are keyed by (class of work, who): who is an address prefix, since an IPv4 /24 or an IPv6 /56 is
+about what one subscriber or small site holds, or a public key. The ledger keeps the promise that an address
+which has not proven itself is never sent more than three times what came from it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from dht.core.frames import Address, packed_ip
+
+BUCKETS_MAX = 8_192
+LEDGER_MAX = 4_096
+AMPLIFICATION_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """A steady rate, and how much may come at once after a silence."""
+
+    per_second: float
+    burst: float
+
+    def __post_init__(self) -> None:
+        if self.per_second <= 0 or self.burst < 1:
+            raise ValueError(f"a rate lets something through: {self.per_second}/s, burst {self.burst}")
+
+
+def prefix_of(address: Address) -> bytes:
+    """The /24 or /56 that an address belongs to: the unit in which strangers are limited."""
+    packed = packed_ip(address[0])
+    if packed[:12] == bytes(10) + b"\xff\xff":
+        return packed[:15]
+    return packed[:7]
+
+
+class Bucket:
+    """Tokens, refilled by the time that passed."""
+
+    __slots__ = ("burst", "per_second", "then", "tokens")
+
+    def __init__(self, rate: Rate, now: float) -> None:
+        self.per_second = rate.per_second
+        self.burst = rate.burst
+        self.tokens = rate.burst
+        self.then = now
+
+    def take(self, now: float) -> bool:
+        """Whether one more is allowed. A clock that went back refills nothing, and takes nothing."""
+        tokens = self.tokens
+        if now > self.then:
+            tokens += (now - self.then) * self.per_second
+            if tokens > self.burst:
+                tokens = self.burst
+            self.then = now
+        if tokens < 1:
+            self.tokens = tokens
+            return False
+        self.tokens = tokens - 1
+        return True
+
+
+class Buckets:
+    """Buckets by name; the one that was looked up the longest ago is forgotten first.
+
+    Who takes often keeps the bucket itself: it stays shared with everybody of that name as long as
+    the table knows it.
+    """
+
+    def __init__(self, buckets_max: int = BUCKETS_MAX) -> None:
+        self._known: OrderedDict[Hashable, Bucket] = OrderedDict()
+        self._max = buckets_max
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, who: Hashable, rate: Rate, now: float) -> Bucket:
+        found = self._known.get(who)
+        if found is not None:
+            self._known.move_to_end(who)
+            return found
+        bucket = self._known[who] = Bucket(rate, now)
+        if len(self._known) > self._max:
+            self._known.popitem(last=False)
+        return bucket
+
+    def take(self, who: Hashable, rate: Rate, now: float) -> bool:
+        return self.of(who, rate, now).take(now)
+
+
+class AmplificationLedger:
+    """What each unvalidated address sent, times three, less what it was sent. Never below zero."""
+
+    def __init__(self, addresses_max: int = LEDGER_MAX) -> None:
+        self._credit: OrderedDict[Address, int] = OrderedDict()
+        self._max = addresses_max
+
+    def __len__(self) -> int:
+        return len(self._credit)
+
+    def received(self, address: Address, size_bytes: int) -> None:
+        credit = self._credit.pop(address, 0) + AMPLIFICATION_MAX * size_bytes
+        self._credit[address] = credit
+        if len(self._credit) > self._max:
+            self._credit.popitem(last=False)
+
+    def spend(self, address: Address, size_bytes: int) -> bool:
+        """Whether a reply of this size is within bounds; if so it is booked."""
+        credit = self._credit.get(address, 0) - size_bytes
+        if credit < 0:
+            return False
+        self._credit[address] = credit
+        return True
+
+    def forget(self, address: Address) -> None:
+        """The address has proven itself, the bound no longer concerns it."""
+        self._credit.pop(address, None)

@@ -1,0 +1,585 @@
+"""Who is at the other end of an address, and how do payloads get there sealed?
+
+`Link` is the handshake's and the sessions' machine: datagrams and time in; datagrams (`outgoing`), reports
+(`events`) and opened payloads out. It performs no I/O, so a transcript in virtual time can lose any frame of
+it. It knows nothing of messages: a payload is bytes. `docs/protocol/ring.md` §2–§4 is its theory.
+
+A dial goes GREETING (HELLO, no cookie), COOKIE (HELLO with it), CONFIRMING (keys agreed, FINISH sent), done;
+each phase repeats its frame four times and then gives up. The responder has one phase, half-open.
+"""
+
+import heapq
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core.frames import (
+    DATA,
+    DATAGRAM_BYTES_MAX,
+    FINISH,
+    MAGIC,
+    NO_COOKIE,
+    PAYLOAD_BYTES_MAX,
+    SEALED_HEADER_BYTES,
+    TAG_BYTES,
+    Address,
+    Hello,
+    HelloOk,
+    Hint,
+    Retry,
+    pack_finish,
+    parse_finish,
+    parse_greeting,
+)
+from dht.core.handshake import (
+    CookieJar,
+    answer_hello,
+    check_hello_ok,
+    ephemeral_public,
+    is_finish_signed,
+    raw_public_key,
+    sign_finish,
+)
+from dht.core.limits import AmplificationLedger, Buckets, Rate, prefix_of
+from dht.core.sessions import Session, SessionTable
+
+RETRIES_S: Final = (0.5, 1.0, 2.0, 3.0)  # the clamp of the retransmission timer, ring.md 4.5
+DIALS_MAX: Final = 256
+DIAL_QUEUE_MAX: Final = 32
+HALF_OPEN_MAX: Final = 1_024
+HALF_OPEN_S: Final = 10.0
+_REDIAL: Final = Rate(per_second=1 / 30, burst=2)  # handshakes that hints may cause, per address
+SWEEP_S: Final = 60.0
+HELLO_PER_PREFIX: Final = Rate(per_second=5, burst=10)  # ring.md 5
+RETRY_OVERALL: Final = Rate(per_second=2_000, burst=2_000)  # 70 kB/s and about 2 % of a core
+HINT_PER_PREFIX: Final = Rate(per_second=5, burst=5)
+HINT_OVERALL: Final = Rate(per_second=100, burst=100)
+EVENTS_MAX: Final = 4_096
+SEALED_BYTES_MIN: Final = SEALED_HEADER_BYTES + TAG_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkLimits:
+    """How much work strangers may cause. The defaults are for the open internet (ring.md 5)."""
+
+    hello_per_prefix: Rate = HELLO_PER_PREFIX
+    retry_overall: Rate = RETRY_OVERALL
+    hint_per_prefix: Rate = HINT_PER_PREFIX
+    hint_overall: Rate = HINT_OVERALL
+    sessions_max: int = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened:
+    """Both keys and both addresses are proven. `seen` is how the responder saw us, if we dialled."""
+
+    session: Session
+    seen: Address | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialFailed:
+    """Nobody there, or not who was expected; `lost` payloads will not arrive."""
+
+    address: Address
+    public_key: bytes | None
+    reason: str
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerMoved:
+    """A frame of this session opened, but came from elsewhere: the peer's address has changed."""
+
+    session: Session
+    address: Address
+
+
+LinkEvent = SessionOpened | DialFailed | PeerMoved
+
+
+@dataclass(slots=True, kw_only=True)
+class _Dial:
+    address: Address
+    expected: bytes | None  # whose key must answer; None when only an address is known
+    hello: Hello
+    secret: bytes = field(repr=False)
+    frame: bytes  # what is repeated until answered
+    tries: int = 0
+    due: float = 0.0
+    session: Session | None = None  # set while CONFIRMING
+    finish: bytes = b""
+    seen: Address | None = None
+    waiting: list[bytes] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class _HalfOpen:
+    session: Session
+    hello: bytes
+    answer: bytes
+    transcript: bytes = field(repr=False)
+    dead_at: float
+
+
+class Link:
+    """All handshakes and sessions of one peer. Not for use from several tasks at once."""
+
+    def __init__(
+        self,
+        *,
+        key: Ed25519PrivateKey,
+        network: bytes,
+        record: Callable[[], bytes],
+        is_record_good: Callable[[bytes, bytes], bool],
+        entropy: Callable[[int], bytes],
+        limits: LinkLimits | None = None,
+    ) -> None:
+        """`record()` gives our encoded record, `is_record_good(record, public_key)` judges another's;
+        `entropy(n)` gives n secret random bytes (`os.urandom`, or a seeded stand-in in a simulation).
+        """
+        self.public_key = raw_public_key(key)
+        self.outgoing: list[tuple[bytes, Address]] = []
+        self.events: list[LinkEvent] = []
+        self.dropped: Counter[str] = Counter()
+        self.done: Counter[str] = Counter()
+        self.ledger = AmplificationLedger()
+        self.limits = limits or LinkLimits()
+        self.sessions = SessionTable(self.limits.sessions_max)
+        self._key = key
+        self._network = network
+        self._record = record
+        self._is_record_good = is_record_good
+        self._entropy = entropy
+        self._cookies = CookieJar(entropy(32))
+        self._buckets = Buckets()
+        self._dials: dict[Address, _Dial] = {}
+        self._half_open: OrderedDict[bytes, _HalfOpen] = OrderedDict()
+        self._half_open_by_hello: dict[tuple[Address, bytes], bytes] = {}
+        self._timers: list[tuple[float, int, Address]] = []
+        self._timer_count = 0
+        self._sweep_at = 0.0
+
+    # --- sending
+
+    def send(self, payload: bytes, address: Address, public_key: bytes | None, now: float) -> bool:
+        """Seals it if there is a session, dials if there is none. False: refused and counted (bounds)."""
+        session = self.sessions.at(address)
+        if (
+            session is not None
+            and now < session.rekey_at
+            and not session.is_doubtful
+            and (public_key is None or session.public_key == public_key)
+        ):
+            if len(payload) > PAYLOAD_BYTES_MAX:
+                self.dropped["too_large"] += 1
+                return False
+            self.outgoing.append((session.seal(payload), address))
+            return True
+        return self._send_slowly(session, payload, address, public_key, now)
+
+    def _send_slowly(
+        self, session: Session | None, payload: bytes, address: Address, public_key: bytes | None, now: float
+    ) -> bool:
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            self.dropped["too_large"] += 1
+            return False
+        is_usable = (
+            session is not None
+            and now < session.expires_at
+            and (public_key is None or session.public_key == public_key)
+        )
+        dial = self.dial(address, public_key, now)
+        if session is not None and is_usable and (dial is None or not session.is_doubtful):
+            self.outgoing.append((session.seal(payload), address))  # rekeying goes on beside
+            return True
+        if dial is None:
+            return False
+        if dial.session is not None:
+            self.outgoing.append((dial.session.seal(payload), address))
+            return True
+        if len(dial.waiting) >= DIAL_QUEUE_MAX:
+            self.dropped["dial_queue"] += 1
+            return False
+        dial.waiting.append(payload)
+        return True
+
+    def dial(self, address: Address, public_key: bytes | None, now: float) -> _Dial | None:
+        """Starts a handshake unless one is under way; None: too many, or for another key."""
+        dial = self._dials.get(address)
+        if dial is not None:
+            expected = dial.session.public_key if dial.session is not None else dial.expected
+            if public_key is not None and expected not in (None, public_key):
+                self.dropped["dial_conflict"] += 1
+                return None
+            dial.expected = dial.expected or public_key
+            return dial
+        if len(self._dials) >= DIALS_MAX:
+            self.dropped["dials"] += 1
+            return None
+        secret = self._entropy(32)
+        hello = Hello(
+            network=self._network,
+            initiator_id=self._entropy(8),
+            public_key=self.public_key,
+            ephemeral=ephemeral_public(secret),
+        )
+        dial = _Dial(address=address, expected=public_key, hello=hello, secret=secret, frame=hello.pack())
+        self._dials[address] = dial
+        self.done["dials"] += 1
+        self._transmit(dial, now)
+        return dial
+
+    def _transmit(self, dial: _Dial, now: float) -> None:
+        if dial.session is not None:  # sealed anew each time: a counter is accepted once
+            self.outgoing.append((dial.session.seal(dial.finish, FINISH), dial.address))
+        else:
+            self.outgoing.append((dial.frame, dial.address))
+        dial.due = now + RETRIES_S[dial.tries]
+        dial.tries += 1
+        self._timer_count += 1
+        heapq.heappush(self._timers, (dial.due, self._timer_count, dial.address))
+
+    # --- time
+
+    def next_deadline(self) -> float | None:
+        return self._timers[0][0] if self._timers else None
+
+    def advance(self, now: float) -> None:
+        while self._timers and self._timers[0][0] <= now:
+            due, _, address = heapq.heappop(self._timers)
+            dial = self._dials.get(address)
+            if dial is None or dial.due != due:
+                continue
+            if dial.tries == len(RETRIES_S):
+                self._fail(dial, "silence")
+            else:
+                self.done["repeated"] += 1
+                self._transmit(dial, now)
+        if now >= self._sweep_at:
+            self._sweep_at = now + SWEEP_S
+            self.done["expired"] += len(self.sessions.sweep(now))
+            self._sweep_half_open(now)
+
+    def _sweep_half_open(self, now: float) -> None:
+        while self._half_open:
+            local_id, oldest = next(iter(self._half_open.items()))
+            if oldest.dead_at > now and len(self._half_open) <= HALF_OPEN_MAX:
+                return
+            self._forget_half_open(local_id)
+            self.dropped["half_open"] += 1
+
+    def _forget_half_open(self, local_id: bytes) -> None:
+        half = self._half_open.pop(local_id)
+        self._half_open_by_hello.pop((half.session.address, half.session.remote_id), None)
+
+    def _fail(self, dial: _Dial, reason: str) -> None:
+        del self._dials[dial.address]
+        self.dropped[f"dial_{reason}"] += 1
+        session = self.sessions.at(dial.address)
+        if session is not None:
+            session.is_doubtful = False
+        if dial.session is not None:
+            self.sessions.remove(dial.session)
+        self._report(
+            DialFailed(address=dial.address, public_key=dial.expected, reason=reason, lost=len(dial.waiting))
+        )
+
+    def _report(self, event: LinkEvent) -> None:
+        if len(self.events) < EVENTS_MAX:
+            self.events.append(event)
+        else:
+            self.dropped["events"] += 1
+
+    # --- receiving
+
+    def receive(self, data: bytes, address: Address, now: float) -> tuple[Session, bytes] | None:
+        """The payload of a DATA frame and its session. Handshakes are answered into `outgoing`."""
+        size_bytes = len(data)
+        if (
+            SEALED_BYTES_MIN <= size_bytes <= DATAGRAM_BYTES_MAX
+            and data[1] == DATA
+            and data[0] == MAGIC
+            and (session := self.sessions.by_id(data[2:10])) is not None
+            and now < session.expires_at
+        ):
+            session.used_at = now
+            payload = session.open(data)
+            if payload.__class__ is bytes and session.address == address and payload:
+                if session.is_initiator and address in self._dials:
+                    self._confirm(session)
+                return session, payload
+            self._receive_odd(session, payload, address, size_bytes, now)
+            return None
+        self._receive_slowly(data, address, now)
+        return None
+
+    def _receive_odd(
+        self, session: Session, payload: bytes | str, address: Address, size_bytes: int, now: float
+    ) -> None:
+        """What did not open, came from elsewhere, or is empty."""
+        if isinstance(payload, str):
+            self.dropped[payload] += 1
+        elif session.address != address:
+            self.dropped["moved"] += 1
+            self._report(PeerMoved(session=session, address=address))
+            self.ledger.received(address, size_bytes)
+            self._hint(session.local_id, address, now)
+        elif session.is_initiator:
+            self._confirm(session)
+
+    def _confirm(self, session: Session) -> None:
+        """A sealed frame from the responder: it has our FINISH."""
+        dial = self._dials.get(session.address)
+        if dial is None or dial.session is not session:
+            return
+        del self._dials[session.address]
+        self.done["confirmed"] += 1
+
+    def _receive_slowly(self, data: bytes, address: Address, now: float) -> None:
+        if len(data) >= SEALED_BYTES_MIN and data[0] == MAGIC and data[1] in (DATA, FINISH):
+            if len(data) > DATAGRAM_BYTES_MAX:
+                self.dropped["oversized"] += 1
+                return
+            self.ledger.received(address, len(data))
+            self._receive_unsettled(data, address, now)
+            return
+        frame = parse_greeting(data, self._network)
+        if isinstance(frame, str):
+            self.dropped[frame] += 1
+            return
+        self.ledger.received(address, len(data))
+        match frame:
+            case Hello():
+                self._on_hello(frame, data, address, now)
+            case Retry():
+                self._on_retry(frame, address, now)
+            case HelloOk():
+                self._on_hello_ok(frame, address, now)
+            case Hint():
+                self._on_hint(frame, address, now)
+
+    def _reply(self, frame: bytes, address: Address) -> bool:
+        """To an address that need not be who it says: never more than the ledger allows."""
+        if not self.ledger.spend(address, len(frame)):
+            self.dropped["amplification"] += 1
+            return False
+        self.outgoing.append((frame, address))
+        return True
+
+    def _hint(self, session_id: bytes, address: Address, now: float) -> None:
+        take = self._buckets.take
+        if take(("hint", prefix_of(address)), self.limits.hint_per_prefix, now) and take(
+            "hint", self.limits.hint_overall, now
+        ):
+            self._reply(Hint(network=self._network, session_id=session_id).pack(), address)
+            self.done["hints"] += 1
+
+    # --- the responder's side
+
+    def _on_hello(self, hello: Hello, data: bytes, address: Address, now: float) -> None:
+        if hello.public_key == self.public_key:
+            self.dropped["self"] += 1
+            return
+        known = self._half_open_by_hello.get((address, hello.initiator_id))
+        if known is not None and self._half_open[known].hello == data:
+            self._reply(self._half_open[known].answer, address)
+            return
+        if hello.cookie == NO_COOKIE or not self._cookies.is_ours(hello, address, now):
+            if hello.cookie != NO_COOKIE:
+                self.dropped["cookie"] += 1
+            if not self._buckets.take("retry", self.limits.retry_overall, now):
+                self.dropped["flood"] += 1
+                return
+            cookie = self._cookies.bake(hello, address, now)
+            self._reply(
+                Retry(network=self._network, initiator_id=hello.initiator_id, cookie=cookie).pack(), address
+            )
+            return
+        dial = self._dials.get(address)
+        if dial is not None and dial.session is None and self.public_key < hello.public_key:
+            self.dropped["yielded"] += 1
+            return
+        if not self._buckets.take(("hello", prefix_of(address)), self.limits.hello_per_prefix, now):
+            self.dropped["flood"] += 1
+            return
+        self._answer(hello, data, address, now)
+
+    def _answer(self, hello: Hello, data: bytes, address: Address, now: float) -> None:
+        secret = self._entropy(32)
+        ok = HelloOk(
+            network=self._network,
+            initiator_id=hello.initiator_id,
+            responder_id=self._entropy(8),
+            public_key=self.public_key,
+            ephemeral=ephemeral_public(secret),
+            seen=address,
+            record=self._record(),
+        )
+        answered = answer_hello(data, ok=ok, secret=secret, their_ephemeral=hello.ephemeral, key=self._key)
+        if answered is None:
+            self.dropped["handshake"] += 1
+            return
+        frame, agreement = answered
+        session = Session(
+            local_id=ok.responder_id,
+            remote_id=hello.initiator_id,
+            public_key=hello.public_key,
+            address=address,
+            keys=agreement.keys,
+            record=b"",
+            is_initiator=False,
+            now=now,
+        )
+        previous = self._half_open_by_hello.get((address, hello.initiator_id))
+        if previous is not None:
+            self._forget_half_open(previous)
+        self._half_open[ok.responder_id] = _HalfOpen(
+            session=session,
+            hello=data,
+            answer=frame,
+            transcript=agreement.transcript,
+            dead_at=now + HALF_OPEN_S,
+        )
+        self._half_open_by_hello[address, hello.initiator_id] = ok.responder_id
+        self._sweep_half_open(now)
+        self._reply(frame, address)
+
+    def _receive_unsettled(self, data: bytes, address: Address, now: float) -> None:
+        """A sealed frame that is a FINISH, or whose session is half-open, expired or unknown."""
+        local_id = data[2:10]
+        half = self._half_open.get(local_id)
+        if half is not None and now < half.dead_at:
+            if data[1] == FINISH:
+                self._on_finish(half, data, address, now)
+            else:
+                self.dropped["early"] += 1
+            return
+        session = self.sessions.by_id(local_id)
+        if session is not None and now < session.expires_at:
+            if data[1] == FINISH:
+                self._on_repeated_finish(session, data, address)
+            return
+        self.dropped["unknown"] += 1
+        self._hint(local_id, address, now)
+
+    def _on_finish(self, half: _HalfOpen, data: bytes, address: Address, now: float) -> None:
+        session = half.session
+        plain = session.open(data) if address == session.address else "moved"
+        if isinstance(plain, str):
+            self.dropped[plain] += 1
+            return
+        parsed = parse_finish(plain)
+        if parsed is None or not is_finish_signed(session.public_key, parsed[0], half.transcript):
+            self.dropped["signature"] += 1
+            self._forget_half_open(session.local_id)
+            return
+        if parsed[1] and not self._is_record_good(parsed[1], session.public_key):
+            self.dropped["record"] += 1
+            self._forget_half_open(session.local_id)
+            return
+        session.record = parsed[1]
+        self._forget_half_open(session.local_id)
+        self._open_session(session, None, now)
+        self.outgoing.append((session.seal(b""), address))
+        dial = self._dials.get(address)
+        if dial is not None and dial.session is None and dial.expected in (None, session.public_key):
+            del self._dials[address]
+            self.dropped["yielded"] += 1
+            self.outgoing.extend((session.seal(payload), address) for payload in dial.waiting)
+
+    def _on_repeated_finish(self, session: Session, data: bytes, address: Address) -> None:
+        """Our empty DATA was lost. Whoever can seal it under these keys has been checked before."""
+        opened = session.open(data)
+        if isinstance(opened, str):
+            self.dropped[opened] += 1
+        elif address != session.address or session.is_initiator:
+            self.dropped["moved"] += 1
+        else:
+            self.outgoing.append((session.seal(b""), address))
+
+    def _open_session(self, session: Session, seen: Address | None, now: float) -> None:
+        self.ledger.forget(session.address)
+        if self.sessions.add(session, now) is not None:
+            self.dropped["sessions_evicted"] += 1
+        self.done["opened"] += 1
+        self._report(SessionOpened(session=session, seen=seen))
+
+    # --- the initiator's side
+
+    def _on_retry(self, retry: Retry, address: Address, now: float) -> None:
+        dial = self._dials.get(address)
+        if dial is None or dial.hello.initiator_id != retry.initiator_id or dial.session is not None:
+            self.dropped["unasked"] += 1
+            return
+        if dial.hello.cookie == retry.cookie:
+            return  # a late answer to a repeated HELLO: nothing new
+        dial.hello = replace(dial.hello, cookie=retry.cookie)
+        dial.frame = dial.hello.pack()
+        dial.tries = 0
+        self._transmit(dial, now)
+
+    def _on_hello_ok(self, ok: HelloOk, address: Address, now: float) -> None:
+        dial = self._dials.get(address)
+        if dial is None or dial.hello.initiator_id != ok.initiator_id or dial.session is not None:
+            self.dropped["unasked"] += 1
+            return
+        agreement = check_hello_ok(dial.frame, ok=ok, secret=dial.secret)
+        if agreement is None:
+            self.dropped["signature"] += 1  # the dial goes on: the true answer may still come
+            return
+        if ok.public_key == self.public_key:
+            self._fail(dial, "self")
+            return
+        if dial.expected not in (None, ok.public_key):
+            older = self.sessions.at(address)
+            if older is not None and older.public_key != ok.public_key:
+                self.sessions.remove(older)  # somebody else lives there now, and has proven it
+            self._fail(dial, "wrong_peer")
+            return
+        if ok.record and not self._is_record_good(ok.record, ok.public_key):
+            self._fail(dial, "record")
+            return
+        session = Session(
+            local_id=dial.hello.initiator_id,
+            remote_id=ok.responder_id,
+            public_key=ok.public_key,
+            address=address,
+            keys=agreement.keys,
+            record=ok.record,
+            is_initiator=True,
+            now=now,
+        )
+        dial.session = session
+        dial.seen = ok.seen
+        dial.finish = pack_finish(sign_finish(self._key, agreement.transcript), self._record())
+        self._open_session(session, ok.seen, now)
+        self._confirm_until_heard(dial, session, now)
+
+    def _confirm_until_heard(self, dial: _Dial, session: Session, now: float) -> None:
+        dial.tries = 0
+        self._transmit(dial, now)
+        self.outgoing.extend((session.seal(payload), session.address) for payload in dial.waiting)
+        dial.waiting.clear()
+
+    def _on_hint(self, hint: Hint, address: Address, now: float) -> None:
+        session = self.sessions.at(address)
+        if session is None or session.remote_id != hint.session_id:
+            self.dropped["unasked"] += 1
+            return
+        if not self._buckets.take(("redial", address), _REDIAL, now):
+            self.dropped["flood"] += 1
+            return
+        waiting: list[bytes] = []
+        current = self._dials.get(address)
+        if current is not None and current.session is session:  # it lost our half-open handshake
+            del self._dials[address]
+            self.sessions.remove(session)
+            waiting = current.waiting
+        dial = self.dial(address, session.public_key, now)
+        if dial is not None:
+            session.is_doubtful = True
+            dial.waiting.extend(waiting)

@@ -1,0 +1,202 @@
+"""Who owns this key?  An iterative lookup: the asker takes every step itself, so a liar is seen and nothing
+is amplified.
+
+Two kinds of peers are asked.  *Claimed owners* sit at or after the key: somebody named them.  They are
+tried nearest first, and one is believed when it answers (for itself, or having been named by others).
+*Stations* sit before the key: they name owners, or stations that are nearer.  When all owners named by a
+station are dead, that is not the end: the nearest live station is asked for its whole successor list, in
+which the next live entry after the key is the owner.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Protocol
+
+from dht.core import rules as bounds
+from dht.core.host import Host
+from dht.core.ids import CIRCLE, Key, distance, is_between
+from dht.core.messages import HOLDERS_MAX, Closer, Find, GetState, Owner, Reply, State
+from dht.core.records import Contact, SignedRecord
+
+
+class Found:
+    """What a lookup came to."""
+
+    __slots__ = ("holders", "hops", "timeouts")
+
+    def __init__(self, holders: tuple[Contact, ...], hops: int, timeouts: int) -> None:
+        self.holders = holders
+        self.hops = hops
+        self.timeouts = timeouts
+
+
+class Guide(Protocol):
+    """What a lookup asks of the machine that runs it."""
+
+    def guess_owner(self, key: Key) -> Contact | None: ...
+    def is_unwell(self, contact: Contact) -> bool: ...
+    def learned(self, records: Iterable[SignedRecord], now: float) -> None: ...
+
+
+class Lookup:
+    def __init__(self, host: Host, guide: Guide, key: Key, done: Callable[[Found, float], None]) -> None:
+        self._host = host
+        self._guide = guide
+        self._done = done
+        self.key = key
+        self.hops = 0
+        self.timeouts = 0
+        self._asks = 0
+        self._first: list[Contact] = []  # to be asked before anything else
+        self._owners: dict[Contact, tuple[Contact, ...]] = {}  # claimed owner -> the holders from it on
+        self._stations: set[Contact] = set()
+        self._answered: set[Contact] = set()
+        self._silent: set[Contact] = set()
+        self._stated: set[Contact] = set()
+
+    def start(self, first: Iterable[Contact], stations: Iterable[Contact], now: float) -> None:
+        self._first = list(first)
+        self._stations.update(stations)
+        self._step(now)
+
+    def claim(self, holders: tuple[Contact, ...]) -> None:
+        """Somebody names these as owner and followers."""
+        for place, contact in enumerate(holders):
+            if len(holders[place:]) >= len(self._owners.get(contact, ())):
+                self._owners[contact] = holders[place:]
+
+    # --- steps
+
+    def _step(self, now: float) -> None:
+        if self._asks >= bounds.LOOKUP_ASKS_MAX:
+            self._finish((), now)
+            return
+        while self._first:
+            contact = self._first.pop(0)
+            if contact not in self._answered and contact not in self._silent:
+                self._find(contact, now)
+                return
+        if not self._try_owner(now) and not self._try_station(now) and not self._try_list(now):
+            self._finish((), now)
+
+    def _try_owner(self, now: float) -> bool:
+        for contact in sorted(self._owners, key=lambda c: distance(self.key, c.position)):
+            if contact in self._silent:
+                continue
+            if contact in self._answered or contact.peer == self._host.me.peer:
+                self._finish(self._owners[contact], now)
+            else:
+                self._find(contact, now)
+            return True
+        return False
+
+    def _try_station(self, now: float) -> bool:
+        """Ask the nearest station; but one that is behind a live station only when that one's list has not
+        helped.
+        """
+        unasked = [c for c in self._stations if c not in self._answered and c not in self._silent]
+        if not unasked:
+            return False
+        nearest = min(unasked, key=self._way_to_go)
+        listable = self._nearest_listable()
+        if listable is not None and self._way_to_go(listable) < self._way_to_go(nearest):
+            return False
+        self._find(nearest, now)
+        return True
+
+    def _way_to_go(self, contact: Contact) -> int:
+        return distance(contact.position, self.key)
+
+    def _nearest_listable(self) -> Contact | None:
+        live = [c for c in self._answered if c in self._stations and c not in self._stated]
+        return min(live, key=self._way_to_go, default=None)
+
+    def _try_list(self, now: float) -> bool:
+        """Skip the dead: whose list reaches over the key?  The nearest live station's."""
+        station = self._nearest_listable()
+        if station is None:
+            return False
+        self._stated.add(station)
+        self._asks += 1
+        source = self._host.me
+        request = GetState(id=self._host.new_id(), source=source, target=station.index, known=0)
+        self._host.ask(station, request, partial(self._listed, station), now)
+        return True
+
+    def _find(self, contact: Contact, now: float) -> None:
+        self._asks += 1
+        request = Find(id=self._host.new_id(), key=self.key)
+        self._host.ask(contact, request, partial(self._found, contact), now)
+
+    # --- answers
+
+    def _found(self, contact: Contact, reply: Reply | None, now: float) -> None:
+        if reply is None:
+            self._silent.add(contact)
+            self.timeouts += 1
+        else:
+            self._answered.add(contact)
+            self.hops += 1
+        if isinstance(reply, Owner) and reply.holders:
+            self._guide.learned(reply.records, now)
+            if reply.holders[0].peer == contact.peer:
+                self._claims_itself(contact, reply, now)
+                return
+            self._stations.add(contact)
+            self.claim(reply.holders)
+        elif isinstance(reply, Closer):
+            self._closer(contact, reply)
+        self._step(now)
+
+    def _claims_itself(self, contact: Contact, reply: Owner, now: float) -> None:
+        """Believed, unless we know of somebody alive between the key and it, who is then asked first."""
+        owner = reply.holders[0]
+        self._answered.add(owner)
+        self.claim(reply.holders)
+        rival = self._guide.guess_owner(self.key)
+        if (
+            rival is not None
+            and rival not in self._answered
+            and rival not in self._silent
+            and rival.peer != self._host.me.peer
+            and distance(self.key, rival.position) < distance(self.key, owner.position)
+        ):
+            self._first.append(rival)
+        self._step(now)
+
+    def _closer(self, contact: Contact, reply: Closer) -> None:
+        for nearer in reply.contacts:
+            if nearer == contact or nearer.peer == self._host.me.peer:
+                continue
+            if is_between(contact.position, nearer.position, self.key):
+                self._stations.add(nearer)
+            elif nearer not in self._stations:
+                self._host.counts["lookup steps backwards"] += 1
+        if distance(contact.position, self.key) < CIRCLE // 2:
+            self._stations.add(contact)
+
+    def _listed(self, station: Contact, reply: Reply | None, now: float) -> None:
+        if isinstance(reply, State):
+            before = [c for c in reply.successors if is_between(station.position, c.position, self.key)]
+            unasked = {c for c in before if c not in self._silent and c not in self._answered}
+            if unasked:
+                # A list leaves out the further virtual nodes of hosts listed earlier: only when those before
+                # the key are dead is its next live entry certainly the owner.
+                self._stations |= unasked
+                self._stated.discard(station)
+                self._step(now)
+                return
+            for place, contact in enumerate(reply.successors):
+                if is_between(station.position, contact.position, self.key):
+                    self._stations.add(contact)
+                elif contact.peer != self._host.me.peer:
+                    self.claim(reply.successors[place : place + HOLDERS_MAX])
+                    break
+            for contact in reply.successors[HOLDERS_MAX:]:
+                if not is_between(station.position, contact.position, self.key):
+                    self._owners.setdefault(contact, (contact,))
+        self._step(now)
+
+    def _finish(self, holders: tuple[Contact, ...], now: float) -> None:
+        living = tuple(c for c in holders if c not in self._silent)
+        self._done(Found(living, self.hops, self.timeouts), now)

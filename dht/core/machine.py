@@ -1,0 +1,656 @@
+"""What does one peer do in the ring?  Messages and time in, effects out; the shell and every simulator
+drive this class.
+
+    machine = RingMachine(record=..., rules=..., notary=..., random=Random(seed))
+    machine.create(now)                  or  machine.join(contacts, now)
+    loop: receive(message, sender, now) / advance(now); then take_effects(); wait until next_deadline()
+
+`now` is in seconds since the epoch and never goes back (the shell sees to that: records carry dates).
+`sender` is the peer that the session proved, as the contact of its first virtual node.  Nothing a stranger
+sends raises: what breaks the rules is dropped and counted in `statistics()`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from dht.core import rules as bounds
+from dht.core.arcs import arcs_of
+from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, LookupDone
+from dht.core.errors import RingUsageError
+from dht.core.gossip import Gossip
+from dht.core.host import Host
+from dht.core.ids import CIRCLE, Key, PeerKey, distance, is_between, is_in_arc, key_from_number, number_of
+from dht.core.joining import Joining
+from dht.core.lookup import Found, Lookup
+from dht.core.membership import Membership
+from dht.core.messages import (
+    CLOSER_MAX,
+    HOLDERS_MAX,
+    NEWS_MAX,
+    OWNER_RECORDS_MAX,
+    SUCCESSORS_MAX,
+    Accuse,
+    Ack,
+    Batch,
+    BatchReply,
+    Busy,
+    Closer,
+    Digest,
+    Find,
+    GetState,
+    Item,
+    Message,
+    Notify,
+    NotMember,
+    Owner,
+    Ping,
+    Pong,
+    ProbeRequest,
+    Pull,
+    Reply,
+    Rumour,
+)
+from dht.core.records import (
+    RECORD_LIFE_S,
+    RECORD_REFRESH_S,
+    Contact,
+    News,
+    Notary,
+    PeerRecord,
+    SignedRecord,
+    contacts_of,
+    first_contact_of,
+    is_address,
+)
+from dht.core.ring import VirtualNode
+from dht.core.rules import RingRules
+from dht.core.walk import Walk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """One virtual node, as it is now."""
+
+    contact: Contact
+    is_member: bool
+    predecessor: Contact | None
+    successors: tuple[Contact, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingStatistics:
+    nodes: tuple[NodeView, ...]
+    arcs: tuple[Arc, ...]
+    members: int  # hosts in the table
+    peers_estimated: float  # virtual nodes in the ring
+    unwell: tuple[tuple[PeerKey, str], ...]
+    tombs: int
+    graves: int
+    rumours: int
+    gossip_level: int  # 0 full table, 1 slower, 2 sampled
+    gossip_bits_per_s: float
+    health: int
+    counts: tuple[tuple[str, int], ...]  # what was dropped, by reason
+
+
+class RingMachine:
+    node_class: type[VirtualNode] = VirtualNode
+
+    def __init__(self, *, record: PeerRecord, rules: RingRules, notary: Notary, random: Random) -> None:
+        """`record` says who we are; its incarnation and dates are renewed here, whenever needed."""
+        self._record = record
+        self._host = Host(first_contact_of(record, rules.id_check), rules, notary, random)
+        self._rules = rules
+        self.table = Membership(rules.id_check)
+        self._gossip = Gossip(self._host, self.table, self._refute, self._is_near, self._table_changed)
+        self._detector = self._gossip.detector
+        self._host.on_loss(self._detector.lost)
+        self.nodes = [
+            self.node_class(self._host, self.table, self._detector.unwell, contact, self._node_changed)
+            for contact in contacts_of(record, rules.id_check)
+        ]
+        self._joining: Joining | None = None
+        self._walks: dict[int, Walk] = {}
+        self._lookups = 0
+        self._arcs: tuple[Arc, ...] = ()
+        self._arcs_are_stale = False
+        self._is_left = False
+        self._takes_part = False
+        self._now = float("-inf")
+        self._handlers: dict[type[Any], Callable[[Any, Contact, float], None]] = {
+            Ping: self._on_ping,
+            GetState: self._on_get_state,
+            Notify: self._on_notify,
+            Find: self._on_find,
+            Rumour: self._on_rumour,
+            Digest: self._on_digest,
+            Pull: self._on_pull,
+            ProbeRequest: self._on_probe,
+            Accuse: self._on_accuse,
+            Batch: self._on_batch,
+        }
+
+    # --- what the shell calls
+
+    @property
+    def me(self) -> Contact:
+        return self._host.me
+
+    @property
+    def own_record(self) -> PeerRecord:
+        """What we say of ourselves, unsigned: keep it, so that a restart goes on from its incarnation."""
+        return self._record
+
+    @property
+    def record(self) -> SignedRecord | None:
+        """Our own record as last signed; None before `create` or `join`."""
+        return self.table.records.get(self.me.peer)
+
+    def create(self, now: float) -> None:
+        """Start a ring of one host."""
+        self._begin(now)
+        self._take_part(now)
+        nodes = sorted(self.nodes, key=lambda node: node.contact.position)
+        for place, node in enumerate(nodes):
+            if len(nodes) == 1:
+                node.create(now)
+            else:  # our own virtual nodes are a ring from the start
+                node.restore(nodes[place - 1].contact, (nodes[(place + 1) % len(nodes)].contact,), now)
+
+    def join(self, contacts: Iterable[Contact], now: float) -> None:
+        """Become a member through any of these; ends in `Joined` per virtual node, or in `JoinFailed`."""
+        if self._joining is not None and not self._joining.is_over:
+            raise RingUsageError("join", "already joining")
+        self._begin(now)
+        contacts = list(contacts)
+        self._gossip.seeds.extend(contacts)
+        waiting = [node for node in self.nodes if not node.is_member]
+        self._joining = Joining(self._host, waiting, contacts, self._find_via, self._joined)
+        self._joining.go(now)
+
+    def restore(self, lists: Sequence[tuple[Contact | None, tuple[Contact, ...]]], now: float) -> None:
+        """Be a member with given (predecessor, successors) per virtual node: large rings of the simulator
+        start so.
+        """
+        self._begin(now)
+        self._take_part(now)
+        for node, (predecessor, successors) in zip(self.nodes, lists, strict=True):
+            node.restore(predecessor, successors, now)
+
+    def receive(self, message: Message, sender: Contact, now: float) -> None:
+        self._now = now
+        if sender.peer in self._detector.unwell:
+            self._detector.heard(sender.peer)
+        handler = self._handlers.get(type(message))
+        if self._is_left:
+            self._host.counts["after leaving"] += 1
+        elif handler is not None:
+            handler(message, sender, now)
+        else:
+            self._host.answer(_as_reply(message), sender, now)
+
+    def advance(self, now: float) -> None:
+        self._now = now
+        self._host.run_due(now)
+        for message in self._host.take_loopback():
+            self.receive(message, self._host.me, now)
+
+    def next_deadline(self) -> float | None:
+        return self._now if self._host.loopback else self._host.next_deadline()
+
+    def take_effects(self) -> list[Effect]:
+        if self._arcs_are_stale:
+            self._renew_arcs()
+        effects = self._host.effects
+        if effects:
+            self._host.effects = []
+        return effects
+
+    def lookup(self, key: Key, now: float, *, careful: bool = False) -> int:
+        """Ends in a `LookupDone` with the id returned.  `careful`: two disjoint starts, as for writes."""
+        lookup_id = self._host.new_id()
+        if careful:
+            answers: list[Found] = []
+            for from_table in (True, False):
+                self._start_lookup(key, partial(self._one_of_two, lookup_id, key, answers), now, from_table)
+        else:
+            self._start_lookup(key, partial(self._looked_up, lookup_id, key, False), now, True)
+        return lookup_id
+
+    def walk(self, items: Iterable[Item], now: float) -> int:
+        """Carry items to their owners; ends in `WalkDone` with the id returned."""
+        items = list(items)
+        self._walks = {walk_id: walk for walk_id, walk in self._walks.items() if not walk.is_done}
+        if len(items) > bounds.WALK_ITEMS_MAX or len(self._walks) >= bounds.WALKS_MAX:
+            raise RingUsageError(
+                "walk", f"more than {bounds.WALK_ITEMS_MAX} items or {bounds.WALKS_MAX} walks"
+            )
+        walk = Walk(self._host, self, self._host.new_id(), items)
+        self._walks[walk.id] = walk
+        self._host.at(now, walk.go)
+        return walk.id
+
+    def accept_batch(self, arrived: BatchArrived, now: float) -> None:
+        """The items are durable here: tell the walker that they are ours now."""
+        self._now = now
+        node = self._node(arrived.index)
+        successors = node.successors[:SUCCESSORS_MAX] if node else ()
+        reply = BatchReply(
+            id=arrived.id, arc_start=arrived.arc.start, arc_end=arrived.arc.end, successors=successors
+        )
+        self._host.send(arrived.sender, reply)
+
+    def learn(self, news: Iterable[News], now: float) -> int:
+        """Take in a table that the shell fetched or remembered; gives how much of it was new."""
+        return self._gossip.learn(news, now)
+
+    def snapshot(self) -> tuple[News, ...]:
+        """Our whole table, the dead included: what `FetchTable` fetches."""
+        return tuple(self.table.news_of(peer) for peer in self.table.peers())
+
+    def merge(self, contact: Contact, now: float) -> None:
+        """Somebody showed us a member that may be of another part of our ring: compare tables with it."""
+        self._gossip.seeds.append(contact)
+        self._gossip.exchange(contact, now)
+
+    def leave(self, now: float) -> None:
+        """Say goodbye to the neighbours and to some others.  Hand over the data first."""
+        signed = self.record
+        if signed is None or self._is_left:
+            return
+        departure = self._host.notary.sign_departure(signed.record.incarnation)
+        neighbours = {c.peer: c for node in self.nodes for c in (*node.successors, node.predecessor) if c}
+        for contact in neighbours.values():
+            if contact.peer != self.me.peer:
+                self._host.send(contact, Rumour(id=self._host.new_id(), news=(departure,)))
+        for node in self.nodes:
+            node.leave()
+        self._is_left = True
+        self._host.forget_questions()
+
+    def resumed(self) -> None:
+        """We were asleep or cut off (a laptop's lid, a network gone): whom we found silent may be well."""
+        for peer in sorted(self._detector.unwell):
+            self._detector.heard(peer)
+        self._host.health = 1
+
+    def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:
+        """The first distinct hosts at or after a key, by our table: no traffic, and no authority."""
+        found: dict[PeerKey, Contact] = {}
+        for contact in self.table.clockwise(key, self._detector.unwell):
+            found.setdefault(contact.peer, contact)
+            if len(found) == count:
+                break
+        return tuple(found.values())
+
+    def arcs(self) -> tuple[Arc, ...]:
+        """What this host must hold; as last reported by `ArcsChanged`."""
+        return self._arcs
+
+    def statistics(self) -> RingStatistics:
+        return RingStatistics(
+            nodes=tuple(
+                NodeView(
+                    contact=node.contact,
+                    is_member=node.is_member,
+                    predecessor=node.predecessor,
+                    successors=node.successors,
+                )
+                for node in self.nodes
+            ),
+            arcs=self._arcs,
+            members=len(self.table),
+            peers_estimated=self.peers_estimated(),
+            unwell=tuple(sorted((peer, illness.clock) for peer, illness in self._detector.unwell.items())),
+            tombs=len(self.table.tombs),
+            graves=len(self._gossip.graves),
+            rumours=len(self._gossip.rumours),
+            gossip_level=self._gossip.level,
+            gossip_bits_per_s=self._gossip.bits_per_s,
+            health=self._host.health,
+            counts=tuple(sorted(self._host.counts.items())),
+        )
+
+    def peers_estimated(self) -> float:
+        """How many virtual nodes the ring has: counted, or in sampled mode judged by how dense our lists
+        are.
+        """
+        if self._gossip.level < 2:
+            return float(max(len(self.table.positions), 1))
+        estimates = sorted(
+            len(node.successors)
+            * CIRCLE
+            / (distance(node.contact.position, node.successors[-1].position) or CIRCLE)
+            for node in self.nodes
+            if node.successors
+        )
+        return max(estimates[len(estimates) // 2], 1.0) if estimates else 1.0
+
+    # --- messages
+
+    def _on_ping(self, message: Ping, sender: Contact, now: float) -> None:
+        del now
+        self._host.send(sender, Pong(id=message.id))
+
+    def _on_get_state(self, message: GetState, sender: Contact, now: float) -> None:
+        del now
+        if not self._is_from(message.source, sender):
+            return
+        node = self._node(message.target)
+        self._host.send(sender, node.state(message) if node else NotMember(id=message.id))
+
+    def _on_notify(self, message: Notify, sender: Contact, now: float) -> None:
+        node = self._node(message.target)
+        if self._is_from(message.source, sender) and node is not None:
+            self._host.send(sender, Ack(id=message.id))
+            node.notified(message.source, now)
+
+    def _on_find(self, message: Find, sender: Contact, now: float) -> None:
+        del now
+        self._host.send(sender, self._answer_find(message.id, message.key))
+
+    def _on_rumour(self, message: Rumour, sender: Contact, now: float) -> None:
+        for news in message.news[:NEWS_MAX]:
+            self._gossip.hear(news, now, "rumour")
+        if (
+            sender.peer not in self.table.records
+            and self._gossip.level < 2
+            and sender.peer in self.table.tombs
+        ):
+            self._host.send(sender, Rumour(id=self._host.new_id(), news=(self.table.tombs[sender.peer][0],)))
+
+    def _on_digest(self, message: Digest, sender: Contact, now: float) -> None:
+        self._gossip.answer_digest(message, sender, now)
+
+    def _on_pull(self, message: Pull, sender: Contact, now: float) -> None:
+        del now
+        self._gossip.answer_pull(message, sender)
+
+    def _on_probe(self, message: ProbeRequest, sender: Contact, now: float) -> None:
+        self._detector.probe(message, sender, now)
+
+    def _on_accuse(self, message: Accuse, sender: Contact, now: float) -> None:
+        if message.suspect.peer == self.me.peer:
+            own = self.record
+            if own is not None and message.incarnation >= own.record.incarnation:
+                self._refute(message.incarnation, now)
+                if self.record is not None:
+                    self._host.send(sender, Rumour(id=self._host.new_id(), news=(self.record,)))
+        else:
+            self._detector.witness(message, sender, now)
+
+    def _on_batch(self, message: Batch, sender: Contact, now: float) -> None:
+        del now
+        node = self._node(message.target)
+        if node is None or not node.is_member:
+            self._host.send(sender, NotMember(id=message.id))
+        elif node.predecessor is None and node.successors:
+            self._host.send(sender, Busy(id=message.id))  # just joined: we do not know our arc yet
+        else:
+            start = node.predecessor.position if node.predecessor else node.contact.position
+            arc = Arc(start=start, end=node.contact.position)
+            mine = tuple(item for item in message.items if is_in_arc(arc.start, item.key, arc.end))
+            arrived = BatchArrived(sender=sender, id=message.id, items=mine, arc=arc, index=message.target)
+            self._host.effects.append(arrived)
+
+    def _is_from(self, source: Contact, sender: Contact) -> bool:
+        if source.peer == sender.peer and is_address(source.address):
+            return True
+        self._host.counts["sources forged"] += 1
+        return False
+
+    # --- routing
+
+    def _answer_find(self, request_id: int, key: Key) -> Owner | Closer:
+        unwell = self._detector.unwell
+        for node in self.nodes:
+            if node.owns(key):
+                return self._owner(request_id, (node.contact, *node.successors))
+        for node in self.nodes:
+            if node.is_member and node.successors:
+                first = next((s for s in node.successors if s.peer not in unwell), None)
+                if first is not None and is_in_arc(node.contact.position, key, first.position):
+                    return self._owner(request_id, node.successors)
+        return Closer(id=request_id, contacts=tuple(self._closest_before(key)))
+
+    def _owner(self, request_id: int, line: tuple[Contact, ...]) -> Owner:
+        holders: dict[PeerKey, Contact] = {}
+        for contact in line:
+            if contact.peer not in self._detector.unwell:
+                holders.setdefault(contact.peer, contact)
+        chosen = tuple(holders.values())[:HOLDERS_MAX]
+        records = [self.table.records[c.peer] for c in chosen if c.peer in self.table.records]
+        return Owner(id=request_id, holders=chosen, records=tuple(records[:OWNER_RECORDS_MAX]))
+
+    def _closest_before(self, key: Key) -> list[Contact]:
+        """The three nearest before the key, of the table and of our lists, ourselves left out."""
+        found: dict[Key, Contact] = {}
+        for contact in self.table.counterclockwise(key, self._detector.unwell):
+            if contact.peer != self.me.peer:
+                found[contact.position] = contact
+                if len(found) == CLOSER_MAX:
+                    break
+        for node in self.nodes:
+            for contact in node.successors:
+                known = contact.peer == self.me.peer or contact.peer in self._detector.unwell
+                if not known and is_between(node.contact.position, contact.position, key):
+                    found[contact.position] = contact
+        by_distance = sorted(found.values(), key=lambda contact: distance(contact.position, key))
+        mine = min((distance(n.contact.position, key) for n in self.nodes if n.is_member), default=CIRCLE)
+        return [c for c in by_distance[:CLOSER_MAX] if distance(c.position, key) < mine]
+
+    def guess_owner(self, key: Key) -> Contact | None:
+        """The first live entry of the table at or after a key."""
+        return next(self.table.clockwise(key, self._detector.unwell), None)
+
+    def is_unwell(self, contact: Contact) -> bool:
+        return contact.peer in self._detector.unwell
+
+    def learned(self, records: Iterable[SignedRecord], now: float) -> None:
+        if self._gossip.level < 2:
+            for signed in records:
+                self._gossip.hear(signed, now, "table")
+
+    def find_owner(self, key: Key, done: Callable[[Found, float], None], now: float) -> None:
+        self._start_lookup(key, done, now, True)
+
+    def _start_lookup(
+        self, key: Key, done: Callable[[Found, float], None], now: float, from_table: bool
+    ) -> None:
+        if self._lookups >= bounds.LOOKUPS_MAX:
+            self._host.counts["lookups refused"] += 1
+            self._host.at(now, lambda later: done(Found((), 0, 0), later))
+            return
+        self._lookups += 1
+
+        def finished(found: Found, later: float) -> None:
+            self._lookups -= 1
+            done(found, later)
+
+        lookup = Lookup(self._host, self, key, finished)
+        first = []
+        if from_table:
+            answer = self._answer_find(0, key)
+            if isinstance(answer, Owner):
+                lookup.claim(answer.holders)
+                if answer.holders and answer.holders[0].peer == self.me.peer:
+                    lookup.start((), (), now)
+                    return
+            guess = self.guess_owner(key) if self._gossip.level < 2 else None
+            first = [guess] if guess is not None and guess.peer != self.me.peer else []
+            stations = list(answer.contacts) if isinstance(answer, Closer) else []
+        else:
+            strangers = [c for c in self._strangers() if c.peer != self.me.peer]
+            first, stations = strangers[:1], strangers[1:]
+        lookup.start(first, stations, now)
+
+    def _strangers(self) -> list[Contact]:
+        """Members chosen by chance: another way into the ring than our own table's best guess."""
+        pool = self.table.contacts or [c for node in self.nodes for c in node.successors]
+        return [pool[self._host.random.randrange(len(pool))] for _ in range(CLOSER_MAX)] if pool else []
+
+    def _find_via(
+        self, contact: Contact, node: VirtualNode, done: Callable[[Found, float], None], now: float
+    ) -> None:
+        Lookup(self._host, _Newcomer(self), node.contact.position, done).start([contact], (), now)
+
+    def _one_of_two(self, lookup_id: int, key: Key, answers: list[Found], found: Found, now: float) -> None:
+        answers.append(found)
+        if len(answers) == 2:
+            found_any = [answer for answer in answers if answer.holders] or answers
+            best = min(found_any, key=lambda f: distance(key, f.holders[0].position) if f.holders else CIRCLE)
+            both = Found(best.holders, sum(a.hops for a in answers), sum(a.timeouts for a in answers))
+            self._looked_up(lookup_id, key, True, both, now)
+
+    def _looked_up(self, lookup_id: int, key: Key, is_checked: bool, found: Found, now: float) -> None:
+        is_dense = self._is_dense(key, found.holders)
+        if not is_dense and not is_checked:
+            # Suspicious: a second way must confirm it before anybody relies on it.
+            answers = [found]
+            done = partial(self._one_of_two, lookup_id, key, answers)
+            self._start_lookup(key, done, now, False)
+            return
+        done_effect = LookupDone(
+            id=lookup_id,
+            key=key,
+            holders=found.holders,
+            hops=found.hops,
+            timeouts=found.timeouts,
+            is_dense=is_dense,
+        )
+        self._host.effects.append(done_effect)
+
+    def _is_dense(self, key: Key, holders: tuple[Contact, ...]) -> bool:
+        """Real holders sit as close together as this ring is dense; invented ones are rarely that close."""
+        if not holders:
+            return False
+        expected = len(holders) / self.peers_estimated()
+        return distance(key, holders[-1].position) <= bounds.DENSITY_FACTOR * expected * CIRCLE
+
+    # --- being a member
+
+    def _begin(self, now: float) -> None:
+        self._now = now
+        self._is_left = False
+        self._renew_record(0, now)
+
+    def _take_part(self, now: float) -> None:
+        """Gossip begins with membership: nobody should hear of a position before it is one."""
+        if self._takes_part:
+            return
+        self._takes_part = True
+        self._gossip.start(now)
+        if self._gossip.level == 2:
+            self._host.at(now + self._host.random.uniform(0, self._rules.finger_s), self._refresh_finger)
+
+    def _joined(self, node: VirtualNode, owner: Contact, now: float) -> None:
+        del node
+        self._take_part(now)
+        if self._gossip.level < 2:
+            if self._rules.has_bulk:
+                self._host.effects.append(FetchTable(source=owner))
+            else:
+                self._gossip.exchange(owner, now)
+        if self.record is not None:
+            self._host.send(owner, Rumour(id=self._host.new_id(), news=(self.record,)))
+            self._gossip.tell(self.me.peer, now)
+
+    def _renew_record(self, above: int, now: float) -> None:
+        """Sign a new record.  The incarnation is the time where it can be, so that a restarted peer is
+        always newer.
+        """
+        incarnation = max(self._record.incarnation + 1, above + 1, int(now))
+        self._record = replace(
+            self._record, incarnation=incarnation, issued_s=int(now), expires_s=int(now) + RECORD_LIFE_S
+        )
+        self.table.put(self._host.notary.sign_record(self._record))
+        self._host.at(now + self._host.jittered(RECORD_REFRESH_S), partial(self._refresh_record, incarnation))
+
+    def _refresh_record(self, incarnation: int, now: float) -> None:
+        if incarnation == self._record.incarnation and not self._is_left:
+            self._renew_record(0, now)
+            self._gossip.tell(self.me.peer, now)
+
+    def _refute(self, incarnation: int, now: float) -> None:
+        self._host.counts["deaths refuted"] += 1
+        self._renew_record(incarnation, now)
+        self._gossip.tell(self.me.peer, now)
+
+    def _is_near(self, contact: Contact) -> bool:
+        return any(
+            contact.peer == near.peer
+            for node in self.nodes
+            for near in (*node.successors, node.predecessor)
+            if near is not None
+        )
+
+    def _refresh_finger(self, now: float) -> None:
+        """Sampled mode: learn who sits at a distance drawn evenly over powers of two."""
+        self._host.at(now + self._host.jittered(self._rules.finger_s), self._refresh_finger)
+        node = self._host.random.choice(self.nodes) if self.nodes else None
+        if node is None or not node.successors:
+            return
+        nearest = distance(node.contact.position, node.successors[0].position).bit_length()
+        exponent = self._host.random.randrange(min(nearest, 159), 160)
+        target = key_from_number(number_of(node.contact.position) + (1 << exponent))
+
+        def found(answer: Found, _now: float) -> None:
+            for contact in answer.holders[:1]:
+                if contact.peer != self.me.peer:
+                    self.table.hint(contact)
+
+        self._start_lookup(target, found, now, True)
+
+    # --- arcs
+
+    def _node_changed(self, node: VirtualNode, now: float) -> None:
+        del node, now
+        self._arcs_are_stale = True
+
+    def _table_changed(self, signed: SignedRecord) -> None:
+        if self._arcs_are_stale:
+            return
+        for contact in contacts_of(signed.record, self._rules.id_check):
+            if any(
+                is_in_arc(arc.start, contact.position, arc.end) or arc.start == contact.position
+                for arc in self._arcs
+            ):
+                self._arcs_are_stale = True
+                return
+
+    def _renew_arcs(self) -> None:
+        self._arcs_are_stale = False
+        members = [(node.contact, node.predecessor) for node in self.nodes if node.is_member]
+        arcs = arcs_of(members, self.table, self._rules.copies)
+        if arcs != self._arcs:
+            self._arcs = arcs
+            self._host.effects.append(ArcsChanged(arcs=arcs))
+
+    def _node(self, index: int) -> VirtualNode | None:
+        return self.nodes[index] if 0 <= index < len(self.nodes) else None
+
+
+class _Newcomer:
+    """The guide of a lookup before we are a member: our own, nearly empty table has no say."""
+
+    def __init__(self, machine: RingMachine) -> None:
+        self._machine = machine
+
+    def guess_owner(self, key: Key) -> Contact | None:
+        del key
+        return None
+
+    def is_unwell(self, contact: Contact) -> bool:
+        return self._machine.is_unwell(contact)
+
+    def learned(self, records: Iterable[SignedRecord], now: float) -> None:
+        self._machine.learned(records, now)
+
+
+def _as_reply(message: Message) -> Reply:
+    """Every request has a handler, so what is left are replies."""
+    assert isinstance(message, Reply)
+    return message

@@ -1,0 +1,288 @@
+"""Whom do we know?  The table of members by position and by key, its bucket digests, and the tombs of the
+dead.
+
+The table is a hint, never an authority: the ring decides.  Sorted arrays give neighbours by bisection.
+Every change updates the sum of one bucket, so a digest costs nothing: comparing whole tables is what made
+the first prototype slow.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Container, Iterator
+from functools import lru_cache
+from hashlib import blake2b
+
+from dht.core import rules as bounds
+from dht.core.ids import IPV4_BYTES, IdCheck, Key, PeerKey, anchor_of
+from dht.core.messages import BUCKETS
+from dht.core.records import VIRTUAL_NODES_MAX, Contact, Death, Departure, News, SignedRecord, contacts_of
+
+NOBODY: frozenset[PeerKey] = frozenset()
+
+
+@lru_cache(maxsize=1 << 17)
+def fingerprint(peer: PeerKey, incarnation: int, is_alive: bool) -> int:
+    """32 bits that stand for what we know of a peer.  Part of the protocol: BLAKE2b of key, incarnation
+    (u32), state.
+    """
+    state = b"\x01" if is_alive else b"\x00"
+    digest = blake2b(peer + incarnation.to_bytes(4, "big") + state, digest_size=4).digest()
+    return int.from_bytes(digest, "big")
+
+
+def incarnation_of(news: News) -> int:
+    return news.record.incarnation if isinstance(news, SignedRecord) else news.incarnation
+
+
+def peer_of(news: News) -> PeerKey:
+    return news.record.peer if isinstance(news, SignedRecord) else news.peer
+
+
+@lru_cache(maxsize=1 << 16)
+def _prefix_of(host: bytes) -> bytes:
+    return host[:3] if len(host) == IPV4_BYTES else host[:6]
+
+
+class Membership:
+    __slots__ = (
+        "_hints",
+        "_id_check",
+        "_order",
+        "_weights",
+        "contacts",
+        "positions",
+        "records",
+        "sums",
+        "tombs",
+    )
+
+    def __init__(self, id_check: IdCheck) -> None:
+        self._id_check: IdCheck = id_check
+        self.records: dict[PeerKey, SignedRecord] = {}
+        self.tombs: OrderedDict[PeerKey, tuple[Death | Departure, float]] = OrderedDict()
+        self.positions: list[Key] = []
+        self.contacts: list[Contact] = []  # parallel to positions
+        self.sums = [0] * BUCKETS
+        self._order: list[PeerKey] = []  # everybody in records or tombs, sorted: buckets are ranges of it
+        self._weights: dict[bytes, int] = {}  # positions per address prefix
+        self._hints: OrderedDict[Key, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    # --- changes
+
+    def incarnation(self, peer: PeerKey) -> int:
+        """The newest incarnation heard of, alive or dead; -1 for a stranger."""
+        signed, tomb = self.records.get(peer), self.tombs.get(peer)
+        return max(signed.record.incarnation if signed else -1, tomb[0].incarnation if tomb else -1)
+
+    def refusal(self, signed: SignedRecord) -> str | None:
+        """Why a sound record does not enter the table; None when it is news."""
+        record = signed.record
+        if record.incarnation <= self.incarnation(record.peer):
+            return "old"
+        if record.peer in self.records:
+            return None
+        if len(self.records) >= bounds.MEMBERS_MAX:
+            return "full"
+        if self._id_check == "ip" and self._is_crowded(signed):
+            return "crowded"
+        return self._position_refusal(signed)
+
+    def _position_refusal(self, signed: SignedRecord) -> str | None:
+        for contact in contacts_of(signed.record, self._id_check):
+            holder = self.at(contact.position)
+            if holder is None or holder.peer == signed.record.peer:
+                continue
+            other = self.records.get(holder.peer)
+            if other is not None and other.record.issued_s <= signed.record.issued_s:
+                return "position taken"
+        return None
+
+    def put(self, signed: SignedRecord) -> None:
+        """Enter a record that `refusal` has nothing against."""
+        peer = signed.record.peer
+        self.remove(peer)
+        self.tombs.pop(peer, None)
+        self.records[peer] = signed
+        self._enlist(peer)
+        self.sums[peer[0]] = (self.sums[peer[0]] + fingerprint(peer, signed.record.incarnation, True)) % (
+            1 << 32
+        )
+        self._weigh(signed, 1)
+        for contact in contacts_of(signed.record, self._id_check):
+            self._insert(contact)
+
+    def remove(self, peer: PeerKey) -> SignedRecord | None:
+        signed = self.records.pop(peer, None)
+        if signed is None:
+            return None
+        if peer not in self.tombs:
+            self._delist(peer)
+        self.sums[peer[0]] = (self.sums[peer[0]] - fingerprint(peer, signed.record.incarnation, True)) % (
+            1 << 32
+        )
+        self._weigh(signed, -1)
+        for contact in contacts_of(signed.record, self._id_check):
+            self._erase(contact)
+        return signed
+
+    def bury(self, news: Death | Departure, now: float) -> SignedRecord | None:
+        """Note a death; gives the record that it voids, if there was one."""
+        signed = self.remove(news.peer)
+        self.tombs.pop(news.peer, None)
+        self.tombs[news.peer] = (news, now + bounds.TOMB_LIFE_S)
+        self._enlist(news.peer)
+        if len(self.tombs) > bounds.TOMBS_MAX:
+            self._open_oldest_tomb()
+        return signed
+
+    def open_old_tombs(self, now: float) -> None:
+        while self.tombs and next(iter(self.tombs.values()))[1] <= now:
+            self._open_oldest_tomb()
+
+    def hint(self, contact: Contact) -> None:
+        """Remember a contact without a record (a finger).  Bounded; the oldest hints go first."""
+        if self.at(contact.position) is not None:
+            return
+        self._insert(contact)
+        self._hints[contact.position] = None
+        if len(self._hints) > bounds.SAMPLE_MAX:
+            self._erase_position(self._hints.popitem(last=False)[0])
+
+    # --- neighbours
+
+    def contacts_of(self, signed: SignedRecord) -> tuple[Contact, ...]:
+        return contacts_of(signed.record, self._id_check)
+
+    def at(self, position: Key) -> Contact | None:
+        place = bisect_left(self.positions, position)
+        if place < len(self.positions) and self.positions[place] == position:
+            return self.contacts[place]
+        return None
+
+    def clockwise(self, key: Key, skip: Container[PeerKey] = NOBODY) -> Iterator[Contact]:
+        """Contacts at or after a key, once around."""
+        count = len(self.positions)
+        place = bisect_left(self.positions, key)
+        for step in range(count):
+            contact = self.contacts[(place + step) % count]
+            if contact.peer not in skip:
+                yield contact
+
+    def counterclockwise(self, key: Key, skip: Container[PeerKey] = NOBODY) -> Iterator[Contact]:
+        """Contacts strictly before a key, once around."""
+        count = len(self.positions)
+        place = bisect_left(self.positions, key) - 1
+        for step in range(count):
+            contact = self.contacts[(place - step) % count]
+            if contact.peer not in skip and contact.position != key:
+                yield contact
+
+    # --- anti-entropy
+
+    def fingerprints(self, bucket: int) -> list[int]:
+        found = []
+        for peer in self._bucket(bucket, b""):
+            signed, tomb = self.records.get(peer), self.tombs.get(peer)
+            if signed:
+                found.append(fingerprint(peer, signed.record.incarnation, True))
+            elif tomb:
+                found.append(fingerprint(peer, tomb[0].incarnation, False))
+        return found
+
+    def news_in(self, bucket: int, after: bytes, have: Container[int], count: int) -> tuple[list[News], bool]:
+        """What somebody lacks of a bucket, in order of keys, and whether there is more."""
+        found: list[News] = []
+        for peer in self._bucket(bucket, after):
+            news = self.news_of(peer)
+            if fingerprint(peer, incarnation_of(news), isinstance(news, SignedRecord)) in have:
+                continue
+            if len(found) == count:
+                return found, True
+            found.append(news)
+        return found, False
+
+    def news_of(self, peer: PeerKey) -> News:
+        signed = self.records.get(peer)
+        return signed or self.tombs[peer][0]
+
+    def peers(self) -> list[PeerKey]:
+        """Everybody known, alive or dead, sorted.  Not to be changed by the caller."""
+        return self._order
+
+    # --- inside
+
+    def _bucket(self, bucket: int, after: bytes) -> list[PeerKey]:
+        first = bytes((bucket,))
+        start = (
+            bisect_right(self._order, PeerKey(after))
+            if after > first
+            else bisect_left(self._order, PeerKey(first))
+        )
+        end = (
+            bisect_left(self._order, PeerKey(bytes((bucket + 1,))))
+            if bucket < BUCKETS - 1
+            else len(self._order)
+        )
+        return self._order[start:end]
+
+    def _enlist(self, peer: PeerKey) -> None:
+        place = bisect_left(self._order, peer)
+        if place == len(self._order) or self._order[place] != peer:
+            self._order.insert(place, peer)
+
+    def _delist(self, peer: PeerKey) -> None:
+        place = bisect_left(self._order, peer)
+        if place < len(self._order) and self._order[place] == peer:
+            del self._order[place]
+
+    def _open_oldest_tomb(self) -> None:
+        peer, _ = self.tombs.popitem(last=False)
+        if peer not in self.records:
+            self._delist(peer)
+
+    def _insert(self, contact: Contact) -> None:
+        place = bisect_left(self.positions, contact.position)
+        if place < len(self.positions) and self.positions[place] == contact.position:
+            self.contacts[place] = contact
+            self._hints.pop(contact.position, None)
+        else:
+            insort(self.positions, contact.position)
+            self.contacts.insert(place, contact)
+
+    def _erase(self, contact: Contact) -> None:
+        held = self.at(contact.position)
+        if held is not None and held.peer == contact.peer:
+            self._erase_position(contact.position)
+
+    def _erase_position(self, position: Key) -> None:
+        place = bisect_left(self.positions, position)
+        if place < len(self.positions) and self.positions[place] == position:
+            del self.positions[place]
+            del self.contacts[place]
+
+    def _weigh(self, signed: SignedRecord, sign: int) -> None:
+        if self._id_check == "off":
+            return
+        prefix = _prefix_of(signed.record.addresses[0].host)
+        weight = self._weights.get(prefix, 0) + sign * signed.record.virtual_nodes
+        if weight:
+            self._weights[prefix] = weight
+        else:
+            self._weights.pop(prefix, None)
+
+    def _is_crowded(self, signed: SignedRecord) -> bool:
+        """Too many positions on one address or prefix?  An address is only counted where its prefix is
+        heavy.
+        """
+        host, more = signed.record.addresses[0].host, signed.record.virtual_nodes
+        weight = self._weights.get(_prefix_of(host), 0) + more
+        if weight > max(bounds.PREFIX_POSITIONS_MAX, len(self.positions) // 100):
+            return True
+        if weight <= VIRTUAL_NODES_MAX:
+            return False
+        anchor = anchor_of(host)
+        same = (s.record for s in self.records.values() if anchor_of(s.record.addresses[0].host) == anchor)
+        return sum(record.virtual_nodes for record in same) + more > VIRTUAL_NODES_MAX

@@ -1,0 +1,241 @@
+"""What do peers say to each other?  Every message of the ring protocol, as frozen values.
+
+For the codec: every field is an int, bool, bytes, a tuple, or a value of `dht.core.records`; nothing else.
+Keys are 20 bytes, public keys 32, signatures 64.  `id` is an unsigned 64-bit number that the asker draws
+and the answer repeats; an answer is taken only from the peer that was asked.  `target` and `Contact.index`
+name virtual nodes of a host.  The limits below are part of the protocol: the decoder refuses more, the
+machine never makes more.  A message fits `DATAGRAM_BYTES_MAX` sealed, except `Batch`, which may be carried
+by any stream when it is larger.
+
+The peer at the other end is known from the session, not from the message: a message that names its `source`
+is dropped by the machine unless `source.peer` is the session's peer.
+"""
+
+from dataclasses import dataclass
+
+from dht.core.ids import Key
+from dht.core.records import Contact, News, SignedRecord
+
+DATAGRAM_BYTES_MAX = 1200  # below every common path MTU, IPv6's minimum of 1,280 included (ring.md 4.4)
+SUCCESSORS_MAX = 16  # r: 1.5e-5 that all die at once when half do (ring.md 3.7)
+HOLDERS_MAX = 6  # the owner and the 5 distinct hosts after it
+OWNER_RECORDS_MAX = 4  # beside six IPv6 contacts, what still fits a datagram
+CLOSER_MAX = 3
+NEWS_MAX = 7  # per RUMOUR and RECORDS: 7 x 162 B
+BUCKETS = 256
+HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
+BATCH_ITEMS_MAX = 65_536
+BATCH_PAYLOAD_BYTES_MAX = 8_192  # one item: a long URL and what belongs to it
+BATCH_BYTES_MAX = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pong:
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ack:
+    """Taken: the answer to NOTIFY.  A rumour is repeated to others anyway and gets none."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetState:
+    """STATE, asked.  `known` is the version the asker already has of this virtual node, 0 for none (u32)."""
+
+    id: int
+    source: Contact
+    target: int  # 0..63
+    known: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """STATE, answered.  `version` (1..u32) grows with every change of what follows."""
+
+    id: int
+    version: int
+    predecessor: Contact | None
+    successors: tuple[Contact, ...]  # 0..16, in ring order from the answering node, distinct hosts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unchanged:
+    """You have my current version."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Busy:
+    """A ring step of mine is waiting; ask again soon."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMember:
+    """I live, but that virtual node is in no ring."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notify:
+    """You are my first successor."""
+
+    id: int
+    source: Contact
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
+    """Who owns the key?  Always asked step by step by the one who wants to know."""
+
+    id: int
+    key: Key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    id: int
+    holders: tuple[Contact, ...]  # 1..6 distinct hosts in ring order, the owner first
+    records: tuple[SignedRecord, ...]  # 0..4, of some of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closer:
+    """NEXT: I do not know; these sit before the key, the closest first."""
+
+    id: int
+    contacts: tuple[Contact, ...]  # 0..3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rumour:
+    id: int
+    news: tuple[News, ...]  # 1..7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """The sum of every bucket of my membership table: what differs is then pulled, by both sides."""
+
+    id: int
+    sums: tuple[int, ...]  # exactly 256, u32 each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DigestDiffers:
+    id: int
+    buckets: tuple[int, ...]  # 0..256 numbers 0..255, ascending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pull:
+    """Send me what you know in this bucket, except what has one of these fingerprints."""
+
+    id: int
+    bucket: int  # 0..255
+    after: bytes  # empty, or the public key after which to go on
+    have: tuple[int, ...]  # 0..200, u32 each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    id: int
+    news: tuple[News, ...]  # 0..7, ascending by public key
+    more: bool  # ask again after the last one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRequest:
+    """Please ask this peer whether it lives: my own way to it may be broken."""
+
+    id: int
+    target: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeReply:
+    id: int
+    is_alive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuse:
+    """I hold this peer for dead.  Sent to witnesses, who probe it and confirm or not, and to the suspect,
+    who may refute.
+    """
+
+    id: int
+    suspect: Contact
+    incarnation: int
+    signature: bytes  # the sender's, 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The witness's signature, or nothing when it does not agree (yet)."""
+
+    id: int
+    signature: bytes  # 64, or empty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Something for whoever owns the key, opaque to the ring."""
+
+    key: Key
+    payload: bytes  # <= 8,192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A stop of a walk around the ring: what belongs to you, or to whoever comes before you."""
+
+    id: int
+    target: int
+    items: tuple[Item, ...]  # 1..65,536, ascending from the walk's start, 8 MiB in all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReply:
+    """Items with keys in (arc_start, arc_end] are mine now; the others are still yours.  My successors:
+    where to go on.
+    """
+
+    id: int
+    arc_start: Key
+    arc_end: Key
+    successors: tuple[Contact, ...]  # 0..16
+
+
+Request = Ping | GetState | Notify | Find | Rumour | Digest | Pull | ProbeRequest | Accuse | Batch
+Reply = (
+    Pong
+    | Ack
+    | State
+    | Unchanged
+    | Busy
+    | NotMember
+    | Owner
+    | Closer
+    | DigestDiffers
+    | Records
+    | ProbeReply
+    | Verdict
+    | BatchReply
+)
+Message = Request | Reply
+
+# DEAD and LEAVE travel as news (`records.Death`, `records.Departure`) inside a Rumour: to the neighbours
+# at once, to all by gossip.

@@ -1,0 +1,186 @@
+"""May this peer own keys? Only if strangers from different networks could call it back.
+
+A peer asks members to dial it back at the address it claims; each answer comes from a /16 (IPv6 /32: the
+caller names the prefix). Enough successes of different prefixes make it a member, else it is a leaf: it
+crawls and reads but owns nothing. The verdict is tested again while it stands, sooner while it is bad, and
+whenever the address or the port mapping changes. What the machine does not know is how a dial-back is done:
+it says how many are wanted, and is told what came of them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+DIAL_BACKS_WANTED = 3
+"""From three networks: one helpful liar, or one path that happens to be open, makes no member."""
+RESULTS_MAX = 16
+
+
+class Standing(Enum):
+    UNKNOWN = "unknown"
+    MEMBER = "member"
+    LEAF = "leaf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachabilitySettings:
+    dial_backs_wanted: int = DIAL_BACKS_WANTED
+    """1 for a LAN, 0 for a test charter where everybody is on loopback: then a peer is a member at once."""
+    is_prefix_distinct: bool = True
+    """Whether successes must be of different prefixes; off where a whole ring lives in one network."""
+    round_s: float = 30.0
+    """How long one test may take: three tries of a session each, and time to spare."""
+    member_retest_s: float = 3600.0
+    leaf_retest_first_s: float = 60.0
+    leaf_retest_longest_s: float = 1800.0
+    failed_rounds_to_lose: int = 2
+    """A member stays one through a single failed round: its data moves when it goes, and helpers fail too."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.dial_backs_wanted <= RESULTS_MAX:
+            raise ValueError(
+                f"dial_backs_wanted must be from 0 to {RESULTS_MAX}, not {self.dial_backs_wanted}"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestDialBacks:
+    """Ask members (`choose_helpers`) until so many reached us; report each by `dialed_back`."""
+
+    round: int
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingChanged:
+    standing: Standing
+    reason: str
+
+
+ReachabilityEffect = RequestDialBacks | StandingChanged
+
+
+class ReachabilityMachine:
+    """One test at a time; `advance` when `next_deadline` is due, then `take_effects`."""
+
+    def __init__(self, settings: ReachabilitySettings, now: float) -> None:
+        self._settings = settings
+        self._standing = Standing.UNKNOWN
+        self._reason = "nobody has tried to call this peer back yet"
+        self._effects: list[ReachabilityEffect] = []
+        self._round = 0
+        self._is_testing = False
+        self._due_at = now
+        self._failed_rounds = 0
+        self._tried: set[bytes] = set()
+        self._successes = 0
+        self._failures = 0
+
+    @property
+    def standing(self) -> Standing:
+        return self._standing
+
+    @property
+    def reason(self) -> str:
+        return self._reason
+
+    def next_deadline(self) -> float | None:
+        is_settled = self._settings.dial_backs_wanted == 0 and self._standing is Standing.MEMBER
+        return None if is_settled else self._due_at
+
+    def take_effects(self) -> list[ReachabilityEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def advance(self, now: float) -> None:
+        if now < self._due_at:
+            return
+        if self._settings.dial_backs_wanted == 0:
+            self._become(Standing.MEMBER, "this network does not ask for dial-backs")
+        elif self._is_testing:
+            self._fail(now)
+        else:
+            self._begin(now)
+
+    def address_changed(self, now: float) -> None:
+        """The address, port or mapping is another: what was found out is void, the test starts again now.
+
+        The standing stays until the new test has spoken, so that a renewed lease does not end a membership.
+        """
+        self._is_testing = False
+        self._failed_rounds = self._settings.failed_rounds_to_lose - 1
+        self._due_at = now
+
+    def dialed_back(self, *, round_number: int, prefix: bytes, is_reached: bool, now: float) -> None:
+        """What one member's dial-back came to; answers of earlier rounds, and second ones, do not count."""
+        if not self._is_testing or round_number != self._round:
+            return
+        if len(self._tried) >= RESULTS_MAX or (self._settings.is_prefix_distinct and prefix in self._tried):
+            return
+        self._tried.add(prefix)
+        if not is_reached:
+            self._failures += 1
+            return
+        self._successes += 1
+        if self._successes >= self._settings.dial_backs_wanted:
+            self._pass(now)
+
+    def helpers_missing(self, *, round_number: int, now: float) -> None:
+        """There is nobody (left) to ask in this round: it ends early with what is known."""
+        if self._is_testing and round_number == self._round:
+            self._fail(now)
+
+    def _begin(self, now: float) -> None:
+        self._round += 1
+        self._is_testing = True
+        self._tried, self._successes, self._failures = set(), 0, 0
+        self._due_at = now + self._settings.round_s
+        self._effects.append(RequestDialBacks(round=self._round, wanted=self._settings.dial_backs_wanted))
+
+    def _pass(self, now: float) -> None:
+        self._is_testing = False
+        self._failed_rounds = 0
+        self._due_at = now + self._settings.member_retest_s
+        where = "different networks" if self._settings.is_prefix_distinct else "this network"
+        self._become(Standing.MEMBER, f"{self._successes} peers of {where} could call this peer back")
+
+    def _fail(self, now: float) -> None:
+        self._is_testing = False
+        self._failed_rounds += 1
+        wait = self._settings.leaf_retest_first_s * 2 ** min(self._failed_rounds - 1, 10)
+        self._due_at = now + min(wait, self._settings.leaf_retest_longest_s)
+        is_kept = (
+            self._standing is Standing.MEMBER and self._failed_rounds < self._settings.failed_rounds_to_lose
+        )
+        if not is_kept:
+            self._become(Standing.LEAF, self._why_not())
+
+    def _why_not(self) -> str:
+        wanted, reached, failed = self._settings.dial_backs_wanted, self._successes, self._failures
+        if reached == 0 and failed == 0:
+            return f"no member answered the request to call back; {wanted} are needed"
+        if reached == 0:
+            return (
+                f"{failed} peers tried to call back and none got through: a router or firewall is likely "
+                "closed; forward the UDP port on the router, or go on as a leaf"
+            )
+        return f"only {reached} of {wanted} needed networks could call this peer back, {failed} could not"
+
+    def _become(self, standing: Standing, reason: str) -> None:
+        is_news = standing is not self._standing
+        self._standing, self._reason = standing, reason
+        if is_news:
+            self._effects.append(StandingChanged(standing=standing, reason=reason))
+
+
+def choose_helpers(candidates: Iterable[tuple[bytes, bytes]], wanted: int, spare: int = 2) -> list[bytes]:
+    """Peer ids to ask, in the order given (the caller has shuffled), no two of one prefix, some to spare.
+
+    Takes (peer id, prefix) pairs.
+    """
+    chosen: dict[bytes, bytes] = {}
+    for peer_id, prefix in candidates:
+        if len(chosen) >= wanted + spare:
+            break
+        chosen.setdefault(prefix, peer_id)
+    return list(chosen.values())

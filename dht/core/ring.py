@@ -1,0 +1,344 @@
+"""Who comes after me, and who before?  One virtual node of the ring: Chord's operations as Zave corrected
+them.
+
+* **stabilize**: ask the first successor for its lists.  What answers is adopted with its *whole* list; what
+  is silent is passed by.  Then the closest candidate between us (its predecessor, or a table entry) is
+  asked, and only its own answer makes it the first successor.  Then it is notified, unless it just told us
+  that we are its predecessor.
+* **rectify**, on being notified: take a closer predecessor; ping the present one before taking a farther
+  one.  Nothing else ever writes `predecessor`.
+
+While a step of ours awaits an answer we say BUSY to those who ask for our state, and a step that meets BUSY
+is abandoned whole and tried again soon.  (Waiting instead would deadlock small rings in which everybody
+waits for the next.)  As lists hold distinct hosts, the entries left out are on hosts listed earlier: they
+die together, so the first live entry is right.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Container, Iterator
+from functools import partial
+
+from dht.core import rules as bounds
+from dht.core.effects import RingChanged
+from dht.core.host import Host
+from dht.core.ids import Key, PeerKey, is_between, is_in_arc
+from dht.core.membership import Membership
+from dht.core.messages import (
+    Busy,
+    GetState,
+    Notify,
+    NotMember,
+    Reply,
+    State,
+    Unchanged,
+)
+from dht.core.records import U32, Contact
+
+
+def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: int) -> tuple[Contact, ...]:
+    """The list of whoever adopts `first`: it and its successors, in ring order, one per host, ending before
+    ourselves.
+    """
+    found, hosts, last = [first], {first.peer}, first.position
+    for contact in following:
+        if len(found) == length:
+            break
+        if not is_between(last, contact.position, me.position):
+            if contact.position == me.position:
+                break  # once around
+            continue  # out of order: somebody is confused or lies
+        last = contact.position
+        if contact.peer not in hosts:
+            hosts.add(contact.peer)
+            found.append(contact)
+    return tuple(found)
+
+
+class VirtualNode:
+    __slots__ = (
+        "_changed_at", "_host", "_known", "_next_at", "_not_members", "_notifies", "_on_change",
+        "_passed_over", "_table", "_unwell", "contact", "is_busy", "is_member", "predecessor", "successors",
+        "version", )  # fmt: skip
+
+    def __init__(
+        self,
+        host: Host,
+        table: Membership,
+        unwell: Container[PeerKey],
+        contact: Contact,
+        on_change: Callable[["VirtualNode", float], None],
+    ) -> None:
+        self._host = host
+        self._table = table
+        self._unwell = unwell
+        self._on_change = on_change
+        self.contact = contact
+        self.predecessor: Contact | None = None
+        self.successors: tuple[Contact, ...] = ()
+        self.version = host.random.randrange(1, U32 // 2)  # a restarted node never looks unchanged
+        self.is_member = False
+        self.is_busy = False
+        self._known: tuple[Contact, State] | None = None  # the last full state of the first successor
+        self._changed_at = 0.0
+        self._next_at = float("inf")
+        self._not_members = 0
+        self._notifies: deque[Contact] = deque(maxlen=bounds.NOTIFIES_QUEUED_MAX)
+        self._passed_over: OrderedDict[Key, float] = OrderedDict()
+
+    # --- becoming and being a member
+
+    def create(self, now: float) -> None:
+        """A ring of one."""
+        self.is_member = True
+        self._changed(now)
+        self._schedule(now, self._period(now))
+
+    def join(self, owner: Contact, state: State, now: float) -> None:
+        """Take over the list of the owner of our position, who just told it to us."""
+        self.is_member = True
+        self._adopt(owner, state, now)
+        self._notify(owner, now)
+        self._schedule(now, self._soon())
+
+    def restore(self, predecessor: Contact | None, successors: tuple[Contact, ...], now: float) -> None:
+        """Begin with lists known from elsewhere; stabilize will correct them."""
+        self.is_member = True
+        self.predecessor, self.successors = predecessor, successors
+        self._changed(now)
+        self._schedule(now, self._host.random.uniform(0, self._host.rules.stabilize_s))
+
+    def leave(self) -> None:
+        self.is_member = self.is_busy = False
+        self._next_at = float("inf")
+        self._notifies.clear()
+
+    def owns(self, key: Key) -> bool:
+        """As far as we know: from our predecessor on; alone, everything; just joined, nothing yet."""
+        if not self.is_member:
+            return False
+        if self.predecessor is not None:
+            return is_in_arc(self.predecessor.position, key, self.contact.position)
+        return not self.successors
+
+    # --- stabilize
+
+    def hurry(self, now: float) -> None:
+        """Stabilize soon: something happened nearby."""
+        self._schedule(now, self._soon())
+
+    def _tick(self, now: float) -> None:
+        if now < self._next_at or not self.is_member:
+            return  # an entry of an older schedule
+        self._next_at = float("inf")
+        if self.is_busy:
+            self._schedule(now, self._soon())
+            return
+        self.is_busy = True
+        self._ask_next(deque(self._living_successors()), now)
+
+    def _living_successors(self) -> Iterator[Contact]:
+        """Whom to ask to be our first successor, the nearest first.  Nobody left: whoever is known at all."""
+        living = [s for s in self.successors if s.peer not in self._unwell and not self._is_passed(s)]
+        if living:
+            return iter(living)
+        others = (
+            contact
+            for contact in self._table.clockwise(self.contact.position, self._unwell)
+            if contact != self.contact and not self._is_passed(contact)
+        )
+        known = [contact for _, contact in zip(range(bounds.TRIES), others, strict=False)]
+        if self.predecessor is not None and self.predecessor not in known:
+            known.append(self.predecessor)
+        return iter(known or self.successors)
+
+    def _ask_next(self, targets: deque[Contact], now: float) -> None:
+        if not targets:
+            self._finish(now, self._period(now))
+            return
+        target = targets.popleft()
+        known = self._known[1].version if self._known and self._known[0] == target else 0
+        if self._host.random.random() < bounds.STATE_AFRESH:
+            known = 0
+        self._ask_state(target, known, partial(self._first_answered, target, targets), now)
+
+    def _first_answered(self, target: Contact, rest: deque[Contact], reply: Reply | None, now: float) -> None:
+        if not self.is_busy:
+            return  # we left meanwhile
+        if reply is None:
+            self._ask_next(rest, now)
+        elif isinstance(reply, State):
+            self._known = (target, reply)
+            self._adopted_first(target, reply, now)
+        elif isinstance(reply, Unchanged) and self._known is not None and self._known[0] == target:
+            self._adopted_first(target, self._known[1], now)
+        elif isinstance(reply, NotMember) and target not in self.successors:
+            self._pass_over(target, now)
+            self._ask_next(rest, now)
+        else:
+            if isinstance(reply, NotMember):
+                self._count_not_member(target, now)
+            self._finish(now, self._soon())  # BUSY: abandon the step whole
+
+    def _adopted_first(self, first: Contact, state: State, now: float) -> None:
+        self._not_members = 0
+        was_changed = self._adopt(first, state, now)
+        candidate = self._candidate(first, state)
+        if candidate is not None:
+            self._ask_state(candidate, 0, partial(self._candidate_answered, candidate, state), now)
+        else:
+            self._conclude(state, was_changed, now)
+
+    def _candidate(self, first: Contact, state: State) -> Contact | None:
+        """The nearest that may sit between us and the first successor."""
+        best: Contact | None = None
+        following = self._table.clockwise(self.contact.position, self._unwell)
+        near = (
+            c
+            for c in following
+            if c != self.contact and c.peer != self._host.me.peer and not self._is_passed(c)
+        )
+        for other in (state.predecessor, next(near, None)):
+            if other is None or other.peer in self._unwell or self._is_passed(other):
+                continue
+            end = best.position if best else first.position
+            if is_between(self.contact.position, other.position, end):
+                best = other
+        return best
+
+    def _candidate_answered(
+        self, candidate: Contact, first_state: State, reply: Reply | None, now: float
+    ) -> None:
+        if not self.is_busy:
+            return
+        if isinstance(reply, State):
+            self._known = (candidate, reply)
+            self._adopt(candidate, reply, now)
+            self._conclude(reply, True, now)
+        elif isinstance(reply, Busy):
+            self._finish(now, self._soon())
+        else:
+            self._pass_over(candidate, now)
+            self._conclude(first_state, True, now)
+
+    def _conclude(self, state: State, was_changed: bool, now: float) -> None:
+        if state.predecessor != self.contact:
+            self._notify(self.successors[0], now)
+        self._finish(now, self._soon() if was_changed else self._period(now))
+
+    def _adopt(self, first: Contact, state: State, now: float) -> bool:
+        adopted = merged(self.contact, first, state.successors, self._host.rules.successors)
+        if adopted == self.successors:
+            return False
+        self.successors = adopted
+        self._changed(now)
+        return True
+
+    def _finish(self, now: float, delay_s: float) -> None:
+        self.is_busy = False
+        self._schedule(now, delay_s)
+        while self._notifies and not self.is_busy:
+            self._rectify(self._notifies.popleft(), now)
+
+    # --- rectify
+
+    def notified(self, source: Contact, now: float) -> None:
+        if not self.is_member or source == self.contact:
+            return
+        if self.is_busy:
+            if source not in self._notifies:
+                self._notifies.append(source)
+        else:
+            self._rectify(source, now)
+
+    def _rectify(self, source: Contact, now: float) -> None:
+        present = self.predecessor
+        if present is None or is_between(present.position, source.position, self.contact.position):
+            self._set_predecessor(source, now)
+        elif source != present:
+            self.is_busy = True
+            self._ask_state(present, 0, partial(self._predecessor_pinged, present, source), now)
+
+    def _predecessor_pinged(self, present: Contact, source: Contact, reply: Reply | None, now: float) -> None:
+        if not self.is_busy:
+            return
+        if (reply is None or isinstance(reply, NotMember)) and self.predecessor is present:
+            self._set_predecessor(source, now)
+        delay_s = max(self._next_at - now, 0.0) if self._next_at != float("inf") else self._period(now)
+        self._finish(now, delay_s)
+
+    def _set_predecessor(self, contact: Contact, now: float) -> None:
+        self.predecessor = contact
+        self._changed(now)
+        if not self.successors:
+            self._schedule(now, self._soon())
+
+    # --- answering
+
+    def state(self, request: GetState) -> Reply:
+        if not self.is_member:
+            return NotMember(id=request.id)
+        if self.is_busy:
+            return Busy(id=request.id)
+        if request.known == self.version:
+            return Unchanged(id=request.id)
+        return State(
+            id=request.id, version=self.version, predecessor=self.predecessor, successors=self.successors
+        )
+
+    # --- small parts
+
+    def _ask_state(
+        self, target: Contact, known: int, done: Callable[[Reply | None, float], None], now: float
+    ) -> None:
+        request = GetState(id=self._host.new_id(), source=self.contact, target=target.index, known=known)
+        self._host.ask(target, request, done, now)
+
+    def _notify(self, first: Contact, now: float) -> None:
+        request = Notify(id=self._host.new_id(), source=self.contact, target=first.index)
+        self._host.ask(first, request, _taken, now)
+
+    def _changed(self, now: float) -> None:
+        self.version = self.version % (U32 - 1) + 1
+        self._changed_at = now
+        self._host.effects.append(RingChanged(contact=self.contact))
+        self._on_change(self, now)
+
+    def _count_not_member(self, target: Contact, now: float) -> None:
+        self._not_members += 1
+        if self._not_members >= bounds.NOT_MEMBER_MAX:
+            self._not_members = 0
+            self._pass_over(target, now)
+
+    def _pass_over(self, contact: Contact, now: float) -> None:
+        self._passed_over[contact.position] = now + bounds.PASSED_OVER_S
+        if len(self._passed_over) > bounds.PASSED_OVER_MAX:
+            self._passed_over.popitem(last=False)
+        self._host.at(now + bounds.PASSED_OVER_S, partial(self._forgive, contact.position))
+
+    def _forgive(self, position: Key, now: float) -> None:
+        if self._passed_over.get(position, now + 1) <= now:
+            del self._passed_over[position]
+
+    def _is_passed(self, contact: Contact) -> bool:
+        return bool(self._passed_over) and contact.position in self._passed_over
+
+    def _period(self, now: float) -> float:
+        """The longer nothing changed, the longer we wait: news of the ring travels backwards, one asker at a
+        time.
+        """
+        period, quiet_s = self._host.jittered(self._host.rules.stabilize_s), now - self._changed_at
+        if quiet_s > bounds.QUIET_AFTER_S:
+            return period * bounds.QUIET_FACTOR
+        return min(period, max(quiet_s * bounds.IMPATIENCE, self._soon()))
+
+    def _soon(self) -> float:
+        return self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S)
+
+    def _schedule(self, now: float, delay_s: float) -> None:
+        if now + delay_s != self._next_at:
+            self._next_at = now + delay_s
+            self._host.at(self._next_at, self._tick)
+
+
+def _taken(_reply: Reply | None, _now: float) -> None:
+    """A lost NOTIFY is repeated by the next stabilize."""

@@ -1,0 +1,105 @@
+"""Which numbers does the ring run by?  The charter's rules, and every bound and period of the core in one
+place.
+
+Section numbers are those of the ring design (`docs/protocol/ring.md` and its measurements).
+"""
+
+from dataclasses import dataclass
+
+from dht.core.ids import IdCheck, NetworkId
+from dht.core.messages import BATCH_BYTES_MAX
+
+# Requests (4.5): three tries make a false alarm 7.9e-6 at 1 % loss (3.7).
+TRIES = 3
+TIMEOUT_MIN_S = 0.5
+TIMEOUT_MAX_S = 3.0
+TIMEOUT_FIRST_S = 1.0  # before a round trip is known; RFC 6298 starts there too
+BATCH_TIMEOUT_S = 30.0  # the receiver makes a batch durable before it answers
+BATCH_DATAGRAM_TIMEOUT_S = 5.0  # a datagram's worth is quickly durable, and the datagram is more easily lost
+BATCH_DATAGRAM_BYTES_MAX = 1_100  # what a sealed datagram carries (1,174 B), less the dress of a batch
+PENDING_MAX = 4_096
+ROUND_TRIPS_MAX = 1_024
+
+# Ring steps (4.5, 4.6)
+JITTER = 0.2  # +-20 %: peers started together drift apart
+RETRY_MIN_S, RETRY_MAX_S = 0.1, 0.5  # after BUSY, and after a change
+NOT_MEMBER_MAX = 3
+QUIET_AFTER_S = 1_800.0  # unchanged for so long: stabilize less often
+QUIET_FACTOR = 3.0
+IMPATIENCE = 0.4  # after a change wait for this share of the time since it, up to the full period
+STATE_AFRESH = 1 / 16  # share of asks that do not say what is known: no stale or false list is kept for long
+PASSED_OVER_S = 10.0  # a candidate that did not answer as a member is left alone for so long
+PASSED_OVER_MAX = 64
+NOTIFIES_QUEUED_MAX = 16
+
+# Joining
+JOIN_ROUNDS_MAX = 60  # about two minutes: a small ring that many join at once is often BUSY
+JOIN_SILENT_ROUNDS_MAX = 3  # rounds in which no contact led anywhere
+JOIN_AGREE_ROUNDS = 3  # then the nearer of two answers is taken: in a join storm both may be honest
+CONTACTS_MAX = 64
+
+# Membership and gossip: sections 4.2, 4.4 and 4.6
+MEMBERS_MAX = 200_000
+TOMBS_MAX = 65_536
+TOMB_LIFE_S = 48 * 3600.0  # twice a record's life: an older record cannot come back
+PREFIX_POSITIONS_MAX = 256  # or 1 % of the table, per /24 or /48
+RUMOURS_MAX = 4_096
+RUMOUR_PEERS = 2
+RUMOUR_FACTOR = 4.0  # 4 log10(N + 1) transmissions (4.4)
+DIGEST_EAGER_S = 10.0  # while the last exchange found differences
+BULK_BUCKETS = 64  # more differing buckets than this: fetch the table over a stream
+PULLS_MAX = 8  # at a time
+GRAVES_MAX = 256
+SEEDS_MAX = 16
+SWEEP_STEP = 64  # records looked at for expiry per digest period and 4,096 members
+
+# Failure detector (4.5)
+PROBES = 3
+SUSPICION_MIN_S = 30.0
+SUSPICION_FACTOR_S = 30.0  # 6 x 5 s, times log10(N + 1)
+RECHECK_S = 60.0
+WITNESS_REACH = 16  # distinct positions on either side that may witness a death
+WITNESS_SLACK = 8  # tables differ a little
+WITNESSES_ASKED = 4
+HEALTH_MAX = 8
+UNWELL_MAX = 4_096
+DEPARTED_AFTER_S = 24 * 3600.0
+
+# Budget: sections 3.7 and 4.6
+BUDGET_WINDOW_S = 600.0
+NEAR_POSITIONS = 64
+SAMPLE_MAX = 512
+
+# Lookups and walks: section 4.5
+LOOKUP_ASKS_MAX = 128
+LOOKUPS_MAX = 1_024
+DENSITY_FACTOR = 10
+WALK_TRIES_PER_KEY = 4
+WALK_ITEMS_MAX = 1 << 20
+WALKS_MAX = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingRules:
+    """What the charter says, and the periods that presets move together."""
+
+    network: NetworkId
+    id_check: IdCheck = "ip"
+    successors: int = 16  # r; larger only in tables that reproduce the papers
+    copies: int = 6
+    stabilize_s: float = 10.0
+    rumour_s: float = 5.0
+    digest_s: float = 60.0
+    graveyard_s: float = 60.0
+    finger_s: float = 60.0  # sampled mode only
+    gossip_bits_per_s_max: float = 10_000.0
+    gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
+    has_bulk: bool = True  # the shell has streams: for whole tables, and for batches larger than a datagram
+
+    @property
+    def batch_bytes_max(self) -> int:
+        return BATCH_BYTES_MAX if self.has_bulk else BATCH_DATAGRAM_BYTES_MAX
+
+    @property
+    def batch_timeout_s(self) -> float:
+        return BATCH_TIMEOUT_S if self.has_bulk else BATCH_DATAGRAM_TIMEOUT_S

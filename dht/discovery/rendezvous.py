@@ -1,0 +1,133 @@
+"""Where do peers who know nobody leave word, and where do they look?
+
+A rendezvous is five methods. What lies behind them (today the kademlia package) can be replaced or switched
+off (`NoRendezvous`), and nothing about archive data ever depends on it. Records are opaque here: the ring's
+`validate` alone says whether bytes are a record of a network we know, and what they state.
+"""
+
+import hashlib
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+
+SHARDS = 16
+"""Keys per network: so that no 20 nodes carry a whole network's word."""
+PUBLISHERS_WANTED = 48
+"""Three per shard on average: enough to be found, few enough that a big ring does not flood 16 keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFacts:
+    """What a valid peer record states."""
+
+    network: bytes
+    peer_id: bytes
+    incarnation: int
+    expires_at: float
+    """Wall clock, seconds since 1970: records travel between machines."""
+    addresses: tuple[tuple[str, int], ...]
+    """The first is the anchor."""
+    first_position: bytes
+
+
+Validate = Callable[[bytes], RecordFacts | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousStatistics:
+    is_running: bool
+    neighbours: int
+    stored_records: int
+    published: int
+    found: int
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Rendezvous(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def publish(self, record: bytes) -> int:
+        """Leave our record; how many others took it (0 is an answer, not an error)."""
+        ...
+
+    async def find(self) -> list[bytes]:
+        """Valid records that others left, at most one per peer."""
+        ...
+
+    def statistics(self) -> RendezvousStatistics: ...
+
+
+class NoRendezvous:
+    """Switched off: takes nothing, finds nothing."""
+
+    async def start(self) -> None:
+        return
+
+    async def stop(self) -> None:
+        return
+
+    async def publish(self, record: bytes) -> int:
+        del record
+        return 0
+
+    async def find(self) -> list[bytes]:
+        return []
+
+    def statistics(self) -> RendezvousStatistics:
+        return RendezvousStatistics(is_running=False, neighbours=0, stored_records=0, published=0, found=0)
+
+
+def shard_key(network: bytes, shard: int) -> bytes:
+    text = b"herodotus/rdv/1" + network + bytes([shard])
+    return hashlib.sha1(text, usedforsecurity=False).digest()
+
+
+def shard_of(first_position: bytes) -> int:
+    """The top four bits."""
+    return first_position[0] >> 4
+
+
+def publish_probability(members: int) -> float:
+    return min(1.0, PUBLISHERS_WANTED / max(1, members))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RendezvousTimes:
+    find_every_s: float = 600.0
+    publish_every_s: float = 1800.0
+    jitter: float = 0.2
+    """Part by which each wait varies, so that peers started together do not stay in step."""
+
+
+async def run_rendezvous(
+    rendezvous: Rendezvous,
+    *,
+    own_record: Callable[[], bytes | None],
+    members: Callable[[], int],
+    on_found: Callable[[bytes], Awaitable[None]],
+    chance: random.Random,
+    times: RendezvousTimes | None = None,
+) -> None:
+    """Publish and look until cancelled; the rendezvous is started and stopped here.
+
+    `own_record` answers `None` while we are a leaf or not yet a member: then we only look.
+    """
+    waits = times or RendezvousTimes()
+    publish_due = anyio.current_time()
+    await rendezvous.start()
+    try:
+        while True:
+            if anyio.current_time() >= publish_due:
+                publish_due = anyio.current_time() + waits.publish_every_s
+                record = own_record()
+                if record is not None and chance.random() < publish_probability(members()):
+                    await rendezvous.publish(record)
+            for record in await rendezvous.find():
+                await on_found(record)
+            await anyio.sleep(waits.find_every_s * (1 + waits.jitter * (2 * chance.random() - 1)))
+    finally:
+        with anyio.CancelScope(shield=True):
+            await rendezvous.stop()

@@ -1,0 +1,275 @@
+"""Everything between datagrams and messages, without I/O: link, codec, rates and counters in one value.
+
+A shell (`dht.udp`, or a simulated network) feeds datagrams and time and sends what is in `link.outgoing`. The
+way of a sealed datagram through here is the hot path of the ring: that is why peers carry their bucket names
+ready-made.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Final, get_args
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core import messages as m
+from dht.core.frames import Address as SocketAddress
+from dht.core.frames import packed_ip
+from dht.core.ids import IdCheck, NetworkId, PeerKey
+from dht.core.limits import Bucket, Buckets, Rate, prefix_of
+from dht.core.link import DialFailed, Link, SessionOpened
+from dht.core.link import PeerMoved as LinkPeerMoved
+from dht.core.records import Address, Contact, SignedRecord
+from dht.core.sessions import Session
+from dht.identity import Verifier
+from dht.transport import (
+    OwnAddressChanged,
+    PeerMet,
+    PeerMoved,
+    PeerSilent,
+    Received,
+    TransportEvent,
+    TransportLimits,
+    TransportStatistics,
+)
+from dht.wire import Codec, Refused, decode_record, encode_message, encode_record, fitted
+
+WITNESSES_OF_OUR_ADDRESS: Final = 2
+SIGHTINGS_MAX: Final = 16
+_CLASS_OF: Final[dict[type, str]] = {
+    **dict.fromkeys(get_args(m.Request), "other"),
+    **dict.fromkeys(get_args(m.Reply), "reply"),
+    m.Find: "find",
+    m.GetState: "state",
+    m.Rumour: "rumour",
+}
+_GROWING: Final = frozenset((m.Rumour, m.Records, m.Owner))
+
+
+@lru_cache(1 << 14)
+def socket_address(host: bytes, port: int) -> SocketAddress:
+    return str(ip_address(host)), port
+
+
+@lru_cache(1 << 14)
+def packed_address(address: SocketAddress) -> Address:
+    packed = packed_ip(address[0])
+    return Address(
+        host=packed[12:] if packed.startswith(bytes(10) + b"\xff\xff") else packed, port=address[1]
+    )
+
+
+@dataclass(slots=True)
+class _Peer:
+    """What we keep beside a session."""
+
+    contact: Contact
+    record: SignedRecord | None
+    buckets: dict[type, tuple[Bucket, Bucket]]  # of its key, of its prefix
+
+
+class Endpoint:
+    def __init__(
+        self,
+        *,
+        key: Ed25519PrivateKey,
+        network: NetworkId,
+        id_check: IdCheck,
+        record: Callable[[], SignedRecord | None],
+        entropy: Callable[[int], bytes],
+        limits: TransportLimits | None = None,
+        verifier: Verifier | None = None,
+    ) -> None:
+        """`record()` is our own record of the moment, None before there is one; `entropy` as for `Link`."""
+        limits = limits or TransportLimits()
+        self._network = network
+        self._id_check: IdCheck = id_check
+        self._record = record
+        self._verifier = verifier or Verifier()
+        self._encoded: tuple[SignedRecord | None, bytes] = (None, b"")
+        self._decode = Codec(id_check).decode
+        self._buckets = Buckets()
+        self._rates = {
+            name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in _rates(limits).items()
+        }
+        self._sightings: OrderedDict[SocketAddress, set[bytes]] = OrderedDict()
+        self._own_address: SocketAddress | None = None
+        self.events: list[TransportEvent] = []
+        self.dropped: Counter[str] = Counter()
+        self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
+        self.link = Link(
+            key=key,
+            network=network,
+            record=self._encoded_record,
+            is_record_good=self._is_record_good,
+            entropy=entropy,
+            limits=limits.link,
+        )
+
+    # --- the hot path
+
+    def receive(self, datagrams: list[tuple[bytes, SocketAddress]], now: float) -> list[Received]:
+        """The messages in some datagrams; the others are answered, or dropped and counted."""
+        batch: list[Received] = []
+        receive, decode = self.link.receive, self._decode
+        size_bytes = 0
+        for data, address in datagrams:
+            size_bytes += len(data)
+            opened = receive(data, address, now)
+            if opened is None:
+                continue
+            session, payload = opened
+            message = decode(payload)
+            if isinstance(message, Refused):
+                self.dropped[message.reason] += 1
+                continue
+            peer = session.tag if session.tag.__class__ is _Peer else self._introduce(session, now)
+            of_key, of_prefix = peer.buckets[message.__class__]
+            if of_key.take(now) and of_prefix.take(now):
+                batch.append((message, peer.contact))
+            else:
+                self.dropped["flood"] += 1
+        self.datagrams_in += len(datagrams)
+        self.bytes_in += size_bytes
+        self.messages_in += len(batch)
+        return batch
+
+    def send(self, message: m.Message, to: Contact, now: float) -> bool:
+        if message.__class__ in _GROWING:
+            message = fitted(message)
+        self.messages_out += 1
+        address = to.address
+        return self.link.send(
+            encode_message(message), socket_address(address.host, address.port), to.peer, now
+        )
+
+    # --- handshakes and their news
+
+    def dial(self, address: Address, peer: bytes | None, now: float) -> bool:
+        """Starts a handshake with whoever is there; False when too many are under way."""
+        return self.link.dial(socket_address(address.host, address.port), peer, now) is not None
+
+    def met(self, address: Address, now: float) -> PeerMet | None:
+        """Who is at this address, as far as an open session says."""
+        session = self.link.sessions.at(socket_address(address.host, address.port))
+        if session is None:
+            return None
+        peer = self._introduce(session, now)
+        return PeerMet(contact=peer.contact, record=peer.record, seen=None)
+
+    def next_deadline(self) -> float | None:
+        return self.link.next_deadline()
+
+    def advance(self, now: float) -> None:
+        self.link.advance(now)
+
+    def take_events(self, now: float) -> list[TransportEvent]:
+        if self.link.events:
+            for event in self.link.events:
+                self._translate(event, now)
+            self.link.events.clear()
+        events, self.events = self.events, []
+        return events
+
+    def _translate(self, event: SessionOpened | DialFailed | LinkPeerMoved, now: float) -> None:
+        match event:
+            case SessionOpened():
+                peer = self._introduce(event.session, now)
+                seen = packed_address(event.seen) if event.seen else None
+                self.events.append(PeerMet(contact=peer.contact, record=peer.record, seen=seen))
+                if event.seen:
+                    self._note_sighting(event.seen, prefix_of(event.session.address))
+            case DialFailed():
+                address = packed_address(event.address)
+                self.events.append(
+                    PeerSilent(address=address, peer=event.public_key, reason=event.reason, lost=event.lost)
+                )
+            case LinkPeerMoved():
+                peer = self._introduce(event.session, now)
+                self.events.append(PeerMoved(contact=peer.contact, address=packed_address(event.address)))
+
+    def _note_sighting(self, seen: SocketAddress, witness: bytes) -> None:
+        """One peer may lie about our address; two in different prefixes are believed."""
+        witnesses = self._sightings.setdefault(seen, set())
+        self._sightings.move_to_end(seen)
+        if len(witnesses) < WITNESSES_OF_OUR_ADDRESS:
+            witnesses.add(witness)
+        if len(self._sightings) > SIGHTINGS_MAX:
+            self._sightings.popitem(last=False)
+        if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address:
+            return
+        self._sightings = OrderedDict({seen: witnesses})  # an old address must be witnessed anew
+        if self._own_address is not None:
+            self.events.append(OwnAddressChanged(address=packed_address(seen)))
+        self._own_address = seen
+
+    def _introduce(self, session: Session, now: float) -> _Peer:
+        if isinstance(session.tag, _Peer):
+            return session.tag
+        record = decode_record(session.record) if session.record else None
+        signed = record if isinstance(record, SignedRecord) else None
+        key, prefix = session.public_key, prefix_of(session.address)
+        contact = Contact.at(
+            PeerKey(key),
+            packed_address(session.address),
+            signed.record.slot if signed else 0,
+            0,
+            self._id_check,
+        )
+        of = self._buckets.of
+        by_class = {
+            name: (of((name, key), rate, now), of((name, prefix), prefix_rate, now))
+            for name, (rate, prefix_rate) in self._rates.items()
+        }
+        buckets = {kind: by_class[name] for kind, name in _CLASS_OF.items()}
+        peer = _Peer(contact, signed, buckets)
+        session.tag = peer
+        return peer
+
+    def _encoded_record(self) -> bytes:
+        record = self._record()
+        if record is not self._encoded[0]:
+            self._encoded = (record, encode_record(record) if record else b"")
+        return self._encoded[1]
+
+    def _is_record_good(self, data: bytes, public_key: bytes) -> bool:
+        """Its bytes, network, key and signatures; whether its times and positions hold is the machine's."""
+        signed = decode_record(data)
+        return (
+            isinstance(signed, SignedRecord)
+            and signed.record.peer == public_key
+            and signed.record.network == self._network
+            and self._verifier.is_record_signed(signed)
+        )
+
+    def statistics(self, *, datagrams_out: int, bytes_out: int, waiting: int) -> TransportStatistics:
+        """`dropped` joins what the link and we dropped; the shell adds what it alone knows."""
+        return TransportStatistics(
+            datagrams_in=self.datagrams_in,
+            datagrams_out=datagrams_out,
+            bytes_in=self.bytes_in,
+            bytes_out=bytes_out,
+            messages_in=self.messages_in,
+            messages_out=self.messages_out,
+            sessions=len(self.link.sessions),
+            waiting_datagrams=waiting,
+            dropped=MappingProxyType(dict(self.link.dropped + self.dropped)),
+            done=MappingProxyType(dict(self.link.done)),
+        )
+
+
+def _rates(limits: TransportLimits) -> dict[str, Rate]:
+    return {
+        "find": limits.find,
+        "state": limits.state,
+        "rumour": limits.rumour,
+        "other": limits.other,
+        "reply": limits.reply,
+    }
+
+
+def _scaled(rate: Rate, factor: float) -> Rate:
+    return Rate(per_second=rate.per_second * factor, burst=rate.burst * factor)

@@ -1,0 +1,52 @@
+"""What can go wrong on the ring's way in and out?
+
+DhtError
+├── PeerError          the peer broke the rules
+│   └── WireError          its bytes are not what the protocol says
+└── WorldError         the world failed
+    ├── TransportClosed    the socket is gone
+    ├── RequestFailed      nobody answered in time, or the handshake failed
+    └── NoAnswer           the ring did not say who owns a key
+"""
+
+from dht.core.errors import DhtError
+
+
+class PeerError(DhtError):
+    """A peer broke the rules."""
+
+
+class WireError(PeerError):
+    """Bytes that are no message; `reason` is the word under which they are counted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"not a message of the ring: {reason}")
+        self.reason = reason
+
+
+class WorldError(DhtError):
+    """The world failed: retry or report."""
+
+
+class TransportClosedError(WorldError):
+    """The transport was closed while somebody was using it."""
+
+    def __init__(self) -> None:
+        super().__init__("the ring's transport is closed")
+
+
+class RequestFailedError(WorldError):
+    """A request had no answer."""
+
+    def __init__(self, peer: str, reason: str) -> None:
+        super().__init__(f"no answer from {peer}: {reason}")
+        self.peer = peer
+        self.reason = reason
+
+
+class NoAnswerError(WorldError):
+    """A lookup found nobody."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the ring named no owner of {key}")
+        self.key = key

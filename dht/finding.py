@@ -1,0 +1,148 @@
+"""How do the finders keep a node in touch with its ring? Remembered peers, the local network, the rendezvous.
+
+Each finder only shows the node whom to compare tables with. They run beside the node for as long as it lives, and
+each can be missing. What was found once is remembered, so that a restart needs none of them.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from random import Random
+
+import anyio
+
+from dht.core.records import Address, Contact, SignedRecord, contacts_of
+from dht.core.rules import RingRules
+from dht.discovery.contacts import Source, contacts_in_order
+from dht.discovery.lan import LanDiscovery
+from dht.discovery.remembered import RememberedPeers
+from dht.discovery.rendezvous import RecordFacts, Rendezvous, RendezvousTimes, run_rendezvous
+from dht.endpoint import packed_address, socket_address
+from dht.identity import Verifier
+from dht.node import RingNode
+from dht.wire import decode_record, encode_record
+
+logger = logging.getLogger(__name__)
+
+CONTACTS_WANTED = 8
+"""A join asks two of them; the others are for when those are slow or lie."""
+LAN_LOOK_S = 30.0
+SAVE_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finders:
+    given: Sequence[tuple[str, int]]
+    remembered: RememberedPeers
+    lan: LanDiscovery
+    rendezvous: Rendezvous
+    times: RendezvousTimes
+    wall_clock: Callable[[], float]
+    random: Random
+
+
+def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], RecordFacts | None]:
+    """What the rendezvous asks of the ring: is this a signed record of our network, and what does it state?"""
+
+    def validate(data: bytes) -> RecordFacts | None:
+        signed = decode_record(data)
+        if not isinstance(signed, SignedRecord) or signed.record.network != rules.network:
+            return None
+        contacts = contacts_of(signed.record, rules.id_check)
+        if not contacts or not verifier.is_record_signed(signed):
+            return None
+        record = signed.record
+        return RecordFacts(
+            network=record.network,
+            peer_id=record.peer,
+            incarnation=record.incarnation,
+            expires_at=float(record.expires_s),
+            addresses=tuple(socket_address(address.host, address.port) for address in record.addresses),
+            first_position=contacts[0].position,
+        )
+
+    return validate
+
+
+async def first_contacts(finders: Finders, own: Address) -> list[Address]:
+    """Whom to try for the first join, best first; the rendezvous is asked later, beside a ring of one."""
+
+    async def given() -> Sequence[tuple[str, int]]:
+        return finders.given
+
+    async def remembered() -> Sequence[tuple[str, int]]:
+        return [peer.endpoint for peer in finders.remembered.in_order()]
+
+    asked = [(Source.JOIN, given), (Source.REMEMBERED, remembered), (Source.LAN, finders.lan.contacts)]
+    found: list[Address] = []
+    async for contact in contacts_in_order(asked, socket_address(own.host, own.port)):
+        found.append(packed_address(contact.endpoint))
+        if len(found) >= max(CONTACTS_WANTED, len(finders.given)):
+            break
+    return found
+
+
+async def keep_finding(finders: Finders, node: RingNode) -> None:
+    """Until cancelled."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_look_on_lan, finders, node)
+        tasks.start_soon(_ask_again, finders, node)
+        tasks.start_soon(_save, finders)
+        tasks.start_soon(_meet_at_rendezvous, finders, node)
+
+
+async def _meet_at_rendezvous(finders: Finders, node: RingNode) -> None:
+    async def found(data: bytes) -> None:
+        signed = decode_record(data)
+        if isinstance(signed, SignedRecord) and node.show_record(signed):
+            logger.info("met at the rendezvous peer=%s", signed.record.peer.hex()[:16])
+
+    def own_record() -> bytes | None:
+        return encode_record(node.record) if node.record is not None else None
+
+    await run_rendezvous(
+        finders.rendezvous,
+        own_record=own_record,
+        members=lambda: len(node.members()),
+        on_found=found,
+        chance=finders.random,
+        times=finders.times,
+    )
+
+
+async def _look_on_lan(finders: Finders, node: RingNode) -> None:
+    while True:
+        for endpoint in await finders.lan.contacts():
+            address = packed_address(endpoint)
+            if not node.is_known(address) and await node.show(address):
+                logger.info("met on the local network address=%s", endpoint)
+        await anyio.sleep(LAN_LOOK_S)
+
+
+async def _ask_again(finders: Finders, node: RingNode) -> None:
+    """Contacts that were given and are not in our ring: they may be of another half of it, or were down."""
+    while True:
+        await anyio.sleep(LAN_LOOK_S)
+        for endpoint in finders.given:
+            address = packed_address(endpoint)
+            if address != node.me.address and not node.is_known(address):
+                await node.show(address)
+
+
+async def _save(finders: Finders) -> None:
+    try:
+        while True:
+            await anyio.sleep(SAVE_S)
+            finders.remembered.save(finders.wall_clock())
+    finally:
+        finders.remembered.save(finders.wall_clock())
+
+
+def remember(finders: Finders, contact: Contact) -> None:
+    endpoint = socket_address(contact.address.host, contact.address.port)
+    finders.remembered.met(contact.peer, endpoint, finders.wall_clock())
+
+
+def is_wildcard(host: str) -> bool:
+    return ip_address(host).is_unspecified

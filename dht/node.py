@@ -1,0 +1,591 @@
+"""How does a peer take part in a ring? The shell that drives a `RingMachine` over a `Transport`.
+
+One loop of its own: wait for datagrams or the machine's deadline, call the machine, perform its effects. Beside it
+run the finders: contacts given or remembered, the local network, the rendezvous. They only ever show the machine
+whom to compare tables with; what belongs to whom the machine decides.
+
+The machine's `now` is seconds since the epoch that never go back. A wall clock that jumps by more than a minute
+(somebody set it, or a laptop slept) makes a new machine, which joins again as after a restart: the others have taken
+us for dead meanwhile, or we would date our records wrongly.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import anyio
+import anyio.abc
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core.arcs import arcs_of
+from dht.core.effects import (
+    Arc,
+    ArcsChanged,
+    BatchArrived,
+    BatchDelivered,
+    Effect,
+    Joined,
+    JoinFailed,
+    LookupDone,
+    PeerChanged,
+    RingChanged,
+    Send,
+    WalkDone,
+)
+from dht.core.ids import Key, PeerKey
+from dht.core.machine import RingMachine, RingStatistics
+from dht.core.messages import Item
+from dht.core.records import (
+    RECORD_VERSION,
+    Address,
+    Contact,
+    Notary,
+    PeerRecord,
+    SignedRecord,
+    first_contact_of,
+)
+from dht.core.rules import RingRules
+from dht.endpoint import Endpoint, socket_address
+from dht.errors import NoAnswerError, RequestFailedError
+from dht.identity import KeyNotary, Verifier, peer_key
+from dht.transport import (
+    OwnAddressChanged,
+    PeerMet,
+    Received,
+    TransportEvent,
+    TransportLimits,
+    TransportStatistics,
+)
+from dht.udp import UdpTransport, open_udp, system_entropy
+
+logger = logging.getLogger(__name__)
+
+CLOCK_STEP_S = 60.0
+"""A wall clock this far from where it should be was set, or slept; NTP slews what is less."""
+CLOCK_LOOK_S = 15.0
+CONNECT_S = 12.0
+"""A handshake repeats each of its frames for 6.5 s; a peer that answers at all does so within two such frames."""
+MEET_AT_ONCE_MAX = 16
+JOIN_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+EVENTS_MAX = 1_024
+BATCHES_MAX = 64
+"""Batches waiting to be made durable; more are not answered, and their walker tries again."""
+LOOKUP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Who we are to the ring. `address` is where others reach us; positions follow from it.
+
+    A guessed address (nobody told us the outside one) gives way to what the contacts of a join saw.
+    """
+
+    rules: RingRules
+    address: Address
+    is_address_guessed: bool = False
+    slot: int = 0
+    virtual_nodes: int = 1
+    limits: TransportLimits | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsLost:
+    """The subscriber was too slow: read the state anew."""
+
+
+RingEvent = ArcsChanged | RingChanged | PeerChanged | Joined | EventsLost
+
+
+class Subscription:
+    """What changed since it was last asked; bounded, since its owner may be busy."""
+
+    def __init__(self) -> None:
+        self._events: list[RingEvent] = []
+        self._filled = anyio.Event()
+
+    def put(self, event: RingEvent) -> None:
+        if len(self._events) >= EVENTS_MAX:
+            self._events = [EventsLost()]
+        else:
+            self._events.append(event)
+        self._filled.set()
+
+    async def wait(self) -> list[RingEvent]:
+        """At least one event, in order."""
+        while not self._events:
+            self._filled = anyio.Event()
+            await self._filled.wait()
+        events, self._events = self._events, []
+        return events
+
+
+TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
+OnRecord = Callable[[SignedRecord], None]
+
+
+async def _take_nothing(items: tuple[Item, ...], sender: Contact) -> bool:
+    del items, sender
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """What the node asks of the rest of the peer."""
+
+    wall_clock: Callable[[], float]
+    random: Random
+    entropy: Callable[[int], bytes] = system_entropy
+    take_batch: TakeBatch = _take_nothing  # true once the items are durable
+    on_record: OnRecord = lambda signed: None
+    on_met: Callable[[Contact], None] = lambda contact: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    peer: PeerKey
+    address: Address
+    virtual_nodes: int
+    clock: str  # well, unreachable, suspect, dead, ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatistics:
+    ring: RingStatistics
+    transport: TransportStatistics
+    is_ideal: bool
+    is_joined: bool
+    restarts: int
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """Somebody who awaits the end of a lookup or a walk."""
+
+    event: anyio.Event = field(default_factory=anyio.Event)
+    effect: LookupDone | WalkDone | None = None
+    delivered: list[tuple[Contact, tuple[Item, ...]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkReport:
+    """Who took what, and what nobody took: that stays with the caller."""
+
+    delivered: tuple[tuple[Contact, tuple[Item, ...]], ...]
+    undelivered: tuple[Item, ...]
+    stops: int
+    lookups: int
+
+
+class RingNode:
+    """Implements `dht.Ring`. Inside `open_node`; not for use from several threads."""
+
+    def __init__(
+        self, settings: NodeSettings, key: Ed25519PrivateKey, ports: NodePorts, notary: Notary | None
+    ) -> None:
+        self._settings = settings
+        self._ports = ports
+        self._verifier = Verifier()
+        self._notary = notary or KeyNotary(key, settings.rules.network, self._verifier)
+        self._peer = peer_key(key)
+        self._transport: UdpTransport
+        self.endpoint = Endpoint(
+            key=key,
+            network=settings.rules.network,
+            id_check=settings.rules.id_check,
+            record=lambda: self._machine.record,
+            entropy=ports.entropy,
+            limits=settings.limits,
+            verifier=self._verifier,
+        )
+        self._offset_s = 0.0
+        self._address = settings.address
+        self._machine = self._new_machine()
+        self._deadline_moved = anyio.Event()
+        self._armed_for: float | None = None
+        self._is_pumping = False
+        self._waiters: dict[int, _Waiter] = {}
+        self._subscriptions: list[Subscription] = []
+        self._batches_in: MemoryObjectSendStream[BatchArrived]
+        self._batches_out: MemoryObjectReceiveStream[BatchArrived]
+        self._batches_in, self._batches_out = anyio.create_memory_object_stream(BATCHES_MAX)
+        self._rejoin_wanted = anyio.Event()
+        self._last_record: SignedRecord | None = None
+        self._restarts = 0
+        self._seen_as: Counter[bytes] = Counter()
+        self._contacts: list[Contact] = []  # through whom we joined, in case we must again
+
+    def _new_machine(self) -> RingMachine:
+        settings = self._settings
+        record = PeerRecord(
+            version=RECORD_VERSION,
+            network=settings.rules.network,
+            peer=self._peer,
+            addresses=(self._address,),
+            slot=settings.slot,
+            virtual_nodes=settings.virtual_nodes,
+            incarnation=0,
+            issued_s=0,
+            expires_s=1,
+            flags=0,
+        )
+        return RingMachine(
+            record=record, rules=settings.rules, notary=self._notary, random=self._ports.random
+        )
+
+    # --- what the peer asks
+
+    @property
+    def me(self) -> Contact:
+        return self._machine.me
+
+    @property
+    def record(self) -> SignedRecord | None:
+        return self._machine.record
+
+    def members(self) -> tuple[Member, ...]:
+        """Everybody in our table, ourselves included, by key."""
+        clocks = dict(self._machine.statistics().unwell)
+        return tuple(
+            Member(
+                peer=peer,
+                address=signed.record.addresses[0],
+                virtual_nodes=signed.record.virtual_nodes,
+                clock=clocks.get(peer, "well"),
+            )
+            for peer, signed in sorted(self._machine.table.records.items())
+        )
+
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        """What this peer must hold so that every key has that many copies (the network's number by default)."""
+        if copies is None or copies == self._settings.rules.copies:
+            return self._machine.arcs()
+        nodes = [(node.contact, node.predecessor) for node in self._machine.nodes if node.is_member]
+        return arcs_of(nodes, self._machine.table, copies)
+
+    async def owner(self, key: Key) -> Contact:
+        """Who answers for the key, as the ring says. Raises `NoAnswerError`."""
+        return (await self.holders(key, 1))[0]
+
+    async def holders(self, key: Key, copies: int) -> tuple[Contact, ...]:
+        """The owner and the distinct hosts after it; fewer where the ring is smaller. Raises `NoAnswerError`."""
+        waiter = _Waiter()
+        lookup_id = self._machine.lookup(key, self._now())
+        self._waiters[lookup_id] = waiter
+        self._pump()
+        with anyio.move_on_after(LOOKUP_S):
+            await waiter.event.wait()
+        self._waiters.pop(lookup_id, None)
+        done = waiter.effect
+        if not isinstance(done, LookupDone) or not done.holders:
+            raise NoAnswerError(key.hex())
+        holders = list(done.holders)
+        if len(holders) < copies:  # an answer names six at most; whom the table knows comes after
+            for contact in self._machine.holders_known(key, copies):
+                if contact.peer not in {known.peer for known in holders}:
+                    holders.append(contact)
+        return tuple(holders[:copies])
+
+    async def walk(self, items: Iterable[Item]) -> WalkReport:
+        """Carry items to their owners around the ring; answers when the walk is over."""
+        waiter = _Waiter()
+        walk_id = self._machine.walk(items, self._now())
+        self._waiters[walk_id] = waiter
+        self._pump()
+        try:
+            await waiter.event.wait()
+        finally:
+            self._waiters.pop(walk_id, None)
+        done = waiter.effect
+        assert isinstance(done, WalkDone)
+        return WalkReport(
+            delivered=tuple(waiter.delivered),
+            undelivered=done.undelivered,
+            stops=done.stops,
+            lookups=done.lookups,
+        )
+
+    @contextmanager
+    def events(self) -> Iterator[Subscription]:
+        """Changes of arcs, neighbours and clocks from now on."""
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)
+
+    def statistics(self) -> NodeStatistics:
+        ring = self._machine.statistics()
+        return NodeStatistics(
+            ring=ring,
+            transport=self._transport.statistics(),
+            is_ideal=self._is_ideal(ring),
+            is_joined=all(node.is_member for node in ring.nodes),
+            restarts=self._restarts,
+        )
+
+    def _is_ideal(self, ring: RingStatistics) -> bool:
+        """Do my lists say what the table says? The view of one peer; a ring is ideal when all see it so."""
+        wanted = self._settings.rules.successors
+        for node in ring.nodes:
+            hosts: dict[PeerKey, Contact] = {}
+            around = [c for c in self._machine.table.clockwise(node.contact.position) if c != node.contact]
+            before = around[-1] if around else None
+            for contact in around:
+                if contact.peer != self._peer:
+                    hosts.setdefault(contact.peer, contact)
+            expected = tuple(hosts.values())[:wanted]
+            listed = tuple(contact for contact in node.successors if contact.peer != self._peer)
+            if not node.is_member or listed != expected or node.predecessor != before:
+                return False
+        return not ring.unwell
+
+    def leave(self) -> None:
+        """Say goodbye to the ring. Hand over the data first."""
+        self._machine.leave(self._now())
+        self._pump()
+
+    # --- time
+
+    def _now(self) -> float:
+        return self._offset_s + anyio.current_time()
+
+    def _set_clock(self) -> None:
+        self._offset_s = self._ports.wall_clock() - anyio.current_time()
+
+    async def _watch_clock(self) -> None:
+        while True:
+            await anyio.sleep(CLOCK_LOOK_S)
+            step_s = self._ports.wall_clock() - self._now()
+            if abs(step_s) >= CLOCK_STEP_S:
+                logger.warning("the clock jumped, joining again step_s=%.0f", step_s)
+                self._set_clock()
+                self._start_over()
+            elif step_s > 0:
+                self._offset_s += step_s  # forward only: the machine's time never goes back
+
+    # --- the loop
+
+    def _on_messages(self, batch: Sequence[Received], _transport_now: float) -> None:
+        now = self._now()
+        for message, sender in batch:
+            self._machine.receive(message, sender, now)
+        self._pump()
+
+    def _on_event(self, event: TransportEvent, _transport_now: float) -> None:
+        if isinstance(event, PeerMet):
+            if event.record is not None:
+                self._ports.on_met(first_contact_of(event.record.record, self._settings.rules.id_check))
+        elif isinstance(event, OwnAddressChanged) and self._settings.rules.id_check == "ip":
+            logger.warning("this peer's address changed, joining again at its new positions")
+            self._address = Address(host=event.address.host, port=self._address.port)
+            self._start_over()
+
+    def _pump(self) -> None:
+        """Perform all effects; those that performing causes come after them, in the same call."""
+        if self._is_pumping:
+            return
+        self._is_pumping = True
+        try:
+            while effects := self._machine.take_effects():
+                for effect in effects:
+                    self._perform(effect)
+        finally:
+            self._is_pumping = False
+        record = self._machine.record
+        if record is not None and record is not self._last_record:
+            self._last_record = record
+            self._ports.on_record(record)
+        deadline = self._machine.next_deadline()
+        if deadline != self._armed_for and (self._armed_for is None or (deadline or 0) < self._armed_for):
+            self._deadline_moved.set()
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send(to=to, message=message):
+                if to.peer == self._peer:  # a walk passes its own peer, too
+                    self._machine.receive(message, self._machine.me, self._now())
+                else:
+                    self._transport.send(message, to)
+            case LookupDone() | WalkDone():
+                waiter = self._waiters.get(effect.id if isinstance(effect, LookupDone) else effect.walk)
+                if waiter is not None:
+                    waiter.effect = effect
+                    waiter.event.set()
+            case BatchDelivered():
+                waiter = self._waiters.get(effect.walk)
+                if waiter is not None:
+                    waiter.delivered.append((effect.to, effect.items))
+            case BatchArrived():
+                try:
+                    self._batches_in.send_nowait(effect)
+                except anyio.WouldBlock:
+                    logger.warning("batch not taken, too many wait items=%d", len(effect.items))
+            case JoinFailed():
+                self._rejoin_wanted.set()
+            case ArcsChanged() | RingChanged() | PeerChanged() | Joined():
+                self._tell(effect)
+            case _:
+                assert not self._settings.rules.has_bulk, effect
+
+    def _tell(self, event: RingEvent) -> None:
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._deadline_moved = anyio.Event()
+            deadline = self._armed_for = self._machine.next_deadline()
+            wait_s = float("inf") if deadline is None else max(0.0, deadline - self._now())
+            with anyio.move_on_after(wait_s):
+                await self._deadline_moved.wait()
+            self._armed_for = None
+            self._machine.advance(self._now())
+            self._pump()
+            await anyio.lowlevel.checkpoint()
+
+    async def _make_durable(self) -> None:
+        async for arrived in self._batches_out:
+            if await self._ports.take_batch(arrived.items, arrived.sender):
+                self._machine.accept_batch(arrived, self._now())
+                self._pump()
+
+    # --- joining
+
+    def _start_over(self) -> None:
+        """As after a restart: a new machine that knows whom to ask."""
+        self._restarts += 1
+        known = [
+            first_contact_of(s.record, self._settings.rules.id_check)
+            for s in self._machine.table.records.values()
+        ]
+        for waiter in self._waiters.values():
+            waiter.event.set()
+        self._machine = self._new_machine()
+        others = [contact for contact in known if contact.peer != self._peer]
+        if others:
+            self._machine.join(others, self._now())
+        else:
+            self._machine.create(self._now())
+        self._deadline_moved.set()
+        self._pump()
+
+    async def meet(self, address: Address) -> SignedRecord | None:
+        """Who is at this address? Its signed record; None when nobody of our network answers."""
+        try:
+            with anyio.fail_after(CONNECT_S):
+                met = await self._transport.connect(address)
+        except (RequestFailedError, TimeoutError) as error:
+            logger.info("no answer address=%s reason=%s", address_text(address), error)
+            return None
+        if met.seen is not None:
+            self._seen_as[met.seen.host] += 1
+        return met.record
+
+    async def join(self, addresses: Sequence[Address]) -> bool:
+        """Join the ring of whoever answers; False when nobody does, and we are a ring of one until somebody is met."""
+        contacts = await self._meet_all(addresses)
+        self._believe_where_we_are()
+        now = self._now()
+        self._contacts = contacts
+        if contacts:
+            self._machine.join(contacts, now)
+        else:
+            self._machine.create(now)
+        self._pump()
+        return bool(contacts)
+
+    def _believe_where_we_are(self) -> None:
+        """A peer that does not know its outside address takes what most of those whom it met saw."""
+        if self._settings.is_address_guessed and self._seen_as:
+            host = max(sorted(self._seen_as), key=lambda host: self._seen_as[host])
+            if host != self._address.host:
+                self._address = Address(host=host, port=self._address.port)
+                self._machine = self._new_machine()
+
+    async def _meet_all(self, addresses: Sequence[Address]) -> list[Contact]:
+        contacts: list[Contact] = []
+        limiter = anyio.CapacityLimiter(MEET_AT_ONCE_MAX)
+
+        async def meet_one(address: Address) -> None:
+            async with limiter:
+                signed = await self.meet(address)
+            if signed is not None and signed.record.peer != self._peer:
+                contacts.append(first_contact_of(signed.record, self._settings.rules.id_check))
+
+        async with anyio.create_task_group() as tasks:
+            for address in addresses:
+                tasks.start_soon(meet_one, address)
+        return sorted(contacts, key=lambda contact: contact.position)
+
+    async def show(self, address: Address) -> bool:
+        """Somebody says that a peer is there: if it is one we do not know, compare tables with it."""
+        signed = await self.meet(address)
+        return signed is not None and self.show_record(signed)
+
+    def show_record(self, signed: SignedRecord) -> bool:
+        """A signed record of a peer that may be of another part of our ring."""
+        peer = signed.record.peer
+        if peer == self._peer or peer in self._machine.table.records:
+            return False
+        self._machine.merge(first_contact_of(signed.record, self._settings.rules.id_check), self._now())
+        self._pump()
+        return True
+
+    def is_known(self, address: Address) -> bool:
+        return any(address in signed.record.addresses for signed in self._machine.table.records.values())
+
+    async def _join_again(self) -> None:
+        """After a failed join: be a ring of one, and try the contacts again for as long as it takes."""
+        attempt = 0
+        while True:
+            await self._rejoin_wanted.wait()
+            self._rejoin_wanted = anyio.Event()
+            await anyio.sleep(JOIN_AGAIN_S[min(attempt, len(JOIN_AGAIN_S) - 1)])
+            attempt += 1
+            logger.warning("joining failed, trying again attempt=%d", attempt)
+            contacts = [
+                first_contact_of(signed.record, self._settings.rules.id_check)
+                for signed in self._machine.table.records.values()
+            ]
+            contacts += self._contacts
+            self._machine.join([c for c in contacts if c.peer != self._peer], self._now())
+            self._pump()
+
+    async def run(self, transport: UdpTransport, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        self._transport = transport
+        self._set_clock()
+        async with anyio.create_task_group() as tasks:
+            for work in (self._keep_time, self._watch_clock, self._make_durable, self._join_again):
+                tasks.start_soon(work)
+            task_status.started()
+
+
+def address_text(address: Address) -> str:
+    host, port = socket_address(address.host, address.port)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@asynccontextmanager
+async def open_node(
+    settings: NodeSettings,
+    key: Ed25519PrivateKey,
+    ports: NodePorts,
+    listen: Sequence[tuple[str, int]],
+    notary: Notary | None = None,
+) -> AsyncIterator[RingNode]:
+    """A node that listens, and is in no ring until `join` is called. Raises OSError when the address is taken."""
+    node = RingNode(settings, key, ports, notary)
+    async with (
+        open_udp(node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event) as transport,
+        anyio.create_task_group() as tasks,
+    ):
+        await tasks.start(node.run, transport)
+        try:
+            yield node
+        finally:
+            tasks.cancel_scope.cancel()

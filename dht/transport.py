@@ -1,0 +1,114 @@
+"""What does a node talk through? The `Transport` protocol, its reports and its figures.
+
+Messages are sealed, and delivered once or not at all. Who needs an answer asks again: the ring machine does
+so by its own deadlines, others call `request`. `dht.udp` is the real one; a simulation brings its own.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from dht.core.limits import Rate
+from dht.core.link import HELLO_PER_PREFIX, LinkLimits
+from dht.core.messages import Message, Reply, Request
+from dht.core.records import Address, Contact, SignedRecord
+
+Received = tuple[Message, Contact]  # who sent it: the session's key, at the address it came from
+FIND: Final = Rate(per_second=50, burst=100)  # ring.md 5, with two seconds' worth at once
+STATE: Final = Rate(per_second=5, burst=10)
+RUMOUR: Final = Rate(per_second=10, burst=20)
+OTHER: Final = Rate(per_second=50, burst=100)
+REPLY: Final = Rate(per_second=500, burst=1_000)  # as many as we may have asked: the machine knows which
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportLimits:
+    """How much a key may ask of us, and `prefix_factor` times as much all keys of one /24 or /56 together."""
+
+    find: Rate = FIND
+    state: Rate = STATE
+    rumour: Rate = RUMOUR
+    other: Rate = OTHER
+    reply: Rate = REPLY
+    prefix_factor: float = 4.0
+    link: LinkLimits | None = None
+
+    @classmethod
+    def for_one_machine(cls, peers: int = 100) -> "TransportLimits":
+        """For test rings: all peers share one prefix."""
+        hello = Rate(per_second=HELLO_PER_PREFIX.per_second * peers, burst=HELLO_PER_PREFIX.burst * peers)
+        return cls(prefix_factor=4.0 * peers, link=LinkLimits(hello_per_prefix=hello))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerMet:
+    """A session with this peer opened. `record` is its own, signed; `seen` is our address as it sees it."""
+
+    contact: Contact
+    record: SignedRecord | None
+    seen: Address | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSilent:
+    """No handshake: `silence`, or what the other end did wrong. `lost` messages were waiting for it."""
+
+    address: Address
+    peer: bytes | None
+    reason: str
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerMoved:
+    """A peer of an open session now sends from `address`; it must shake hands from there."""
+
+    contact: Contact
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAddressChanged:
+    """Peers of two different prefixes, met one after the other, see us at an address that is new."""
+
+    address: Address
+
+
+TransportEvent = PeerMet | PeerSilent | PeerMoved | OwnAddressChanged
+OnMessages = Callable[[list[Received], float], None]
+OnEvent = Callable[[TransportEvent, float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportStatistics:
+    """Counted since the start. `dropped` and `done` go by the words of `docs/protocol/ring.md`."""
+
+    datagrams_in: int
+    datagrams_out: int
+    bytes_in: int
+    bytes_out: int
+    messages_in: int
+    messages_out: int
+    sessions: int
+    waiting_datagrams: int
+    dropped: Mapping[str, int]
+    done: Mapping[str, int]
+
+
+class Transport(Protocol):
+    def send(self, message: Message, to: Contact) -> bool:
+        """Sealed delivery, tried once; a handshake goes before it where there is no session.
+
+        False when it was refused at once by some bound. True promises nothing.
+        """
+        ...
+
+    async def request(self, message: Request, to: Contact, tries: int = 3) -> Reply:
+        """The answer of this very peer. Raises `RequestFailedError` when every try stayed silent."""
+        ...
+
+    async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
+        """Meets whoever is at an address, or just this peer. Raises `RequestFailedError`."""
+        ...
+
+    def statistics(self) -> TransportStatistics: ...

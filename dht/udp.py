@@ -1,0 +1,450 @@
+"""How do datagrams reach the machine's sockets and leave them? The UDP shell of an `Endpoint`.
+
+One raw non-blocking socket per address family. A wake-up drains up to 64 datagrams and hands their messages
+over as one batch, since the price of a wake-up is what limits a Python event loop. On asyncio and uvloop the
+drain runs in the loop's own reader callback; on trio in a task that waits for the socket. Nothing that the
+network does raises here: ICMP's errors, full buffers and absent routes are counted.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from types import MappingProxyType
+from typing import Final, get_args
+
+import anyio
+import sniffio
+import trio
+
+from dht.core.frames import DATAGRAM_BYTES_MAX
+from dht.core.frames import Address as SocketAddress
+from dht.core.messages import Message, Reply, Request
+from dht.core.records import Address, Contact
+from dht.core.round_trips import RoundTrips
+from dht.endpoint import Endpoint, socket_address
+from dht.errors import RequestFailedError, TransportClosedError
+from dht.transport import (
+    OnEvent,
+    OnMessages,
+    PeerMet,
+    PeerSilent,
+    Received,
+    TransportStatistics,
+)
+
+DRAIN_MAX: Final = 64  # ring.md 3.2: where draining more no longer pays
+SEND_QUEUE_MAX: Final = 1_024
+INBOX_MAX: Final = 4_096
+REQUESTS_MAX: Final = 4_096
+RECEIVE_BUFFER_BYTES: Final = 1 << 20  # about a second of a busy peer, while something else has the loop
+HOUSEKEEPING_S: Final = 60.0
+_REPLIES: Final = frozenset(get_args(Reply))
+_HARMLESS: Final = frozenset(
+    {
+        errno.ECONNREFUSED, errno.ECONNRESET, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN,
+        errno.EHOSTDOWN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM, errno.EACCES, errno.EINVAL,
+        errno.EADDRNOTAVAIL, errno.EPROTO, errno.EAFNOSUPPORT,
+    }
+)  # fmt: skip
+"""What ICMP, firewalls, a vanished interface or a senseless address may do to one datagram."""
+
+
+class _Waiting:
+    """Somebody who awaits an answer or a handshake."""
+
+    __slots__ = ("arrived", "event", "peer")
+
+    def __init__(self, peer: bytes | None) -> None:
+        self.peer = peer
+        self.event = anyio.Event()
+        self.arrived: Reply | PeerMet | PeerSilent | None = None
+
+
+class _RaisedIn:
+    """What a loop's callback raises is raised by whoever awaits the future instead: its task has a parent."""
+
+    def __init__(self, failed: "asyncio.Future[None]") -> None:
+        self._failed = failed
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        if error is not None and not self._failed.done():
+            self._failed.set_exception(error)
+        return error is not None
+
+
+class UdpTransport:
+    """See `open_udp`. Messages go to `on_messages`, or wait for `receive()` if there is no handler."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        sockets: Sequence[socket.socket],
+        on_messages: OnMessages | None = None,
+        on_event: OnEvent | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self._link = endpoint.link
+        self._sockets = {sock.family: sock for sock in sockets}
+        self._v4 = self._sockets.get(socket.AF_INET)
+        self._v6 = self._sockets.get(socket.AF_INET6)
+        self._on_messages = on_messages or self._keep
+        self._on_event = on_event
+        self._inbox: list[Received] = []
+        self._inbox_filled = anyio.Event()
+        self._send_queue: deque[tuple[bytes, SocketAddress]] = deque()
+        self._queue_filled = anyio.Event()
+        self._timer_changed = anyio.Event()
+        self._armed_for = float("inf")
+        self._is_draining = False
+        self._drained_at = 0.0
+        self._is_closed = False
+        self._asked: dict[int, _Waiting] = {}
+        self._meeting: OrderedDict[Address, list[_Waiting]] = OrderedDict()
+        self._round_trips = RoundTrips()
+        self._counts: Counter[str] = Counter()
+        self._datagrams_out = self._bytes_out = 0
+        self._now = anyio.current_time
+
+    @property
+    def addresses(self) -> list[SocketAddress]:
+        """Where we listen, with the ports that the system chose."""
+        return [sock.getsockname()[:2] for sock in self._sockets.values()]
+
+    # --- for the node
+
+    def send(self, message: Message, to: Contact) -> bool:
+        if self._is_closed:
+            raise TransportClosedError
+        if self._is_draining:  # the whole batch's answers leave together
+            return self.endpoint.send(message, to, self._drained_at)
+        now = self._now()
+        is_taken = self.endpoint.send(message, to, now)
+        self._settle(now)
+        return is_taken
+
+    async def receive(self) -> list[Received]:
+        """All messages that arrived since the last call; waits for one. Only without `on_messages`."""
+        while not self._inbox:
+            self._inbox_filled = anyio.Event()
+            await self._inbox_filled.wait()
+        await anyio.lowlevel.checkpoint()
+        batch, self._inbox = self._inbox, []
+        return batch
+
+    async def request(self, message: Request, to: Contact, tries: int = 3) -> Reply:
+        if message.id in self._asked or len(self._asked) >= REQUESTS_MAX:
+            raise RequestFailedError(_named(to.address), "too many requests, or one of this id")
+        waiting = self._asked[message.id] = _Waiting(to.peer)
+        try:
+            for attempt in range(tries):
+                asked_at = self._now()
+                self.send(message, to)
+                with anyio.move_on_after(self._round_trips.timeout_s(to.peer)):
+                    await waiting.event.wait()
+                if isinstance(waiting.arrived, Reply):
+                    if attempt == 0:
+                        self._round_trips.measured(to.peer, self._now() - asked_at)
+                    return waiting.arrived
+        finally:
+            del self._asked[message.id]
+        raise RequestFailedError(_named(to.address), f"silence, {tries} tries")
+
+    def round_trip_s(self, peer: bytes) -> float | None:
+        """The smoothed time of what `request` asked this peer."""
+        return self._round_trips.smooth_s(peer)
+
+    async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
+        now = self._now()
+        met = self.endpoint.met(address, now)
+        if met is not None and peer in (None, met.contact.peer):
+            return met
+        if not self.endpoint.dial(address, peer, now):
+            raise RequestFailedError(_named(address), "too many dials, or one for another key")
+        waiting = _Waiting(peer)
+        self._meeting.setdefault(address, []).append(waiting)
+        self._settle(now)
+        try:
+            await waiting.event.wait()  # a dial always ends: it has at most twelve repetitions
+        finally:
+            others = self._meeting.get(address, [])
+            if waiting in others:
+                others.remove(waiting)
+            if not others:
+                self._meeting.pop(address, None)
+        if isinstance(waiting.arrived, PeerMet):
+            return waiting.arrived
+        reason = waiting.arrived.reason if isinstance(waiting.arrived, PeerSilent) else "closed"
+        raise RequestFailedError(_named(address), reason)
+
+    def statistics(self) -> TransportStatistics:
+        figures = self.endpoint.statistics(
+            datagrams_out=self._datagrams_out, bytes_out=self._bytes_out, waiting=len(self._send_queue)
+        )
+        dropped = MappingProxyType(dict(Counter(figures.dropped) + self._counts))
+        return TransportStatistics(
+            **{name: getattr(figures, name) for name in figures.__slots__ if name != "dropped"},
+            dropped=dropped,
+        )
+
+    # --- datagrams
+
+    def _on_readable(self, sock: socket.socket) -> None:
+        """One wake-up: batches as they come, since more arrives while the first is worked on, up to a limit
+        that lets the loop's other tasks have their turn.
+        """
+        left = DRAIN_MAX
+        while left > 0:
+            drained = self._drain(sock, left)
+            if not drained:
+                break
+            left -= drained
+
+    def _drain(self, sock: socket.socket, datagrams_max: int) -> int:
+        now = self._now()
+        datagrams: list[tuple[bytes, SocketAddress]] = []
+        recvfrom = sock.recvfrom
+        for _ in range(datagrams_max):
+            try:
+                datagrams.append(recvfrom(DATAGRAM_BYTES_MAX + 1))
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._count_harmless("icmp", error)
+        if not datagrams:
+            return 0
+        if sock is self._v6:
+            datagrams = [(data, address[:2]) for data, address in datagrams]  # without flow and scope
+        batch = self.endpoint.receive(datagrams, now)
+        if batch:
+            self._is_draining, self._drained_at = True, now
+            try:
+                self._on_messages(self._without_answers(batch) if self._asked else batch, now)
+            finally:
+                self._is_draining = False
+        self._settle(now)
+        return len(datagrams)
+
+    def _without_answers(self, batch: list[Received]) -> list[Received]:
+        """Answers to `request` go to whoever asked; they must come from the peer that was asked."""
+        rest = []
+        for message, sender in batch:
+            waiting = self._asked.get(message.id) if message.__class__ in _REPLIES else None
+            if waiting is None:
+                rest.append((message, sender))
+            elif waiting.peer == sender.peer and isinstance(message, Reply):
+                waiting.arrived = message
+                waiting.event.set()
+            else:
+                self._counts["unasked"] += 1
+        return rest
+
+    def _keep(self, batch: list[Received], now: float) -> None:
+        del now
+        room = INBOX_MAX - len(self._inbox)
+        if len(batch) > room:
+            self._counts["inbox"] += len(batch) - room
+        self._inbox.extend(batch[:room])
+        self._inbox_filled.set()
+
+    def _settle(self, now: float) -> None:
+        """After anything happened: send what there is, report, and wake the timer if it is due sooner."""
+        if self._link.outgoing:
+            self._flush()
+        if self._link.events:
+            self._report(now)
+        deadline = self._link.next_deadline()
+        if deadline is not None and deadline < self._armed_for:
+            self._armed_for = deadline
+            self._timer_changed.set()
+
+    def _flush(self) -> None:
+        outgoing = self._link.outgoing
+        sent = 0
+        if not self._send_queue:  # order is kept while the kernel's buffer is full
+            sent = self._transmit(outgoing)
+        if sent < len(outgoing):
+            self._enqueue(outgoing[sent:])
+        outgoing.clear()
+
+    def _transmit(self, datagrams: Sequence[tuple[bytes, SocketAddress]]) -> int:
+        """How many of them are done with, sent or not: the rest found the socket's buffer full."""
+        v4, v6 = self._v4, self._v6
+        done = failed = size_bytes = 0
+        for data, address in datagrams:
+            sock = v4 if ":" not in address[0] else v6
+            try:
+                if sock is not None:
+                    sock.sendto(data, address)
+                    size_bytes += len(data)
+                else:
+                    self._counts["no_family"] += 1
+                    failed += 1
+            except BlockingIOError:
+                break
+            except OSError as error:
+                self._count_harmless("unsendable", error)
+                failed += 1
+            done += 1
+        self._datagrams_out += done - failed
+        self._bytes_out += size_bytes
+        return done
+
+    def _enqueue(self, datagrams: list[tuple[bytes, SocketAddress]]) -> None:
+        room = SEND_QUEUE_MAX - len(self._send_queue)
+        if len(datagrams) > room:
+            self._counts["send_queue"] += len(datagrams) - room
+        self._send_queue.extend(datagrams[:room])
+        self._queue_filled.set()
+
+    def _count_harmless(self, reason: str, error: OSError) -> None:
+        if error.errno not in _HARMLESS:
+            raise error
+        self._counts[reason] += 1
+
+    def _report(self, now: float) -> None:
+        for event in self.endpoint.take_events(now):
+            if isinstance(event, PeerMet | PeerSilent):
+                address = event.contact.address if isinstance(event, PeerMet) else event.address
+                self._tell_waiting(address, event)
+            if self._on_event is not None:
+                self._on_event(event, now)
+
+    def _tell_waiting(self, address: Address, event: PeerMet | PeerSilent) -> None:
+        for waiting in self._meeting.pop(address, []):
+            is_other = isinstance(event, PeerMet) and waiting.peer not in (None, event.contact.peer)
+            waiting.arrived = (
+                PeerSilent(address=address, peer=waiting.peer, reason="wrong_peer", lost=0)
+                if is_other
+                else event
+            )
+            waiting.event.set()
+
+    # --- tasks
+
+    async def run(self) -> None:
+        """Serves until cancelled. Whatever a handler raises ends it: nothing is swallowed."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_time)
+            tasks.start_soon(self._work_off_queue)
+            is_asyncio = sniffio.current_async_library() == "asyncio"
+            for sock in self._sockets.values():
+                tasks.start_soon(self._serve_asyncio if is_asyncio else self._serve_trio, sock)
+
+    async def _serve_trio(self, sock: socket.socket) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(sock)
+            self._on_readable(sock)
+
+    async def _serve_asyncio(self, sock: socket.socket) -> None:
+        """A reader callback saves the task switch per wake-up; what it raises is raised here as well."""
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[None] = loop.create_future()
+
+        def on_readable() -> None:
+            with _RaisedIn(failed):
+                self._on_readable(sock)
+
+        loop.add_reader(sock, on_readable)
+        try:
+            await failed
+        finally:
+            loop.remove_reader(sock)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._timer_changed = anyio.Event()
+            now = self._now()
+            deadline = self.endpoint.next_deadline()
+            self._armed_for = min(deadline if deadline is not None else float("inf"), now + HOUSEKEEPING_S)
+            with anyio.CancelScope(deadline=self._armed_for):
+                await self._timer_changed.wait()
+            now = self._now()
+            self.endpoint.advance(now)
+            self._settle(now)
+
+    async def _work_off_queue(self) -> None:
+        while True:
+            await self._queue_filled.wait()
+            self._queue_filled = anyio.Event()
+            while self._send_queue:
+                first = self._send_queue[0]
+                if self._transmit([first]):
+                    self._send_queue.popleft()
+                else:
+                    await anyio.wait_writable(self._sockets[_family_of(first[1])])
+
+    def close(self) -> None:
+        """Sends no more. Who still waits for a handshake is told so."""
+        self._is_closed = True
+        for waitings in self._meeting.values():
+            for waiting in waitings:
+                waiting.event.set()
+
+
+def _named(address: Address) -> str:
+    host, port = socket_address(address.host, address.port)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _family_of(address: SocketAddress) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+
+
+def bind(address: SocketAddress) -> socket.socket:
+    """A non-blocking UDP socket. Raises OSError: the caller says which setting asked for this address."""
+    family = _family_of(address)
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    try:
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        with suppress(OSError):  # a smaller buffer loses more in bursts, nothing else
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        sock.setblocking(False)
+        sock.bind(address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+@asynccontextmanager
+async def open_udp(
+    endpoint: Endpoint,
+    listen: Sequence[SocketAddress],
+    *,
+    on_messages: OnMessages | None = None,
+    on_event: OnEvent | None = None,
+) -> AsyncIterator[UdpTransport]:
+    """Serves an endpoint on at most one IPv4 and one IPv6 address, for as long as the context lasts.
+
+    `on_messages(batch, now)` runs in the loop, unbuffered: it must not block.
+    What it sends leaves together when it returns.
+    """
+    families = [_family_of(address) for address in listen]
+    if not listen or len(set(families)) != len(families):
+        raise ValueError(f"one address per family is needed, not {list(listen)}")
+    sockets: list[socket.socket] = []
+    try:
+        sockets.extend(bind(address) for address in listen)
+        transport = UdpTransport(endpoint, sockets, on_messages, on_event)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(transport.run)
+            try:
+                yield transport
+            finally:
+                transport.close()
+                tasks.cancel_scope.cancel()
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def system_entropy(count: int) -> bytes:
+    """The `entropy` of a real peer."""
+    return os.urandom(count)

@@ -1,0 +1,47 @@
+"""How is another peer's HTTP port asked for JSON, from a command that has no loop?"""
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+from herodotus.core.errors import Misuse, WorldFailure
+
+_ANSWER_S = 5.0  # a peer on this machine answers in milliseconds
+_ANSWER_BYTES_MAX = 10_000_000
+
+
+class NoAnswer(WorldFailure):
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"no answer from {self.address}: {self.reason}; check the address, and the peer's log"
+
+
+class NotAnAddress(Misuse):
+    def __init__(self, given: str) -> None:
+        self.given = given
+
+    def __str__(self) -> str:
+        return f"--peer takes a peer's http:// address, not {self.given!r}"
+
+
+def ask(base: str, path: str) -> Any:
+    """A peer's own JSON; proxies of the environment are not asked about our peers."""
+    address = base.rstrip("/") + path
+    if not address.startswith(("http://", "https://")):
+        raise NotAnAddress(base)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=_ANSWER_S) as answer:
+            return json.loads(answer.read(_ANSWER_BYTES_MAX))
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower()) from error
+    except http.client.HTTPException as error:
+        raise NoAnswer(address, f"that is not HTTP ({type(error).__name__})") from error
+    except (ValueError, RecursionError) as error:
+        raise NoAnswer(address, "what came back is not JSON") from error

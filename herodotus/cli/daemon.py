@@ -1,0 +1,222 @@
+"""How is the peer started, asked and stopped? `run`, `status`, `stop`."""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import threading
+from functools import partial
+from pathlib import Path
+
+import anyio
+import click
+
+from herodotus.asking import NoAnswer, ask
+from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
+from herodotus.cli.setup import chosen_charter, unlocked_key
+from herodotus.config.load import text_layer, with_http_beside_ring
+from herodotus.core.errors import WorldFailure
+from herodotus.core.status import PeerStatus
+from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
+
+
+class StillRunning(WorldFailure):
+    def __init__(self, pid: int, waited_s: float) -> None:
+        self.pid = pid
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return f"process {self.pid} still runs after {self.waited_s:g} s; `herodotus stop --force` kills it"
+
+
+class NotOurs(WorldFailure):
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def __str__(self) -> str:
+        return f"process {self.pid} belongs to another user; stop it as that user, or as root"
+
+
+@main.command()
+@click.option("--listen", metavar="IP:PORT", help="Where other peers reach this one (default: 0.0.0.0:4484).")
+@click.option(
+    "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
+)
+@click.option(
+    "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
+)
+@click.option("--virtual", metavar="N", help="Positions on the ring (default: 4).")
+@click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
+@click.option(
+    "--ready-fd", metavar="N", type=click.IntRange(0), help="Write one JSON line there when serving."
+)
+@common_options
+@json_option
+@pass_frame
+def run(
+    frame: Frame,
+    listen: str | None,
+    http: str | None,
+    join: tuple[str, ...],
+    virtual: str | None,
+    network: str | None,
+    ready_fd: int | None,
+) -> None:
+    """Run the peer until Ctrl-C.
+
+    The first SIGINT or SIGTERM ends open work and stops, a second one stops at once.
+
+    \b
+    Examples:
+      herodotus run
+      herodotus run --join 192.0.2.7:4484
+      herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
+    """
+    from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+
+    os.umask(0o077)
+    if ready_fd is not None:
+        _check_open(ready_fd)
+    charter = open_home(frame.home)
+    if network is not None:
+        check_network(chosen_charter(network), frame.home, file=Path(network))
+    given = {
+        "http.listen": ("--http", http),
+        "ring.listen": ("--listen", listen),
+        "ring.join": ("--join", ",".join(join) or None),
+        "ring.virtual_nodes": ("--virtual", virtual),
+    }
+    flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
+    effective = with_http_beside_ring(frame.effective(text_layer(flags)))
+    key, _ = unlocked_key(frame.home.key)
+    parts = peers.PeerParts(home=frame.home, charter=charter, settings=effective.settings, key=key)
+    with locked(frame.home):
+        frame.configure_logs(effective, into_home=True)
+        on_ready = partial(_announce, frame, ready_fd)
+        anyio.run(peers.run, parts, on_ready, backend="asyncio", backend_options={"use_uvloop": True})
+
+
+def _check_open(descriptor: int) -> None:
+    """Before anything else is opened, which could be given this very number."""
+    try:
+        is_open = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except OSError:
+        is_open = False
+    if not is_open:
+        raise click.BadParameter(f"{descriptor} is not open for writing", param_hint="'--ready-fd'")
+
+
+def _announce(frame: Frame, ready_fd: int | None, status: PeerStatus) -> None:
+    facts = {"peer_id": status.peer_id, "http": status.http, "home": str(frame.home.path), "pid": status.pid}
+    if ready_fd is not None:
+        with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w", closefd=ready_fd > 2) as channel:
+            channel.write(json.dumps(facts) + "\n")  # who asked may have left; the peer serves all the same
+    if frame.is_json:
+        frame.print_json(facts)
+    else:
+        click.echo(f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)")
+
+
+@main.command()
+@click.option("--peer", metavar="URL", help="Ask this peer instead of the one of the home.")
+@common_options
+@json_option
+@pass_frame
+def status(frame: Frame, peer: str | None) -> None:
+    """Show what a peer holds and does.
+
+    \b
+    Examples:
+      herodotus status
+      herodotus status --json --peer http://192.0.2.7:5484
+    """
+    if peer is None:
+        if not frame.home.exists():
+            raise HomeMissing(frame.home)
+        running = running_on(frame.home)
+        if running is None:
+            raise NotRunning(frame.home)
+        if not running.http:
+            raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
+        peer = running.http
+    facts = ask(peer, "/api/v1/status")
+    if not isinstance(facts, dict):
+        raise NoAnswer(peer, "what came back is not a peer's status")
+    if frame.is_json:
+        frame.print_json(facts)
+        return
+    for name in (
+        "peer_id",
+        "nickname",
+        "version",
+        "network",
+        "network_id",
+        "http",
+        "pid",
+        "started",
+        "uptime_s",
+    ):
+        click.echo(f"{name:<11} {_harmless(facts.get(name, ''))}")
+    for name in ("ring", "crawl", "store", "copies"):
+        part = facts.get(name)
+        if isinstance(part, dict):
+            shown = "  ".join(f"{key} {value}" for key, value in part.items() if not isinstance(value, list))
+            click.echo(f"{name:<11} {_harmless(shown) or '-'}")
+
+
+def _harmless(value: object) -> str:
+    """Another peer's words must not steer this terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(value)[:1000])
+
+
+@main.command()
+@click.option("--force", is_flag=True, help="Kill it when it does not stop by itself.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(0, 86_400),
+    default=15.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait.",
+)
+@common_options
+@pass_frame
+def stop(frame: Frame, force: bool, wait_s: float) -> None:
+    """Stop the peer of this home and wait until it is gone."""
+    if not frame.home.exists():
+        raise HomeMissing(frame.home)
+    running = running_on(frame.home)
+    if running is None or not running.pid:
+        raise NotRunning(frame.home)
+    _signal(running.pid, signal.SIGTERM)
+    if _gone(frame.home, wait_s):
+        frame.say(f"stopped process {running.pid}")
+        return
+    if not force:
+        raise StillRunning(running.pid, wait_s)
+    _signal(running.pid, signal.SIGKILL)
+    if not _gone(frame.home, wait_s):
+        raise StillRunning(running.pid, wait_s)
+    frame.say(f"killed process {running.pid}")
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # gone by itself in the meantime: what was wanted
+        try:
+            os.kill(pid, number)
+        except PermissionError as error:
+            raise NotOurs(pid) from error
+
+
+def _gone(home: Home, wait_s: float) -> bool:
+    """Waited for by a daemon thread, as only such a one does not keep us when the peer never goes."""
+    released = threading.Event()
+
+    def wait() -> None:
+        wait_released(home)
+        released.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return released.wait(wait_s)

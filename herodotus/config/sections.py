@@ -1,0 +1,176 @@
+"""Which settings are there? Each part of the peer receives its own section and nothing else."""
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from herodotus.core.fields import (
+    Endpoint,
+    choice,
+    endpoint,
+    flag,
+    line,
+    many,
+    number,
+    setting,
+    web_address,
+    whole,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """Who runs this peer."""
+
+    contact: str = setting(
+        "",
+        web_address(),
+        "page or address that a site owner can turn to; sent with every request, required by public networks",
+    )
+    nickname: str = setting("", line(40, "a name"), "shown on the start page beside the peer's id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """The port that readers open in a browser."""
+
+    listen: Endpoint = setting(
+        Endpoint(host="0.0.0.0", port=5484),  # noqa: S104  # readers anywhere are the point; test and lan differ
+        endpoint(),
+        "where readers reach the portal; port 0 takes any free one",
+    )
+    connections_max: int = setting(
+        512, whole(8, 100_000), "open connections at once; one more is told to come back later"
+    )
+    idle_s: float = setting(
+        30.0,
+        number(1, 3600, "seconds"),
+        "a connection that asks nothing for so long is closed, so the slow cannot pile up",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingSettings:
+    """The peer's place among the others."""
+
+    listen: Endpoint = setting(
+        Endpoint(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
+        endpoint(),
+        "where other peers reach this one by UDP; the portal is at port + 1000, the rendezvous at port + 2000",
+    )
+    join: tuple[Endpoint, ...] = setting(
+        (), many(endpoint(), 64), "peers to join the ring through; those met once are remembered anyway"
+    )
+    advertise: str = setting(
+        "",
+        line(45, "an IP address", r"[0-9A-Fa-f:.]*"),
+        "the address at which others reach this peer; empty is found out by itself",
+    )
+    slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each of them needs another")
+    virtual_nodes: int = setting(4, whole(1, 64), "positions on the ring; the peer's share grows with them")
+    stabilize_s: float = setting(
+        10.0, number(0.5, 120, "seconds"), "how often a neighbour is asked for its list"
+    )
+    rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often news is passed on")
+    digest_s: float = setting(60.0, number(1, 600, "seconds"), "how often tables are compared with somebody")
+    graveyard_s: float = setting(60.0, number(1, 600, "seconds"), "how often one of the dead is asked again")
+    gossip_bits_per_s_max: float = setting(
+        10_000.0,
+        number(500, 1e9, "bit/s"),
+        "what keeping the table of members may cost; above it a sample is kept",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverySettings:
+    """How the ring is found, and this peer made reachable."""
+
+    lan: bool = setting(True, flag(), "announce this peer on the local network and look for others there")
+    kademlia: bool = setting(True, flag(), "leave word at, and look into, the public rendezvous")
+    port_mapping: bool = setting(True, flag(), "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
+    rendezvous_find_s: float = setting(
+        600.0, number(1, 86_400, "seconds"), "how often the rendezvous is asked"
+    )
+    rendezvous_publish_s: float = setting(
+        1800.0, number(1, 86_400, "seconds"), "how often word is left there"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings:
+    """How the daemon stops."""
+
+    drain_s: float = setting(
+        8.0,
+        number(0.1, 600, "seconds"),
+        "time for open work after the first stop signal; service managers kill after 10 s",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What the peer writes about itself."""
+
+    level: str = setting(
+        "info", choice("debug", "info", "warning", "error"), "least weight of a line that is written"
+    )
+    format: str = setting(
+        "text", choice("text", "json"), "lines for people, or one JSON object a line for machines"
+    )
+    file_bytes_max: int = setting(
+        10_000_000,
+        whole(100_000, 1_000_000_000, "bytes"),
+        "a log file of this size is put aside; five are kept",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    operator: OperatorSettings = field(default_factory=OperatorSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    ring: RingSettings = field(default_factory=RingSettings)
+    discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
+    lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+SECTIONS: MappingProxyType[str, type] = MappingProxyType(
+    {
+        "operator": OperatorSettings,
+        "http": HttpSettings,
+        "ring": RingSettings,
+        "discovery": DiscoverySettings,
+        "lifecycle": LifecycleSettings,
+        "log": LogSettings,
+    }
+)
+
+# A preset moves several defaults together; whatever the file, the environment or a flag says comes after it.
+PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType(
+    {
+        "wan": MappingProxyType({}),
+        "lan": MappingProxyType(
+            {
+                "http.connections_max": 128,
+                "http.idle_s": 120.0,
+                "discovery.kademlia": False,
+                "discovery.port_mapping": False,
+            }
+        ),
+        "test": MappingProxyType(
+            {
+                "http.listen": Endpoint(host="127.0.0.1", port=0),
+                "http.connections_max": 64,
+                "lifecycle.drain_s": 2.0,
+                "ring.listen": Endpoint(host="127.0.0.1", port=0),
+                "ring.virtual_nodes": 1,
+                "ring.stabilize_s": 2.0,
+                "ring.rumour_s": 1.0,
+                "ring.digest_s": 5.0,
+                "ring.graveyard_s": 5.0,
+                "discovery.lan": False,
+                "discovery.kademlia": False,
+                "discovery.port_mapping": False,
+            }
+        ),
+    }
+)

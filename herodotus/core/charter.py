@@ -1,0 +1,164 @@
+"""Which network is this, and what did its members agree on?
+
+A charter is the file `network.toml`. Its identity, the network id, is the SHA-256 of a canonical form of it
+(docs/protocol/charter.md); peers whose ids differ never talk to each other. The canonical form holds only what
+differs from the defaults below, so that a later release can add a key without splitting existing networks. The
+price: a default here can never change.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NewType, Self
+
+from herodotus.core.errors import SettingError
+from herodotus.core.fields import (
+    choice,
+    fields_of,
+    flag,
+    kind_of,
+    line,
+    many,
+    number,
+    read_table,
+    reason_of,
+    setting,
+    whole,
+)
+
+NetworkId = NewType("NetworkId", bytes)
+NETWORK_ID_BYTES = 32
+
+_PREFIX = b"herodotus/charter/1\n"
+_TIME_OF_DAY = r"([01]\d|2[0-3]):[0-5]\d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charter:
+    name: str = setting("", line(64, "a name"), "what people call the network")
+    copies: int = setting(6, whole(1, 16), "k: how many peers keep each capture (the thesis keeps 6)")
+    successors: int = setting(
+        16,
+        whole(1, 64),
+        "r: distinct hosts in a successor list; all of them must fail at once to tear the ring",
+    )
+    slots: int = setting(8, whole(1, 256), "peers that may share one address (several behind one router)")
+    positions_per_address: int = setting(
+        64, whole(1, 4096), "virtual nodes that one address may claim, over all its slots"
+    )
+    id_check: str = setting(
+        "ip",
+        choice("ip", "off"),
+        "whether positions must follow from the address; off only where all trust all",
+    )
+    allow_private_addresses: bool = setting(
+        False, flag(), "whether private and loopback addresses may be peers and may be crawled"
+    )
+    delay_floor_s: float = setting(
+        2.0,
+        number(0, 3600, "seconds"),
+        "least pause between two requests to one host, by all peers together; 0 only with private addresses",
+    )
+    per_address_concurrency: int = setting(
+        2, whole(1, 64), "requests that all peers together may have open to one IP address"
+    )
+    fetch_by: str = setting(
+        "owner",
+        choice("owner", "all"),
+        "whether the owner fetches and pushes copies, or every holder fetches",
+    )
+    recrawl: str = setting(
+        "daily", choice("daily", "adaptive"), "whether every URL is due every day, or as often as it changes"
+    )
+    day_start: str = setting(
+        "00:00", line(5, "a UTC time HH:MM", _TIME_OF_DAY), "when the crawl's day begins, in UTC"
+    )
+    day_length_s: int = setting(
+        86_400,
+        whole(10, 86_400, "seconds"),
+        "length of the crawl's day; shorter for demonstrations and tests",
+    )
+    scope: tuple[str, ...] = setting(
+        (),
+        many(line(253, "a domain or URL prefix"), 10_000),
+        "domains or URL prefixes to archive; empty is the whole web",
+    )
+    content: str = setting(
+        "html+images", choice("html", "html+images", "all"), "kinds of documents that are archived"
+    )
+    contact_required: bool = setting(
+        True, flag(), "whether a peer must name a contact page to the sites it visits"
+    )
+    save_endpoint: bool = setting(False, flag(), "whether readers may ask for a page to be archived now")
+    protocol_min: int = setting(1, whole(1, 65_535), "oldest version of the peers' protocol that may join")
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, object], *, source: str) -> Self:
+        charter = cls(**read_table(cls, table, source=source))
+        charter._check_together(source)
+        return charter
+
+    def _check_together(self, source: str) -> None:
+        def refuse(key: str, problem: str) -> SettingError:
+            return SettingError(source=source, key=key, problem=problem)
+
+        if not self.name:
+            raise refuse("name", "must be given: it is what people call the network")
+        if self.delay_floor_s == 0 and not self.allow_private_addresses:
+            raise refuse(
+                "delay_floor_s", "may be 0 only where allow_private_addresses is true: be polite to strangers"
+            )
+        if round(self.delay_floor_s, 3) != self.delay_floor_s:
+            raise refuse("delay_floor_s", f"may have at most three decimals, not {self.delay_floor_s!r}")
+        if self.copies > self.successors + 1:
+            raise refuse(
+                "copies", f"must be at most successors + 1 = {self.successors + 1}, not {self.copies}"
+            )
+
+    def canonical(self) -> bytes:
+        """JSON with sorted keys, without spaces and defaults; numbers of seconds as decimal text."""
+        given = {
+            one.name: _canonical_value(getattr(self, one.name))
+            for one in dataclasses.fields(self)
+            if getattr(self, one.name) != one.default
+        }
+        return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+    def network_id(self) -> NetworkId:
+        return NetworkId(hashlib.sha256(_PREFIX + self.canonical()).digest())
+
+    def to_toml(self) -> str:
+        lines = [
+            "# The charter of a network. Every peer of it has this very file: another value is another network."
+        ]
+        for name, one in fields_of(Charter).items():
+            value, kind = getattr(self, name), kind_of(one)
+            lines += ["", f"# {reason_of(one)}", f"# {kind.what}"]
+            mark = "# " if value == one.default else ""
+            lines.append(f"{mark}{name} = {kind.write(value)}")
+        return "\n".join(lines) + "\n"
+
+
+def _canonical_value(value: object) -> object:
+    # JSON leaves open how a fraction is written, so fractions travel as text, to the millisecond; finer ones
+    # were refused, as two charters that differ must never have one id.
+    return f"{value:.3f}" if isinstance(value, float) else value
+
+
+def shown_network_id(network_id: NetworkId) -> str:
+    """Eight bytes are what people compare; the handshake compares all of it."""
+    return network_id[:8].hex()
+
+
+PUBLIC_CHARTER = Charter(name="herodotus")
+TEST_CHARTER = Charter(
+    name="test",
+    id_check="off",
+    allow_private_addresses=True,
+    delay_floor_s=0.0,
+    per_address_concurrency=64,
+    contact_required=False,
+    save_endpoint=True,
+)

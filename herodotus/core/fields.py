@@ -1,0 +1,267 @@
+"""How does a frozen dataclass become a section of a file that people write?
+
+Each field is declared with `setting(...)`: its kind (how to read and write it, unit and range) and the reason
+that a reader of the file is given. `read_table` checks a parsed TOML table and refuses what it does not know. The
+settings of a peer and the charter of a network both stand on it.
+"""
+
+import dataclasses
+import difflib
+import ipaddress
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from herodotus.core.errors import SettingError
+
+_KIND = "herodotus.kind"
+_REASON = "herodotus.reason"
+
+
+class Unfit(ValueError):
+    """The value cannot be this setting's; the sentence continues the setting's name: "must be ..."."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """`read` takes a TOML value, `read_text` what stands in an environment variable or behind a flag."""
+
+    what: str
+    read: Callable[[object], object]
+    read_text: Callable[[str], object]
+    write: Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Endpoint:
+    """An IP address and port to listen on or to reach."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Endpoint":
+        match = re.fullmatch(r"\[([^\]]+)\]:(\d{1,5})|([^:\[\]]+):(\d{1,5})", text.strip())
+        if match is None:
+            raise Unfit(f"must be IP:PORT (IPv6 as [::1]:4484), not {shown(text)}")
+        host, port = match[1] or match[3], int(match[2] or match[4])
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            raise Unfit(f"must begin with an IP address, not the name {shown(host)}") from None
+        if port > 65535:
+            raise Unfit(f"must have a port of 0 to 65535, not {port}")
+        return cls(host=str(address), port=port)
+
+
+def _typed(value: object, wanted: type | tuple[type, ...], what: str) -> object:
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        raise Unfit(f"must be {what}, not {shown(value)}")
+    return value
+
+
+def shown(value: object) -> str:
+    """The value in a sentence: on one line, and short however long it is."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) and value.bit_length() > 200:  # Python refuses to write out very long numbers
+        return "a far larger number" if value > 0 else "a far smaller number"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _number_in_text(text: str, what: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise Unfit(f"must be {what}, not {shown(text)}") from None
+
+
+def whole(minimum: int, maximum: int, unit: str = "") -> Kind:
+    what = f"a whole number from {minimum} to {maximum}{f' ({unit})' if unit else ''}"
+
+    def read(value: object) -> int:
+        number = cast("int", _typed(value, int, what))
+        if not minimum <= number <= maximum:
+            raise Unfit(f"must be {what}, not {shown(number)}")
+        return number
+
+    return Kind(what=what, read=read, read_text=lambda text: read(_number_in_text(text, what)), write=str)
+
+
+def number(minimum: float, maximum: float, unit: str = "") -> Kind:
+    what = f"a number from {minimum:g} to {maximum:g}{f' ({unit})' if unit else ''}"
+
+    def read(value: object) -> float:
+        number = cast("float", _typed(value, (int, float), what))
+        if not minimum <= number <= maximum:  # false for NaN, too
+            raise Unfit(f"must be {what}, not {shown(number)}")
+        return float(number) + 0.0  # minus zero becomes zero
+
+    return Kind(
+        what=what,
+        read=read,
+        read_text=lambda text: read(_number_in_text(text, what)),
+        write=repr,
+    )
+
+
+def flag() -> Kind:
+    words = {
+        "true": True,
+        "yes": True,
+        "1": True,
+        "on": True,
+        "false": False,
+        "no": False,
+        "0": False,
+        "off": False,
+    }
+
+    def read_text(text: str) -> bool:
+        if text.strip().lower() not in words:
+            raise Unfit(f"must be true or false, not {shown(text)}")
+        return words[text.strip().lower()]
+
+    return Kind(
+        what="true or false",
+        read=lambda value: _typed(value, bool, "true or false"),
+        read_text=read_text,
+        write=lambda value: str(value).lower(),
+    )
+
+
+def _textual(what: str, read: Callable[[str], object], write: Callable[[Any], str] = str) -> Kind:
+    return Kind(
+        what=what,
+        read=lambda value: read(cast("str", _typed(value, str, what))),
+        read_text=read,
+        write=lambda value: json.dumps(write(value), ensure_ascii=False),
+    )
+
+
+def choice(*words: str) -> Kind:
+    what = "one of " + ", ".join(f'"{word}"' for word in words)
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise Unfit(f"must be {what}, not {shown(text)}")
+        return text
+
+    return _textual(what, read)
+
+
+def line(length_max: int, what: str = "one line of text", pattern: str = "") -> Kind:
+    what = f"{what} of at most {length_max} characters"
+
+    def read(text: str) -> str:
+        if len(text) > length_max or not text.isprintable() or (pattern and not re.fullmatch(pattern, text)):
+            raise Unfit(f"must be {what}, not {shown(text)}")
+        return text
+
+    return _textual(what, read)
+
+
+def endpoint() -> Kind:
+    return _textual("IP:PORT", Endpoint.parse)
+
+
+def web_address() -> Kind:
+    what = 'an http:// or https:// address, or a mailto: one, or ""'
+
+    def read(text: str) -> str:
+        try:
+            parts = urlsplit(text)
+            is_fit = parts.scheme in ("http", "https") and bool(parts.hostname)
+        except ValueError:
+            is_fit = False
+        else:
+            is_fit = is_fit or (parts.scheme == "mailto" and "@" in parts.path) or not text
+        if not is_fit or len(text) > 300 or not text.isascii() or not text.isprintable() or " " in text:
+            raise Unfit(f"must be {what}, not {shown(text)}")
+        return text
+
+    return _textual(what, read)
+
+
+def many(kind: Kind, count_max: int) -> Kind:
+    """A list; in an environment variable its entries are separated by commas."""
+    what = f"a list of at most {count_max} entries, each {kind.what}"
+
+    def read_all(values: list[object], read: Callable[[Any], object]) -> tuple[object, ...]:
+        if len(values) > count_max:
+            raise Unfit(f"must be {what}, not {len(values)}")
+        return tuple(read(value) for value in values)
+
+    return Kind(
+        what=what,
+        read=lambda value: read_all(cast("list[object]", _typed(value, list, what)), kind.read),
+        read_text=lambda text: read_all(
+            [part.strip() for part in text.split(",") if part.strip()], kind.read_text
+        ),
+        write=lambda values: "[" + ", ".join(kind.write(value) for value in values) + "]",
+    )
+
+
+def setting(
+    default: Any, kind: Kind, reason: str
+) -> Any:  # the type of dataclasses.field, for the same reason
+    return field(default=default, metadata={_KIND: kind, _REASON: reason})
+
+
+def kind_of(one: "dataclasses.Field[Any]") -> Kind:
+    return cast("Kind", one.metadata[_KIND])
+
+
+def reason_of(one: "dataclasses.Field[Any]") -> str:
+    return cast("str", one.metadata[_REASON])
+
+
+def fields_of(section: type) -> dict[str, "dataclasses.Field[Any]"]:
+    return {one.name: one for one in dataclasses.fields(section)}
+
+
+def shown_key(key: str) -> str:
+    """A key as it was written, unless it is something that would break the sentence."""
+    return key if key.isprintable() and len(key) <= 60 else shown(key)
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """The way out of a misspelt name."""
+    close = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
+
+
+def read_value(
+    one: "dataclasses.Field[Any]", value: object, *, source: str, key: str, is_text: bool = False
+) -> object:
+    kind = kind_of(one)
+    try:
+        return kind.read_text(str(value)) if is_text else kind.read(value)
+    except Unfit as error:
+        raise SettingError(source=source, key=key, problem=str(error)) from None
+
+
+def read_table(
+    section: type, table: Mapping[str, object], *, source: str, prefix: str = ""
+) -> dict[str, Any]:
+    """The values that the table gives, checked; fields that it leaves out are left out."""
+    known = fields_of(section)
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        key = f"{prefix}{name}"
+        if name not in known:
+            names = [f"{prefix}{one}" for one in known]
+            hint = nearest(key, names)
+            raise SettingError(source=source, key=shown_key(key), problem="is not a setting", hint=hint)
+        values[name] = read_value(known[name], value, source=source, key=key)
+    return values

@@ -1,0 +1,83 @@
+"""What does a peer say about itself? The snapshot behind `herodotus status --json`, whose keys stay (DESIGN 9)."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighbourStatus:
+    """Somebody next to us on the ring, and how long ago it last gave a sign of life, as a word."""
+
+    position: str
+    address: str
+    clock: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatus:
+    """One of our positions."""
+
+    position: str
+    is_member: bool
+    predecessor: NeighbourStatus | None
+    successors: tuple[NeighbourStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficStatus:
+    """UDP of the ring since the start; `dropped` by reason."""
+
+    bytes_in: int = 0
+    bytes_out: int = 0
+    datagrams_in: int = 0
+    datagrams_out: int = 0
+    sessions: int = 0
+    gossip_bits_per_s: float = 0.0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingStatus:
+    """`arcs` are (start, end] in hexadecimal: the keys that this peer must hold; equal ends are the whole circle."""
+
+    members: int
+    ideal: bool
+    arcs: tuple[tuple[str, str], ...]
+    address: str
+    reachability: str
+    nodes: tuple[NodeStatus, ...]
+    unwell: dict[str, str]
+    traffic: TrafficStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlStatus:
+    known: int = 0
+    due: int = 0
+    fetched: int = 0
+    unchanged: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreStatus:
+    captures: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerStatus:
+    """`copies` counts captures by how many peers hold them."""
+
+    peer_id: str
+    nickname: str
+    version: str
+    network: str
+    network_id: str
+    http: str
+    pid: int
+    started: str
+    uptime_s: int
+    ring: RingStatus
+    crawl: CrawlStatus = field(default_factory=CrawlStatus)
+    store: StoreStatus = field(default_factory=StoreStatus)
+    copies: dict[str, int] = field(default_factory=dict)

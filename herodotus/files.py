@@ -1,0 +1,51 @@
+"""How is a small file changed so that a crash leaves the old one or the new one, never half of each?"""
+
+import errno
+import os
+from pathlib import Path
+
+from herodotus.core.errors import StorageFailure
+
+_HINTS = {
+    errno.ENOSPC: "free some space, or choose another place",
+    errno.EDQUOT: "the disk quota is used up: choose another place",
+    errno.EROFS: "the file system is mounted read-only: choose another place",
+    errno.EACCES: "it belongs to somebody else: change its owner or mode, or choose another place",
+    errno.EPERM: "it belongs to somebody else: change its owner or mode, or choose another place",
+}
+
+
+def storage_failure(error: OSError, path: Path, action: str) -> StorageFailure:
+    """The operating system's word as a sentence with a way out."""
+    hint = _HINTS.get(error.errno or 0, "check the path, or choose another place")
+    reason = (error.strerror or str(error)).lower()
+    return StorageFailure(path=str(path), action=action, reason=reason, hint=hint)
+
+
+def sync_folder(folder: Path) -> None:
+    """A name is durable only when its folder is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Replace `path` in one step; the bytes are on the disk before the name is."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.unlink(missing_ok=True)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+            sync_folder(path.parent)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise storage_failure(error, path, "write") from error

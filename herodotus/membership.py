@@ -1,0 +1,278 @@
+"""How do charter, settings and home become a node of the ring with its finders, and what does it report?
+
+The part of the composition root that knows `dht`: everything else of the peer sees `dht.Ring`.
+"""
+
+import logging
+import random
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht import Contact, Item, NodePorts, NodeSettings, RingNode, open_node
+from dht.core.ids import NetworkId
+from dht.core.machine import NodeView
+from dht.core.records import Address, SignedRecord
+from dht.core.rules import RingRules
+from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
+from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
+from dht.discovery.port_mapping import (
+    DatagramGateway,
+    MappingOutcome,
+    PortGateway,
+    PortMapper,
+    default_gateway,
+)
+from dht.discovery.remembered import RememberedPeers
+from dht.discovery.rendezvous import NoRendezvous, Rendezvous, RendezvousTimes
+from dht.discovery.upnp import UpnpGateway
+from dht.endpoint import socket_address
+from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
+from dht.identity import Verifier, peer_key
+from dht.transport import TransportLimits
+from dht.wire import encode_record
+from herodotus import clock
+from herodotus.config import Settings
+from herodotus.core.charter import Charter
+from herodotus.core.errors import PortTaken
+from herodotus.core.fields import Endpoint
+from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
+from herodotus.files import write_durably
+from herodotus.home import Home
+
+logger = logging.getLogger(__name__)
+
+RENDEZVOUS_PORT_OFFSET = 2000
+TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipParts:
+    home: Home
+    charter: Charter
+    settings: Settings
+    key: Ed25519PrivateKey
+
+
+class Membership:
+    """The peer's part in the ring; `opened` holds it open."""
+
+    def __init__(self, parts: MembershipParts) -> None:
+        self._parts = parts
+        self._ring = parts.settings.ring
+        self._rules = rules_of(parts.charter, parts.settings)
+        self._mapping: MappingOutcome | None = None
+        self._random = random.SystemRandom()
+        self.node: RingNode
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
+        listen = self._ring.listen
+        address, is_guessed = own_address(listen, self._ring.advertise)
+        node_settings = NodeSettings(
+            rules=self._rules,
+            address=address,
+            is_address_guessed=is_guessed,
+            slot=self._ring.slot,
+            virtual_nodes=self._ring.virtual_nodes,
+            limits=TransportLimits.for_one_machine() if self._parts.charter.allow_private_addresses else None,
+        )
+        finders = self._finders(address)
+        ports = NodePorts(
+            wall_clock=clock.unix_seconds,
+            random=self._random,
+            on_record=self._keep_record,
+            on_met=lambda contact: remember(finders, contact),
+        )
+        finders.remembered.load(clock.unix_seconds())
+        async with self._node(node_settings, ports) as self.node, anyio.create_task_group() as tasks:
+            await finders.lan.start()
+            try:
+                await self.node.join(await first_contacts(finders, self.node.me.address))
+                tasks.start_soon(keep_finding, finders, self.node)
+                if self._parts.settings.discovery.port_mapping:
+                    tasks.start_soon(self._map_port)
+                yield
+                self.node.leave()
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await finders.lan.stop()
+
+    @asynccontextmanager
+    async def _node(self, settings: NodeSettings, ports: NodePorts) -> AsyncIterator[RingNode]:
+        listen = self._ring.listen
+        try:
+            bound = _bindable(listen)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise PortTaken(
+                address=str(listen), setting="ring.listen", flag="--listen", reason=reason
+            ) from error
+        if listen.port == 0:
+            settings = _with_port(settings, bound.port)
+        async with open_node(settings, self._parts.key, ports, [(bound.host, bound.port)]) as node:
+            yield node
+
+    def _finders(self, address: Address) -> Finders:
+        discovery = self._parts.settings.discovery
+        remembered = RememberedPeers(self._parts.home.met, self._rules.network)
+        return Finders(
+            given=[(one.host, one.port) for one in self._ring.join],
+            remembered=remembered,
+            lan=self._lan(address) if discovery.lan else NoLan(),
+            rendezvous=self._rendezvous(address, remembered) if discovery.kademlia else NoRendezvous(),
+            times=RendezvousTimes(
+                find_every_s=discovery.rendezvous_find_s, publish_every_s=discovery.rendezvous_publish_s
+            ),
+            wall_clock=clock.unix_seconds,
+            random=self._random,
+        )
+
+    def _lan(self, address: Address) -> LanDiscovery:
+        host, port = socket_address(address.host, address.port)
+        return ZeroconfLan(
+            LanSettings(
+                network=self._rules.network,
+                peer_id=peer_key(self._parts.key),
+                port=port,
+                addresses=[host],
+                interfaces=[host] if ip_address(host).is_loopback else [],
+            )
+        )
+
+    def _rendezvous(self, address: Address, remembered: RememberedPeers) -> Rendezvous:
+        host, port = socket_address(address.host, address.port)
+        known = [(one.host, one.port) for one in self._ring.join] + [
+            p.endpoint for p in remembered.in_order()
+        ]
+        listen = self._ring.listen
+        settings = KademliaSettings(
+            network=self._rules.network,
+            listen_host=listen.host,
+            listen_port=port + RENDEZVOUS_PORT_OFFSET,
+            public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
+            contacts=[(known_host, known_port + RENDEZVOUS_PORT_OFFSET) for known_host, known_port in known],
+            state_path=self._parts.home.rendezvous,
+        )
+        validate = record_facts(self._rules, Verifier())
+        return KademliaRendezvous(
+            settings, validate=validate, wall_clock=clock.unix_seconds, chance=self._random
+        )
+
+    def _keep_record(self, signed: SignedRecord) -> None:
+        write_durably(self._parts.home.record, encode_record(signed))
+
+    async def _map_port(self) -> None:
+        gateway = default_gateway()
+        gateways: list[tuple[str, PortGateway]] = [("PCP", DatagramGateway(gateway))] if gateway else []
+        mapper = PortMapper([*gateways, ("UPnP", UpnpGateway())], self._ring.listen.port)
+
+        async def note(outcome: MappingOutcome) -> None:
+            self._mapping = outcome
+            logger.info("port mapping state=%s %s", outcome.state.value, outcome.explanation)
+
+        try:
+            await mapper.run(note)
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await mapper.release()
+
+    def status(self) -> RingStatus:
+        figures = self.node.statistics()
+        ring, traffic = figures.ring, figures.transport
+        clocks = dict(ring.unwell)
+        host, port = socket_address(self.node.me.address.host, self.node.me.address.port)
+
+        def neighbour(contact: Contact) -> NeighbourStatus:
+            at = Endpoint(
+                host=socket_address(contact.address.host, contact.address.port)[0], port=contact.address.port
+            )
+            word = clocks.get(contact.peer, "well")
+            return NeighbourStatus(position=contact.position.hex(), address=str(at), clock=word)
+
+        def node(view: NodeView) -> NodeStatus:
+            return NodeStatus(
+                position=view.contact.position.hex(),
+                is_member=view.is_member,
+                predecessor=neighbour(view.predecessor) if view.predecessor else None,
+                successors=tuple(map(neighbour, view.successors)),
+            )
+
+        return RingStatus(
+            members=ring.members,
+            ideal=figures.is_ideal and figures.is_joined,
+            arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
+            address=str(Endpoint(host=host, port=port)),
+            reachability=self._mapping.explanation if self._mapping else "no router was asked",
+            nodes=tuple(map(node, ring.nodes)),
+            unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
+            traffic=TrafficStatus(
+                bytes_in=traffic.bytes_in,
+                bytes_out=traffic.bytes_out,
+                datagrams_in=traffic.datagrams_in,
+                datagrams_out=traffic.datagrams_out,
+                sessions=traffic.sessions,
+                gossip_bits_per_s=round(ring.gossip_bits_per_s, 1),
+                dropped={**dict(traffic.dropped), **dict(ring.counts)},
+            ),
+        )
+
+
+def rules_of(charter: Charter, settings: Settings) -> RingRules:
+    ring = settings.ring
+    return RingRules(
+        network=NetworkId(charter.network_id()[:8]),
+        id_check="off" if charter.id_check == "off" else "ip",
+        successors=charter.successors,
+        copies=charter.copies,
+        stabilize_s=ring.stabilize_s,
+        rumour_s=ring.rumour_s,
+        digest_s=ring.digest_s,
+        graveyard_s=ring.graveyard_s,
+        gossip_bits_per_s_max=ring.gossip_bits_per_s_max,
+        has_bulk=False,
+    )
+
+
+def own_address(listen: Endpoint, advertise: str) -> tuple[Address, bool]:
+    """Where others reach us, and whether that is a guess: of the interface that leads out."""
+    if advertise or not is_wildcard(listen.host):
+        return Address(host=ip_address(advertise or listen.host).packed, port=listen.port), False
+    return Address(host=ip_address(_outgoing_host()).packed, port=listen.port), True
+
+
+def _outgoing_host() -> str:
+    """The address of the interface that a datagram to the internet would leave by; none is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # TEST-NET-1: nobody's
+        except OSError:
+            return "127.0.0.1"
+        host: str = probe.getsockname()[0]
+        return host
+
+
+def _bindable(listen: Endpoint) -> Endpoint:
+    """A port that is free now, chosen by the system where 0 was asked for; raises OSError where it is taken."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.bind((listen.host, listen.port))
+        return Endpoint(host=listen.host, port=probe.getsockname()[1])
+
+
+def _with_port(settings: NodeSettings, port: int) -> NodeSettings:
+    return NodeSettings(
+        rules=settings.rules,
+        address=Address(host=settings.address.host, port=port),
+        is_address_guessed=settings.is_address_guessed,
+        slot=settings.slot,
+        virtual_nodes=settings.virtual_nodes,
+        limits=settings.limits,
+    )

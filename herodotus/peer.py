@@ -1,0 +1,135 @@
+"""Which parts make a peer, and how do they live and end together? The composition root.
+
+Everything concrete is built here and hangs from one task group, so that stopping the peer is one cancellation and
+no error is lost. The life: lock the home, open the parts, say "ready", wait for a signal, drain, leave.
+"""
+
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+import herodotus
+from herodotus import clock
+from herodotus.config import Settings
+from herodotus.core.charter import Charter, shown_network_id
+from herodotus.core.errors import SettingError
+from herodotus.core.fields import Endpoint
+from herodotus.core.status import PeerStatus
+from herodotus.home import Home, publish_address
+from herodotus.identity import PeerId, peer_id, shown_peer_id
+from herodotus.membership import Membership, MembershipParts
+from herodotus.portal import Portal
+from herodotus.portal.handlers import Handlers
+from herodotus.systemd import ServiceManager
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerParts:
+    """What a peer is made from; the home is locked by the caller for as long as the peer lives."""
+
+    home: Home
+    charter: Charter
+    settings: Settings
+    key: Ed25519PrivateKey = field(repr=False)
+
+    @property
+    def peer_id(self) -> PeerId:
+        return peer_id(self.key.public_key())
+
+
+class Peer:
+    def __init__(self, parts: PeerParts) -> None:
+        self._parts = parts
+        self._started: datetime = clock.utc_now()
+        self._portal = Portal(parts.settings.http, Handlers(self.status))
+        self._membership = Membership(
+            MembershipParts(home=parts.home, charter=parts.charter, settings=parts.settings, key=parts.key)
+        )
+
+    def status(self) -> PeerStatus:
+        parts = self._parts
+        return PeerStatus(
+            peer_id=shown_peer_id(parts.peer_id),
+            nickname=parts.settings.operator.nickname,
+            version=herodotus.__version__,
+            network=parts.charter.name,
+            network_id=shown_network_id(parts.charter.network_id()),
+            http=self.http,
+            pid=os.getpid(),
+            started=self._started.isoformat(timespec="seconds"),
+            uptime_s=int((clock.utc_now() - self._started).total_seconds()),
+            ring=self._membership.status(),
+        )
+
+    @property
+    def http(self) -> str:
+        """An address that works on this machine; a wildcard listens everywhere, but nobody can dial it."""
+        endpoint = self._portal.endpoint
+        local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(endpoint.host, endpoint.host)  # noqa: S104  # read, not bound
+        return f"http://{Endpoint(host=local, port=endpoint.port)}"
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """All parts are open inside; leaving drains them in the opposite order."""
+        drain_s = self._parts.settings.lifecycle.drain_s
+        async with self._membership.opened(), self._portal.serving(drain_s):
+            publish_address(self._parts.home, self.http)
+            yield
+
+
+async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:
+    """Serve until a signal; the first one drains, a second one stops at once."""
+    check_contact(parts.charter, parts.settings)
+    manager = ServiceManager.from_environment()
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as tasks:
+            stop = anyio.Event()
+            tasks.start_soon(_obey, signals, stop, tasks.cancel_scope)
+            if manager.watchdog_s is not None:
+                tasks.start_soon(_say_alive, manager, manager.watchdog_s / 2)
+            peer = Peer(parts)
+            async with peer.serving():
+                logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))
+                on_ready(peer.status())
+                manager.notify("READY=1", f"STATUS=serving {peer.http}")
+                await stop.wait()
+                manager.notify("STOPPING=1")
+                logger.info("stopping drain_s=%g", parts.settings.lifecycle.drain_s)
+            tasks.cancel_scope.cancel()
+    logger.info("stopped")
+
+
+def check_contact(charter: Charter, settings: Settings) -> None:
+    if charter.contact_required and not settings.operator.contact:
+        raise SettingError(
+            source="config.toml",
+            key="operator.contact",
+            problem=f"must be set: the charter of network {charter.name!r} requires that site owners can reach you",
+            hint='write contact = "https://…" there, or set HERODOTUS_OPERATOR_CONTACT',
+        )
+
+
+async def _obey(signals: AsyncIterator[signal.Signals], stop: anyio.Event, scope: anyio.CancelScope) -> None:
+    async for number in signals:
+        if stop.is_set():
+            logger.warning("second signal, stopping at once signal=%s", number.name)
+            scope.cancel()
+            return
+        logger.info("signal received signal=%s", number.name)
+        stop.set()
+
+
+async def _say_alive(manager: ServiceManager, period_s: float) -> None:
+    """The service manager restarts us when this loop stops turning."""
+    while True:
+        manager.notify("WATCHDOG=1")
+        await anyio.sleep(period_s)

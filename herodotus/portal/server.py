@@ -1,0 +1,145 @@
+"""How do the portal's answers reach a browser? One aiohttp server: bounded connections, one write an answer."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from herodotus.config.sections import HttpSettings
+from herodotus.core.errors import PortTaken
+from herodotus.core.fields import Endpoint
+from herodotus.portal.handlers import Handlers
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 128
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+)
+
+
+_REFUSAL_S = 1.0  # closing at once, with the request unread, would take the refusal back (a TCP reset)
+
+
+class _Refuse(asyncio.Protocol):
+    """A connection more than we hold: told so in one write, and closed when it has had time to read it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(_FULL)
+        transport.write_eof()
+        asyncio.get_running_loop().call_later(_REFUSAL_S, transport.abort)
+
+
+class _Strangers(logging.LoggerAdapter[logging.Logger]):
+    """aiohttp reports a malformed request as an error, with traceback; to us it is weather, and counted."""
+
+    malformed = 0
+
+    def log(self, level: int, msg: object, *args: object, exc_info: Any = None, **options: Any) -> None:
+        if isinstance(exc_info, HttpProcessingError):
+            self.malformed += 1
+            super().log(logging.DEBUG, "malformed request reason=%s", type(exc_info).__name__)
+        else:
+            super().log(level, msg, *args, exc_info=exc_info, **options)
+
+
+class Portal:
+    """`serving` opens and closes it; `endpoint` is where it listens meanwhile."""
+
+    def __init__(self, settings: HttpSettings, handlers: Handlers) -> None:
+        self._settings = settings
+        self._handlers = handlers
+        self._silent: dict[object, asyncio.TimerHandle] = {}  # connections that have not asked anything yet
+        self.endpoint = settings.listen
+        self.refused = 0
+        self._strangers = _Strangers(logger)
+
+    @property
+    def malformed(self) -> int:
+        """Requests that were not HTTP."""
+        return self._strangers.malformed
+
+    @asynccontextmanager
+    async def serving(self, stop_s: float) -> AsyncIterator[None]:
+        """Leaving waits up to `stop_s` for answers under way."""
+        listener = self._listen()
+        application = web.Application(client_max_size=1_000_000)
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        runner = web.AppRunner(
+            application,
+            handle_signals=False,
+            access_log=None,
+            logger=self._strangers,
+            keepalive_timeout=self._settings.idle_s,
+            shutdown_timeout=stop_s,
+            handler_cancellation=True,
+        )
+        await runner.setup()
+        try:
+            answering = runner.server
+            assert answering is not None
+            server = await asyncio.get_running_loop().create_server(
+                lambda: self._new_connection(answering), sock=listener, backlog=_BACKLOG
+            )
+            try:
+                yield
+            finally:
+                server.close()
+        finally:
+            listener.close()
+            await runner.cleanup()
+
+    def _listen(self) -> socket.socket:
+        wanted = self._settings.listen
+        family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((wanted.host, wanted.port))
+            listener.listen(_BACKLOG)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            reason = (error.strerror or str(error)).lower()
+            raise PortTaken(
+                address=str(wanted), setting="http.listen", flag="--http", reason=reason
+            ) from error
+        self.endpoint = Endpoint(host=wanted.host, port=listener.getsockname()[1])
+        return listener
+
+    async def _handle(self, request: web.Request) -> web.Response:
+        waiting = self._silent.pop(request.protocol, None)
+        if waiting is not None:
+            waiting.cancel()
+        answer = self._handlers.answer(request.method, request.path)
+        response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        response.headers["Content-Type"] = answer.content_type
+        return response
+
+    def _new_connection(self, server: web.Server) -> asyncio.Protocol:
+        if len(server.connections) >= self._settings.connections_max:
+            self.refused += 1
+            return _Refuse()
+        if len(self._silent) >= 2 * self._settings.connections_max:
+            self._forget_closed(server)
+        protocol = server()
+        # aiohttp closes a connection that falls silent after an answer; one that never asks is ours to close.
+        loop = asyncio.get_running_loop()
+        self._silent[protocol] = loop.call_later(self._settings.idle_s, self._give_up, protocol)
+        return protocol
+
+    def _forget_closed(self, server: web.Server) -> None:
+        """Those who came and left without a word wait for no deadline."""
+        open_now = set(server.connections)
+        for protocol in [one for one in self._silent if one not in open_now]:
+            self._silent.pop(protocol).cancel()
+
+    def _give_up(self, protocol: web.RequestHandler) -> None:
+        self._silent.pop(protocol, None)
+        protocol.force_close()

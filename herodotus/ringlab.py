@@ -1,0 +1,225 @@
+"""How does a tester get a ring of real peers on one machine? Homes, processes and the note that remembers them.
+
+Each peer is an ordinary `herodotus run` in a home of its own, with a port of its own on loopback; the first one is
+joined by the others. `ring.json` in the lab's folder says who they are, so that later commands find them again.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from herodotus.asking import NoAnswer, ask
+from herodotus.core.errors import Misuse, NotFound, WorldFailure
+from herodotus.files import write_durably
+from herodotus.home import Home, running_on, wait_released
+
+PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet
+_READY_S = 60.0
+_ASK_PERIOD_S = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabPeer:
+    home: str
+    peer: str
+    http: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """What `ring up --json` prints and `ring.json` holds."""
+
+    peers: tuple[LabPeer, ...]
+    web: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"peers": [asdict(peer) for peer in self.peers], "web": self.web}
+
+
+class NoLab(NotFound):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {self.folder}`"
+
+
+class LabExists(Misuse):
+    def __init__(self, folder: Path, running: int) -> None:
+        self.folder = folder
+        self.running = running
+
+    def __str__(self) -> str:
+        way_out = f"end it with `herodotus ring down --dir {self.folder}`, or use another --dir"
+        return f"{self.folder} already holds a ring of which {self.running} peers run; {way_out}"
+
+
+class NoSuchPeer(NotFound):
+    def __init__(self, number: int, count: int) -> None:
+        self.number = number
+        self.count = count
+
+    def __str__(self) -> str:
+        return f"the ring has no peer {self.number}: its peers are 0 to {self.count - 1}"
+
+
+class PeerDied(WorldFailure):
+    def __init__(self, home: str, log: Path, last_line: str) -> None:
+        self.home = home
+        self.log = log
+        self.last_line = last_line
+
+    def __str__(self) -> str:
+        return f"the peer of {self.home} ended while starting: {self.last_line or 'it said nothing'}; see {self.log}"
+
+
+class NotIdeal(WorldFailure):
+    def __init__(self, waited_s: float, ideal: int, wanted: int) -> None:
+        self.waited_s = waited_s
+        self.ideal = ideal
+        self.wanted = wanted
+
+    def __str__(self) -> str:
+        return (
+            f"after {self.waited_s:.0f} s {self.ideal} of {self.wanted} peers see an ideal ring; it goes on running: "
+            "look with `herodotus ring status`, or end it with `herodotus ring down`"
+        )
+
+
+def note_in(folder: Path) -> Path:
+    return folder / "ring.json"
+
+
+def load(folder: Path) -> Lab:
+    try:
+        note = json.loads(note_in(folder).read_bytes())
+        return Lab(peers=tuple(LabPeer(**peer) for peer in note["peers"]), web=note["web"])
+    except FileNotFoundError:
+        raise NoLab(folder) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise LabDamaged(folder) from error
+
+
+class LabDamaged(Misuse):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return f"{note_in(self.folder)} is damaged; delete the folder {self.folder} after ending its peers"
+
+
+def save(folder: Path, lab: Lab) -> None:
+    write_durably(note_in(folder), json.dumps(lab.to_json(), indent=1).encode())
+
+
+def is_running(peer: LabPeer) -> bool:
+    running = running_on(Home(Path(peer.home)))
+    return running is not None
+
+
+def herodotus(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "herodotus", *arguments]
+
+
+def start(
+    home: Path, listen: str, http: str, join: str | None, *, virtual: int | None = None
+) -> subprocess.Popen[bytes]:
+    """A peer of its own session: Ctrl-C at our terminal is not for it."""
+    command = herodotus("run", "--home", str(home), "--listen", listen, "--http", http, "--quiet")
+    command += ["--join", join] if join else []
+    command += ["--virtual", str(virtual)] if virtual else []
+    with (home / "log" / "console.log").open("ab") as console:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+        )
+
+
+async def wait_ideal(
+    peers: Sequence[LabPeer],
+    started: Mapping[str, subprocess.Popen[bytes]],
+    wait_s: float,
+    progress: Callable[[int], None],
+) -> None:
+    """Until each of these peers sees all of them and nobody else, in an ideal ring. `started` are processes by home."""
+    ideal: set[str] = set()
+    with anyio.move_on_after(wait_s):
+        while True:
+            for peer in peers:
+                _check_alive(peer, started.get(peer.home))
+            ideal = await _who_sees_ideal(peers)
+            progress(len(ideal))
+            if len(ideal) == len(peers):
+                return
+            await anyio.sleep(_ASK_PERIOD_S)
+    raise NotIdeal(wait_s, len(ideal), len(peers))
+
+
+def _check_alive(peer: LabPeer, process: subprocess.Popen[bytes] | None) -> None:
+    if process is not None and process.poll() is not None:
+        log = Path(peer.home) / "log" / "console.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        raise PeerDied(peer.home, log, lines[-1] if lines else "")
+
+
+async def _who_sees_ideal(peers: Sequence[LabPeer]) -> set[str]:
+    ideal: set[str] = set()
+
+    async def look(peer: LabPeer) -> None:
+        view = await anyio.to_thread.run_sync(ring_view, peer)
+        if view is not None and view.get("ideal") and view.get("members") == len(peers):
+            ideal.add(peer.home)
+
+    async with anyio.create_task_group() as tasks:
+        for peer in peers:
+            tasks.start_soon(look, peer)
+    return ideal
+
+
+def ring_view(peer: LabPeer) -> dict[str, Any] | None:
+    """How the peer sees the ring; None while it does not answer."""
+    try:
+        view = ask(peer.http, "/api/v1/status")["ring"]
+    except (NoAnswer, KeyError, TypeError):
+        return None
+    return view if isinstance(view, dict) else None
+
+
+def kill(peer: LabPeer) -> bool:
+    """As a power cut would; False when it was not running."""
+    running = running_on(Home(Path(peer.home)))
+    if running is None or not running.pid:
+        return False
+    os.kill(running.pid, signal.SIGKILL)
+    wait_released(Home(Path(peer.home)))
+    return True
+
+
+async def end(peers: Iterable[LabPeer], wait_s: float) -> tuple[int, int]:
+    """(stopped by themselves, killed): asked to stop first, all at once."""
+    running = [peer for peer in peers if is_running(peer)]
+    for peer in running:
+        process = running_on(Home(Path(peer.home)))
+        if process is not None and process.pid:
+            os.kill(process.pid, signal.SIGTERM)
+    with anyio.move_on_after(wait_s):
+        async with anyio.create_task_group() as tasks:
+            for peer in running:
+                tasks.start_soon(_released, peer)
+    stubborn = [peer for peer in running if is_running(peer)]
+    for peer in stubborn:
+        kill(peer)
+    return len(running) - len(stubborn), len(stubborn)
+
+
+async def _released(peer: LabPeer) -> None:
+    await anyio.to_thread.run_sync(wait_released, Home(Path(peer.home)), abandon_on_cancel=True)

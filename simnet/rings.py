@@ -1,0 +1,321 @@
+"""What would thousands of ring machines do?  They run here on one heap, in virtual time, over a lossy,
+partitioned network.
+
+This drives `RingMachine` alone, without encoding, sockets or keys: messages are shared as immutable values,
+which is what makes large rings affordable.  One seed gives one run.  It is a small carrier of its own;
+anything else that offers deliver-at-a-time and a seeded chance could take the place of `RingWorld._push`
+and `RingWorld.run`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from heapq import heapify, heappop, heappush
+from random import Random
+
+from dht.core.effects import BatchArrived, Effect, FetchTable, Send
+from dht.core.ids import Key, NetworkId, PeerKey
+from dht.core.machine import RingMachine
+from dht.core.messages import Message
+from dht.core.records import (
+    RECORD_VERSION,
+    Address,
+    Contact,
+    Departure,
+    PeerRecord,
+    SignedRecord,
+    contacts_of,
+)
+from dht.core.ring import merged
+from dht.core.rules import RingRules
+
+NETWORK = NetworkId(b"simulate")
+START_S = 1_700_000_000.0
+LATENCY_S = (0.020, 0.120)  # one way, evenly spread (design of the ring, 3.6)
+BULK_S = 0.5  # a table over a stream: connection, transfer
+
+
+class SimulatedNotary:
+    """Signatures that only this process can make: keyed hashes instead of Ed25519, which would dominate the
+    run.
+    """
+
+    def __init__(self, peer: PeerKey) -> None:
+        self._peer = peer
+
+    def sign_record(self, record: PeerRecord) -> SignedRecord:
+        return SignedRecord(record=record, signature=_record_tag(record))
+
+    def is_record_signed(self, signed: SignedRecord) -> bool:
+        return signed.signature == _record_tag(signed.record)
+
+    def sign_death(self, peer: PeerKey, incarnation: int) -> bytes:
+        return _tag(b"death", self._peer, peer, incarnation)
+
+    def is_death_signed(self, peer: PeerKey, incarnation: int, by: PeerKey, signature: bytes) -> bool:
+        return signature == _tag(b"death", by, peer, incarnation)
+
+    def sign_departure(self, incarnation: int) -> Departure:
+        signature = _tag(b"leave", self._peer, self._peer, incarnation)
+        return Departure(peer=self._peer, incarnation=incarnation, signature=signature)
+
+    def is_departure_signed(self, departure: Departure) -> bool:
+        return departure.signature == _tag(b"leave", departure.peer, departure.peer, departure.incarnation)
+
+
+@lru_cache(maxsize=1 << 17)
+def _record_tag(record: PeerRecord) -> bytes:
+    return blake2b(repr(record).encode(), digest_size=16, key=b"simulated").digest()
+
+
+@lru_cache(maxsize=1 << 17)
+def _tag(what: bytes, by: PeerKey, peer: PeerKey, incarnation: int) -> bytes:
+    body = what + by + peer + incarnation.to_bytes(4, "big")
+    return blake2b(body, digest_size=16, key=b"simulated").digest()
+
+
+def peer_number(number: int, *, virtual_nodes: int = 1) -> PeerRecord:
+    """The n-th simulated peer: a key and an address of its own, spread over all of IPv4."""
+    digest = blake2b(number.to_bytes(8, "big"), digest_size=36).digest()
+    address = Address(host=digest[32:], port=4484)
+    return PeerRecord(
+        version=RECORD_VERSION,
+        network=NETWORK,
+        peer=PeerKey(digest[:32]),
+        addresses=(address,),
+        slot=0,
+        virtual_nodes=virtual_nodes,
+        incarnation=0,
+        issued_s=0,
+        expires_s=0,
+        flags=0,
+    )
+
+
+class RingWorld:
+    """A clock, a network and the machines on it."""
+
+    def __init__(
+        self,
+        seed: int,
+        rules: RingRules | None = None,
+        *,
+        loss: float = 0.0,
+        latency_s: tuple[float, float] = LATENCY_S,
+        machine_class: type[RingMachine] = RingMachine,
+    ) -> None:
+        self.now = START_S
+        self.random = Random(seed)
+        self.rules = rules or RingRules(network=NETWORK)
+        self.loss = loss
+        self.machines: dict[PeerKey, RingMachine] = {}
+        self.crashed: dict[PeerKey, PeerRecord] = {}
+        self.sent: Counter[str] = Counter()
+        self.events = 0
+        self.sides: dict[PeerKey, int] = {}  # partition: peers of different sides cannot talk
+        self.on_effect: Callable[[PeerKey, Effect], None] = lambda _peer, _effect: None
+        self.after_event: Callable[[RingMachine, Message | None, Contact | None], None] | None = None
+        self.tamper: Callable[[PeerKey, Contact, Message], Message | None] | None = None
+        self.sizes: Callable[[Message], int] | None = None
+        self.bytes_sent = 0
+        self._latency = latency_s
+        self._machine_class = machine_class
+        self._heap: list[tuple[float, int, PeerKey, Message | FetchTable | None, Contact | None]] = []
+        self._sequence = 0
+        self._wakes: dict[PeerKey, float] = {}
+
+    # --- peers
+
+    def add(self, record: PeerRecord) -> RingMachine:
+        machine = self._machine_class(
+            record=record,
+            rules=self.rules,
+            notary=SimulatedNotary(record.peer),
+            random=Random(self.random.getrandbits(64)),
+        )
+        self.machines[record.peer] = machine
+        self.crashed.pop(record.peer, None)
+        self._wakes.pop(record.peer, None)
+        return machine
+
+    def create(self, record: PeerRecord) -> RingMachine:
+        machine = self.add(record)
+        machine.create(self.now)
+        self.settle(machine)
+        return machine
+
+    def join(self, record: PeerRecord, contacts: Iterable[Contact]) -> RingMachine:
+        machine = self.add(record)
+        machine.join(contacts, self.now)
+        self.settle(machine)
+        return machine
+
+    def crash(self, peer: PeerKey) -> None:
+        machine = self.machines.pop(peer)
+        self.crashed[peer] = machine.own_record
+        self._wakes.pop(peer, None)
+
+    def leave(self, peer: PeerKey) -> None:
+        machine = self.machines[peer]
+        machine.leave(self.now)
+        self.settle(machine)
+        self.crash(peer)
+
+    def ideal(self, records: Sequence[PeerRecord], *, knows_all: bool = True) -> None:
+        """A whole ring at once, with correct lists and tables."""
+        contacts = sorted(
+            (c for record in records for c in contacts_of(record, self.rules.id_check)),
+            key=lambda contact: contact.position,
+        )
+        places = {contact.position: place for place, contact in enumerate(contacts)}
+        machines = [self.add(record) for record in records]
+        for machine in machines:
+            lists = []
+            for node in machine.nodes:
+                place = places[node.contact.position]
+                line = successors_at(contacts, place, self.rules.successors)
+                lists.append((contacts[place - 1] if len(contacts) > 1 else None, line))
+            machine.restore(lists, self.now)
+        if knows_all:
+            news = [machine.record for machine in machines]
+            known = [signed for signed in news if signed is not None]
+            for machine in machines:
+                machine.learn(known, self.now)
+        for machine in machines:
+            self.settle(machine)
+
+    # --- time
+
+    def run(self, seconds: float) -> None:
+        """Let so much virtual time pass."""
+        self.run_until(self.now + seconds)
+
+    def run_until(self, end: float) -> None:
+        heap = self._heap
+        while heap and heap[0][0] <= end:
+            self.step()
+        self.now = end
+
+    def step(self) -> bool:
+        """The next event; False when nothing is left to happen."""
+        if not self._heap:
+            return False
+        when, _, peer, what, sender = heappop(self._heap)
+        self.now = when
+        machine = self.machines.get(peer)
+        if what is None:
+            if self._wakes.get(peer) != when:
+                return True  # an alarm that was set anew
+            del self._wakes[peer]
+        if machine is None:
+            return True
+        self.events += 1
+        if what is None:
+            machine.advance(when)
+        elif isinstance(what, FetchTable):
+            self._fetch(machine, what)
+        elif sender is not None and self._can_talk(sender.peer, peer):
+            machine.receive(what, sender, when)
+        self.settle(machine)
+        if self.after_event is not None:
+            self.after_event(machine, None if isinstance(what, FetchTable) else what, sender)
+        return True
+
+    def settle(self, machine: RingMachine) -> None:
+        """Perform a machine's effects and set its alarm."""
+        me = machine.me
+        for effect in machine.take_effects():
+            if type(effect) is Send:
+                self._send(me, effect)
+            elif isinstance(effect, FetchTable):
+                self._push(self.now + BULK_S, me.peer, effect, None)
+            else:
+                self.on_effect(me.peer, effect)
+                if isinstance(effect, BatchArrived):
+                    machine.accept_batch(effect, self.now)
+                    self.settle(machine)
+        deadline = machine.next_deadline()
+        if deadline is not None:
+            deadline = max(deadline, self.now)
+            wake = self._wakes.get(me.peer)
+            if wake is None or deadline < wake:
+                self._wakes[me.peer] = deadline
+                self._push(deadline, me.peer, None, None)
+
+    # --- the network
+
+    def _send(self, sender: Contact, effect: Send) -> None:
+        message: Message | None = effect.message
+        if self.tamper is not None and message is not None:
+            message = self.tamper(sender.peer, effect.to, message)
+        if message is None:
+            return
+        self.sent[type(message).__name__] += 1
+        if self.sizes is not None:
+            self.bytes_sent += self.sizes(message)
+        random = self.random
+        if self.loss and random.random() < self.loss:
+            return
+        low, high = self._latency
+        self._push(self.now + low + (high - low) * random.random(), effect.to.peer, message, sender)
+
+    def _fetch(self, machine: RingMachine, what: FetchTable) -> None:
+        source = self.machines.get(what.source.peer)
+        if source is not None and self._can_talk(machine.me.peer, what.source.peer):
+            machine.learn(source.snapshot(), self.now)
+
+    def _can_talk(self, one: PeerKey, other: PeerKey) -> bool:
+        sides = self.sides
+        return not sides or sides.get(one, 0) == sides.get(other, 0)
+
+    def _push(
+        self, when: float, peer: PeerKey, what: Message | FetchTable | None, sender: Contact | None
+    ) -> None:
+        self._sequence += 1
+        heappush(self._heap, (when, self._sequence, peer, what, sender))
+
+    def drop_messages(self) -> None:
+        """Lose everything that is on its way."""
+        self._heap = [entry for entry in self._heap if entry[3] is None]
+        heapify(self._heap)
+
+
+# --- what a ring should look like
+
+
+def successors_at(ring: Sequence[Contact], place: int, length: int) -> tuple[Contact, ...]:
+    """The list that the contact at a place of the sorted ring should have."""
+    count = len(ring)
+    if count < 2:
+        return ()
+    following = tuple(ring[(place + step) % count] for step in range(2, min(count, 4 * length + 64)))
+    return merged(ring[place], ring[(place + 1) % count], following, length)
+
+
+def ring_of(world: RingWorld) -> list[Contact]:
+    """All live members, in ring order."""
+    members = [node.contact for m in world.machines.values() for node in m.nodes if node.is_member]
+    return sorted(members, key=lambda contact: contact.position)
+
+
+def how_right(world: RingWorld) -> tuple[float, float]:
+    """Which share of the members has the right first successor, and which share all its lists right?"""
+    ring = ring_of(world)
+    places = {contact.position: place for place, contact in enumerate(ring)}
+    first = whole = 0
+    for machine in world.machines.values():
+        for node in machine.nodes:
+            if not node.is_member:
+                continue
+            place = places[node.contact.position]
+            line = successors_at(ring, place, world.rules.successors)
+            before = ring[place - 1] if len(ring) > 1 else None
+            first += node.successors[:1] == line[:1]
+            whole += node.successors == line and node.predecessor == before
+    return first / max(len(ring), 1), whole / max(len(ring), 1)
+
+
+def owner_in(ring: Sequence[Contact], key: Key) -> Contact:
+    """Who really owns a key: the first live member at or after it."""
+    return next((contact for contact in ring if contact.position >= key), ring[0])

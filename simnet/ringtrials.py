@@ -1,0 +1,314 @@
+"""How does a ring take the standard blows?  Each trial builds a world, hurts it, and measures how long it
+takes to be right.
+
+The blows are those by which the design was judged: half of the ring dies, many join few, two rings merge
+through one contact, a split ring heals, peers come and go.  A time is from the blow until every member's
+first successor is right, and until every list is.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from statistics import fmean
+
+from dht.core.effects import Effect, LookupDone
+from dht.core.ids import Key, PeerKey, key_from_number, number_of
+from dht.core.machine import RingMachine
+from dht.core.messages import Message, Records, Rumour, State
+from dht.core.records import Contact
+from dht.core.rules import RingRules
+from simnet.rings import NETWORK, RingWorld, how_right, owner_in, peer_number, ring_of
+
+CHECK_S = 5.0
+PATIENCE_S = 3_600.0
+LOSS = 0.01
+NEVER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """Virtual seconds from the blow; None: not within the patience."""
+
+    first_s: float | None
+    whole_s: float | None
+
+
+def rules_with(*, gossips: bool = True, successors: int = 16) -> RingRules:
+    return RingRules(network=NETWORK, gossips=gossips, successors=successors)
+
+
+def recovery(world: RingWorld, patience_s: float = PATIENCE_S) -> Recovery:
+    """Run until all is right.  A moment counts as right only if nothing turns wrong before all lists are."""
+    start, first_s = world.now, None
+    while world.now - start < patience_s:
+        world.run(CHECK_S)
+        first, whole = how_right(world)
+        if first < 1:
+            first_s = None
+        elif first_s is None:
+            first_s = world.now - start
+        if whole == 1:
+            return Recovery(first_s=first_s, whole_s=world.now - start)
+    return Recovery(first_s=first_s, whole_s=None)
+
+
+def half_dies(seed: int, peers: int, *, gossips: bool = True) -> Recovery:
+    world = RingWorld(seed, rules_with(gossips=gossips), loss=LOSS)
+    world.ideal([peer_number(n) for n in range(peers)], knows_all=gossips)
+    world.run(30)
+    for peer in Random(seed).sample(sorted(world.machines), peers // 2):
+        world.crash(peer)
+    return recovery(world)
+
+
+def join_storm(seed: int, members: int, joiners: int, *, gossips: bool = True) -> Recovery:
+    world = RingWorld(seed, rules_with(gossips=gossips), loss=LOSS)
+    world.ideal([peer_number(n) for n in range(members)], knows_all=gossips)
+    world.run(30)
+    chance = Random(seed)
+    contacts = [world.machines[peer].me for peer in sorted(world.machines)]
+    for number in range(members, members + joiners):
+        world.join(peer_number(number), chance.sample(contacts, 4))
+        world.run(10 / joiners)
+    return recovery_of(world, members + joiners)
+
+
+def recovery_of(world: RingWorld, members: int) -> Recovery:
+    """As `recovery`, but a ring that some have not joined yet is not right."""
+    start = world.now
+    while len(ring_of(world)) < members and world.now - start < PATIENCE_S:
+        world.run(CHECK_S)
+    waited_s = world.now - start
+    rest = recovery(world)
+    return Recovery(
+        first_s=None if rest.first_s is None else rest.first_s + waited_s,
+        whole_s=None if rest.whole_s is None else rest.whole_s + waited_s,
+    )
+
+
+def merge(seed: int, each: int, *, gossips: bool = True) -> Recovery:
+    """Two rings, whole in themselves, learn of each other through a single contact."""
+    world = RingWorld(seed, rules_with(gossips=gossips), loss=LOSS)
+    for half in range(2):
+        world.ideal([peer_number(n) for n in range(half * each, half * each + each)], knows_all=gossips)
+    world.run(30)
+    peers = [peer_number(0).peer, peer_number(each).peer]
+    one, other = (world.machines[peer] for peer in peers)
+    one.merge(other.me, world.now)
+    world.settle(one)
+    return recovery(world)
+
+
+def split_and_heal(seed: int, peers: int, apart_s: float = 1_800.0) -> Recovery:
+    world = RingWorld(seed, rules_with(), loss=LOSS)
+    world.ideal([peer_number(n) for n in range(peers)])
+    world.run(30)
+    chance = Random(seed)
+    world.sides = {peer: chance.randrange(2) for peer in sorted(world.machines)}
+    world.run(apart_s)
+    world.sides = {}
+    return recovery(world)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Churn:
+    lookups: int
+    wrong: int
+    unanswered: int
+    hops: float
+    empty_lists: int
+    bits_per_s: float  # sent per peer, sealed datagrams with their headers, the lookups included
+
+
+SEALED = 28 + 30  # IP and UDP headers; session counter, key id and tag
+
+
+def size_of(message: Message) -> int:
+    """What a message weighs on the wire, near enough: the codec is not run here."""
+    if isinstance(message, State):
+        return SEALED + 24 + 47 * (len(message.successors) + 1)
+    if isinstance(message, (Rumour, Records)):
+        return SEALED + 14 + 170 * len(message.news)
+    fixed = {
+        "Digest": 1_294,
+        "GetState": 70,
+        "Notify": 66,
+        "Owner": 900,
+        "Closer": 160,
+        "Find": 36,
+        "Accuse": 130,
+    }
+    return SEALED + fixed.get(type(message).__name__, 12)
+
+
+def churn(seed: int, peers: int, session_s: float, for_s: float = 3_600.0, lookups: int = 18_000) -> Churn:
+    """Peers crash and others join at the same rate; live peers look up random keys all the while."""
+    world = RingWorld(seed, rules_with(), loss=LOSS)
+    world.ideal([peer_number(n) for n in range(peers)])
+    world.sizes = size_of
+    world.run(60)
+    trial = _ChurnTrial(world, seed, peers)
+    world.bytes_sent, start = 0, world.now
+    chance = Random(seed)
+    next_change = world.now + chance.expovariate(peers / session_s)
+    next_lookup = world.now
+    while world.now < start + for_s:
+        if next_change < next_lookup:
+            world.run_until(next_change)
+            trial.replace_one()
+            next_change += chance.expovariate(peers / session_s)
+        else:
+            world.run_until(next_lookup)
+            trial.look_up()
+            next_lookup += for_s / lookups
+    seconds = world.now - start
+    bits = 8 * world.bytes_sent / seconds / peers
+    world.run(60)
+    return trial.result(bits)
+
+
+class _ChurnTrial:
+    def __init__(self, world: RingWorld, seed: int, peers: int) -> None:
+        self.world = world
+        self.chance = Random(seed + 1)
+        self.number = peers
+        self.asked = self.wrong = self.unanswered = self.empty = 0
+        self.hops: list[int] = []
+        self.open: dict[int, PeerKey] = {}
+        world.on_effect = self._effect
+
+    def replace_one(self) -> None:
+        world = self.world
+        peers = sorted(world.machines)
+        world.crash(self.chance.choice(peers))
+        contacts = [
+            m.me for m in map(world.machines.__getitem__, sorted(world.machines)) if m.nodes[0].is_member
+        ]
+        world.join(peer_number(self.number), self.chance.sample(contacts, 4))
+        self.number += 1
+        self.empty += sum(
+            not node.successors
+            for machine in world.machines.values()
+            for node in machine.nodes
+            if node.is_member
+        )
+
+    def look_up(self) -> None:
+        world = self.world
+        machine = self._any_member()
+        self.asked += 1
+        lookup_id = machine.lookup(Key(self.chance.randbytes(20)), world.now)
+        self.open[lookup_id] = machine.me.peer
+        world.settle(machine)
+
+    def _any_member(self) -> RingMachine:
+        peers = list(self.world.machines)
+        while True:
+            machine = self.world.machines[self.chance.choice(peers)]
+            if machine.nodes[0].is_member:
+                return machine
+
+    def _effect(self, _peer: PeerKey, effect: Effect) -> None:
+        if isinstance(effect, LookupDone) and self.open.pop(effect.id, None) is not None:
+            if not effect.holders:
+                self.unanswered += 1
+                return
+            self.hops.append(effect.hops)
+            if effect.holders[0] != owner_in(ring_of(self.world), effect.key):
+                self.wrong += 1
+
+    def result(self, bits_per_s: float) -> Churn:
+        self.unanswered += sum(peer in self.world.machines for peer in self.open.values())
+        return Churn(
+            lookups=self.asked,
+            wrong=self.wrong,
+            unanswered=self.unanswered,
+            hops=fmean(self.hops or [0]),
+            empty_lists=self.empty,
+            bits_per_s=bits_per_s,
+        )
+
+
+# --- lookups in a ring that nobody repairs (the Chord papers' experiment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Path: the peers that answered before the owner was asked, as the papers count (the owner adds one)."""
+
+    mean: float
+    low: int  # 1st percentile
+    high: int  # 99th
+    timeouts: float
+    timeouts_low: int
+    timeouts_high: int
+    wrong: int
+    lookups: int
+
+
+def lookups_without_repair(
+    seed: int, peers: int, successors: int, failed: float, lookups: int = 10_000
+) -> Paths:
+    """Perfect lists and fingers, a share of the peers dead at once, and no time to notice: only the lookup
+    copes.
+    """
+    rules = replace(
+        rules_with(gossips=False, successors=successors),
+        stabilize_s=NEVER_S,
+        graveyard_s=NEVER_S,
+        finger_s=NEVER_S,
+        digest_s=NEVER_S,
+    )
+    world = RingWorld(seed, rules)
+    world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
+    ring = ring_of(world)
+    for machine in world.machines.values():
+        give_fingers(machine, ring)
+    chance = Random(seed)
+    for peer in chance.sample(sorted(world.machines), round(failed * peers)):
+        world.crash(peer)
+    living = ring_of(world)
+    results: list[LookupDone] = []
+
+    def collect(_peer: PeerKey, effect: Effect) -> None:
+        if isinstance(effect, LookupDone):
+            results.append(effect)
+
+    world.on_effect = collect
+    for number in range(lookups):
+        machine = world.machines[chance.choice(living).peer]
+        machine.lookup(Key(chance.randbytes(20)), world.now)
+        world.settle(machine)
+        while len(results) == number and world.step():
+            pass
+        machine.resumed()  # it shall learn nothing for later lookups
+    return _paths(results, living)
+
+
+def give_fingers(machine: RingMachine, ring: Sequence[Contact]) -> None:
+    """The first contact at or after every power of two from each position."""
+    positions = [contact.position for contact in ring]
+    for node in machine.nodes:
+        for exponent in range(160):
+            target = key_from_number(number_of(node.contact.position) + (1 << exponent))
+            finger = ring[bisect_left(positions, target) % len(ring)]
+            if finger.peer != machine.me.peer:
+                machine.table.hint(finger)
+
+
+def _paths(results: list[LookupDone], living: list[Contact]) -> Paths:
+    hops = sorted(max(result.hops - 1, 0) for result in results)
+    timeouts = sorted(result.timeouts for result in results)
+    wrong = sum(not r.holders or r.holders[0] != owner_in(living, r.key) for r in results)
+    last = len(results) - 1
+    return Paths(
+        mean=fmean(hops),
+        low=hops[last // 100],
+        high=hops[last - last // 100],
+        timeouts=fmean(timeouts),
+        timeouts_low=timeouts[last // 100],
+        timeouts_high=timeouts[last - last // 100],
+        wrong=wrong,
+        lookups=len(results),
+    )

@@ -1,0 +1,146 @@
+"""Routers on loopback: one speaks NAT-PMP and PCP by UDP, one is a UPnP device by HTTP and SOAP."""
+
+import ipaddress
+import re
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import anyio
+
+
+@dataclass(kw_only=True)
+class DatagramRouter:
+    """Answers what comes to its socket while `run` runs; `mappings` is what it holds."""
+
+    external_ip: str = "8.8.4.4"
+    speaks_pcp: bool = True
+    result_code: int = 0
+    lifetime_s: int = 3600
+    dropped_first: int = 0
+    mappings: dict[int, int] = field(default_factory=dict)
+    requests: int = 0
+    listening: socket.socket = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.listening.setblocking(False)
+        self.listening.bind(("127.0.0.1", 0))
+
+    @property
+    def port(self) -> int:
+        port: int = self.listening.getsockname()[1]
+        return port
+
+    async def run(self) -> None:
+        while True:
+            await anyio.wait_readable(self.listening)
+            data, sender = self.listening.recvfrom(2048)
+            self.requests += 1
+            if self.requests > self.dropped_first:
+                self.listening.sendto(b"\x07noise", sender)
+                self.listening.sendto(self.answer(data), sender)
+
+    def answer(self, data: bytes) -> bytes:
+        packed = ipaddress.IPv4Address(self.external_ip).packed
+        if data[0] == 2 and not self.speaks_pcp:
+            return struct.pack("!BBHI", 0, 128, 1, 77)
+        if data[0] == 2:
+            lifetime = struct.unpack_from("!I", data, 4)[0]
+            internal, external = struct.unpack_from("!HH", data, 40)
+            external, granted = self.hold(internal, external, lifetime)
+            head = struct.pack("!BBBBII12x", 2, 129, 0, self.result_code, granted, 77)
+            outside = b"\0" * 10 + b"\xff\xff" + packed
+            return head + data[24:40] + struct.pack("!HH", internal, external) + outside
+        if data[1] == 0:
+            return struct.pack("!BBHI", 0, 128, self.result_code, 77) + packed
+        internal, external, lifetime = struct.unpack_from("!HHI", data, 4)
+        external, granted = self.hold(internal, external, lifetime)
+        return struct.pack("!BBHIHHI", 0, 129, self.result_code, 77, internal, external, granted)
+
+    def hold(self, internal: int, external: int, lifetime: int) -> tuple[int, int]:
+        if self.result_code == 0 and lifetime == 0:
+            self.mappings.pop(internal, None)
+            return 0, 0
+        if self.result_code == 0:
+            self.mappings[internal] = external
+        return external, min(lifetime, self.lifetime_s)
+
+
+_DESCRIPTION = """<?xml version="1.0"?>
+<root xmlns="urn:schemas-upnp-org:device-1-0"><specVersion><major>1</major><minor>0</minor></specVersion>
+<URLBase>http://127.0.0.1:{port}/</URLBase>
+<device><deviceType>urn:schemas-upnp-org:device:InternetGatewayDevice:1</deviceType><deviceList><device>
+<deviceType>urn:schemas-upnp-org:device:WANDevice:1</deviceType><deviceList><device>
+<deviceType>urn:schemas-upnp-org:device:WANConnectionDevice:1</deviceType><serviceList><service>
+<serviceType>urn:schemas-upnp-org:service:WANIPConnection:1</serviceType>
+<serviceId>urn:upnp-org:serviceId:WANIPConn1</serviceId><controlURL>/control</controlURL>
+<eventSubURL>/events</eventSubURL><SCPDURL>/scpd.xml</SCPDURL></service></serviceList></device></deviceList>
+</device></deviceList></device></root>"""
+
+_SOAP = (
+    '<?xml version="1.0"?><s:Envelope xmlns:s="http://schemas.xmlsoap.org/soap/envelope/"><s:Body>'
+    '<u:{action}Response xmlns:u="urn:schemas-upnp-org:service:WANIPConnection:1">{body}</u:{action}Response>'
+    "</s:Body></s:Envelope>"
+)
+
+
+@dataclass(kw_only=True)
+class UpnpRouter:
+    external_ip: str = "8.8.4.4"
+    is_refusing: bool = False
+    mappings: dict[str, dict[str, str]] = field(default_factory=dict)
+    url: str = ""
+
+    def soap(self, action: str, body: str) -> tuple[int, str]:
+        fields = dict(re.findall(r"<(New\w+)>([^<]*)</", body))
+        if action == "GetStatusInfo":
+            answer = "<NewConnectionStatus>Connected</NewConnectionStatus><NewUptime>9</NewUptime>"
+        elif action == "GetExternalIPAddress":
+            answer = f"<NewExternalIPAddress>{self.external_ip}</NewExternalIPAddress>"
+        elif action == "AddPortMapping" and not self.is_refusing:
+            self.mappings[fields["NewExternalPort"]] = fields
+            answer = ""
+        elif action == "DeletePortMapping" and fields["NewExternalPort"] in self.mappings:
+            del self.mappings[fields["NewExternalPort"]]
+            answer = ""
+        else:
+            return 500, "<s:Fault><errorCode>718</errorCode><errorDescription>no</errorDescription></s:Fault>"
+        return 200, _SOAP.format(action=action, body=answer)
+
+
+@contextmanager
+def upnp_router(router: UpnpRouter) -> Iterator[UpnpRouter]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.reply(200, _DESCRIPTION.format(port=server.server_port))
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            action = self.headers["SOAPAction"].strip('"').split("#")[1]
+            self.reply(*router.soap(action, body))
+
+        def reply(self, status: int, text: str) -> None:
+            data = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/xml")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        router.url = f"http://127.0.0.1:{server.server_port}/root.xml"
+        try:
+            yield router
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,197 @@
+"""Routers are asked, judged and given their ports back; they are real servers on loopback."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dht.discovery import port_mapping
+from dht.discovery.gateway_codec import (
+    Mapped,
+    Refused,
+    parse_pcp_map,
+    parse_pmp_address,
+    parse_pmp_map,
+    pcp_map_request,
+    pmp_map_request,
+)
+from dht.discovery.port_mapping import (
+    DatagramGateway,
+    MappingOutcome,
+    MappingState,
+    PortMapper,
+    judge,
+)
+from dht.discovery.upnp import UpnpGateway
+from tests.dht.discovery.routers import DatagramRouter, UpnpRouter, upnp_router
+
+anyio_test = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def running(router: DatagramRouter) -> AsyncIterator[DatagramGateway]:
+    async with anyio.create_task_group() as group:
+        group.start_soon(router.run)
+        yield DatagramGateway("127.0.0.1", router.port, first_wait_s=0.05, tries=2)
+        group.cancel_scope.cancel()
+    router.listening.close()
+
+
+def test_requests_are_the_bytes_of_the_rfcs() -> None:
+    assert pmp_map_request(4000, 4001, 3600).hex() == "000100000fa00fa100000e10"
+    request = pcp_map_request(
+        nonce=b"n" * 12, client_ip="10.0.0.2", internal_port=4000, external_port=0, lifetime_s=3600
+    )
+    assert len(request) == 60
+    assert request[:24].hex() == "0201000000000e10" + "00000000000000000000ffff0a000002"
+    assert request[36:44].hex() == "110000000fa00000"
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_of_a_stranger_upset_the_parsers(data: bytes) -> None:
+    for result in (parse_pmp_address(data), parse_pmp_map(data, 1), parse_pcp_map(data, bytes(12), 1)):
+        assert result is None or isinstance(result, Refused | Mapped) or result.ip
+
+
+@anyio_test
+async def test_a_router_with_pcp_maps_and_takes_back() -> None:
+    router = DatagramRouter()
+    async with running(router) as gateway:
+        result = await gateway.map(4000, 4000, 3600)
+        assert result == Mapped(external_port=4000, lifetime_s=3600, external_ip="8.8.4.4")
+        assert router.mappings == {4000: 4000}
+        await gateway.unmap(4000)
+        assert router.mappings == {}
+
+
+@anyio_test
+async def test_a_router_with_nat_pmp_alone_is_asked_in_its_own_words() -> None:
+    router = DatagramRouter(speaks_pcp=False)
+    async with running(router) as gateway:
+        result = await gateway.map(4000, 4000, 3600)
+        assert result == Mapped(external_port=4000, lifetime_s=3600, external_ip="8.8.4.4")
+        assert gateway.protocol == "NAT-PMP"
+        await gateway.unmap(4000)
+        assert router.mappings == {}
+
+
+@anyio_test
+async def test_a_lost_request_is_sent_again() -> None:
+    async with running(DatagramRouter(dropped_first=1)) as gateway:
+        assert isinstance(await gateway.map(4000, 4000, 3600), Mapped)
+
+
+@anyio_test
+async def test_a_router_that_refuses_is_reported_in_plain_words() -> None:
+    router = DatagramRouter(result_code=2)
+    async with running(router) as gateway:
+        mapper = PortMapper([("PCP", gateway)], 4000)
+        outcome = await mapper.map_once()
+    assert outcome.state is MappingState.FAILED
+    assert "switched off in its settings" in outcome.explanation
+    assert "Forward UDP port 4000 by hand" in outcome.explanation
+
+
+@anyio_test
+async def test_where_no_router_answers_the_next_kind_is_tried() -> None:
+    silent = DatagramRouter(dropped_first=1000)
+    async with running(silent) as gateway, running(DatagramRouter()) as second:
+        outcome = await PortMapper([("PCP", gateway), ("PCP", second)], 4000).map_once()
+    assert outcome.state is MappingState.MAPPED
+
+
+@pytest.mark.parametrize(
+    ("external_ip", "state", "words"),
+    [
+        ("8.8.4.4", MappingState.MAPPED, "forwards UDP port 4000 of 8.8.4.4"),
+        ("192.168.1.7", MappingState.DOUBLE_NAT, "double NAT"),
+        ("not an address", MappingState.MAPPED, "an address it did not tell"),
+        ("100.64.3.4", MappingState.DOUBLE_NAT, "carrier-grade NAT"),
+    ],
+)
+def test_the_outside_address_decides_what_a_mapping_is_worth(
+    external_ip: str, state: MappingState, words: str
+) -> None:
+    outcome = judge("PCP", Mapped(external_port=4000, lifetime_s=3600, external_ip=external_ip))
+    assert outcome.state is state
+    assert words in outcome.explanation
+
+
+class _CountingGateway:
+    """A gateway that only keeps a diary, for virtual time."""
+
+    def __init__(self) -> None:
+        self.asked_at: list[float] = []
+        self.unmapped: list[int] = []
+
+    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | Refused:
+        del internal_port
+        self.asked_at.append(anyio.current_time())
+        return Mapped(external_port=external_port, lifetime_s=lifetime_s, external_ip="8.8.4.4")
+
+    async def unmap(self, external_port: int) -> None:
+        self.unmapped.append(external_port)
+
+
+def test_a_mapping_is_renewed_at_half_time_and_given_back_at_the_end() -> None:
+    import trio.testing
+
+    gateway = _CountingGateway()
+    outcomes: list[MappingOutcome] = []
+
+    async def keep(outcome: MappingOutcome) -> None:
+        outcomes.append(outcome)
+
+    async def scenario() -> list[float]:
+        start = anyio.current_time()
+        with anyio.move_on_after(5500):
+            await PortMapper([("PCP", gateway)], 4000).run(keep)
+        return [round(at - start) for at in gateway.asked_at]
+
+    clock = trio.testing.MockClock(autojump_threshold=0)
+    assert anyio.run(scenario, backend="trio", backend_options={"clock": clock}) == [0, 1800, 3600, 5400]
+    assert len(outcomes) == 1
+    assert gateway.unmapped == [4000]
+
+
+@anyio_test
+async def test_a_upnp_router_maps_and_takes_back() -> None:
+    with upnp_router(UpnpRouter()) as router:
+        gateway = UpnpGateway(description_url=router.url)
+        result = await gateway.map(4000, 4000, 3600)
+        assert result == Mapped(external_port=4000, lifetime_s=3600, external_ip="8.8.4.4")
+        assert router.mappings["4000"]["NewProtocol"] == "UDP"
+        assert router.mappings["4000"]["NewLeaseDuration"] == "3600"
+        await gateway.unmap(4000)
+        assert router.mappings == {}
+
+
+@anyio_test
+async def test_a_upnp_router_that_refuses_gives_a_reason() -> None:
+    with upnp_router(UpnpRouter(is_refusing=True)) as router:
+        result = await UpnpGateway(description_url=router.url).map(4000, 4000, 3600)
+    assert isinstance(result, Refused)
+    assert result.reason.startswith("UPnP")
+
+
+@anyio_test
+async def test_a_upnp_router_behind_another_is_seen_to_be() -> None:
+    with upnp_router(UpnpRouter(external_ip="192.168.0.9")) as router:
+        mapper = PortMapper([("UPnP", UpnpGateway(description_url=router.url))], 4000)
+        outcome = await mapper.map_once()
+    assert outcome.state is MappingState.DOUBLE_NAT
+
+
+def test_the_router_of_the_default_route_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    routes = tmp_path / "route"
+    routes.write_text(
+        "Iface\tDestination\tGateway\tFlags\nlo\t0000007F\t00000000\t0001\neth0\t00000000\t0101A8C0\t0003\n"
+    )
+    monkeypatch.setattr(port_mapping, "ROUTES", routes)
+    assert port_mapping.default_gateway() == "192.168.1.1"
+    monkeypatch.setattr(port_mapping, "ROUTES", tmp_path / "none")
+    assert port_mapping.default_gateway() is None

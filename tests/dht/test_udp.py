@@ -1,0 +1,309 @@
+"""Two real drivers on loopback, on every loop we run on, over both families."""
+
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from dht.core import messages as m
+from dht.core.frames import DATA, DATAGRAM_BYTES_MAX
+from dht.core.ids import NetworkId
+from dht.core.limits import Rate
+from dht.core.link import LinkLimits
+from dht.core.records import Address, Contact
+from dht.endpoint import Endpoint, packed_address
+from dht.errors import RequestFailedError, TransportClosedError
+from dht.identity import peer_key, sign_record
+from dht.transport import PeerMet, PeerMoved, Received, TransportEvent, TransportLimits
+from dht.udp import SEND_QUEUE_MAX, UdpTransport, open_udp, system_entropy
+from tests.dht.link_world import NETWORK, key_from
+from tests.dht.values import record_of
+
+BACKENDS = [
+    pytest.param(("asyncio", {}), id="asyncio"),
+    pytest.param(("asyncio", {"use_uvloop": True}), id="uvloop"),
+    pytest.param(("trio", {}), id="trio"),
+]
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=BACKENDS)
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def endpoint_of(name: str, limits: TransportLimits | None = None, network: bytes = NETWORK) -> Endpoint:
+    signed = sign_record(key_from(name), record_of(name))
+    return Endpoint(
+        key=key_from(name),
+        network=NetworkId(network),
+        id_check="off",
+        record=lambda: signed,
+        entropy=system_entropy,
+        limits=limits,
+    )
+
+
+@asynccontextmanager
+async def answering(
+    name: str, host: str = "127.0.0.1", limits: TransportLimits | None = None
+) -> AsyncIterator[UdpTransport]:
+    """Answers PING and FIND, and keeps everything else."""
+
+    def on_messages(batch: list[Received], _now: float) -> None:
+        for message, sender in batch:
+            if isinstance(message, m.Ping):
+                transport.send(m.Pong(id=message.id), sender)
+
+    async with open_udp(endpoint_of(name, limits), [(host, 0)], on_messages=on_messages) as transport:
+        yield transport
+
+
+def contact_of(name: str, transport: UdpTransport) -> Contact:
+    address = packed_address(transport.addresses[0])
+    return Contact.at(peer_key(key_from(name)), address, 0, 0, "off")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_a_request_is_answered_through_a_fresh_session(host: str) -> None:
+    async with answering("bert", host) as bert, open_udp(endpoint_of("anna"), [(host, 0)]) as anna:
+        with anyio.fail_after(5):
+            assert await anna.request(m.Ping(id=7), contact_of("bert", bert)) == m.Pong(id=7)
+            assert await anna.request(m.Ping(id=8), contact_of("bert", bert)) == m.Pong(id=8)
+        assert anna.round_trip_s(peer_key(key_from("bert"))) is not None
+        figures = anna.statistics()
+        assert figures.sessions == 1
+        assert figures.done["opened"] == 1
+        assert figures.messages_in == 2
+        assert not figures.dropped
+        assert bert.statistics().messages_out == 2
+
+
+async def test_messages_wait_for_receive_where_there_is_no_handler() -> None:
+    async with (
+        open_udp(endpoint_of("bert"), [("127.0.0.1", 0)]) as bert,
+        open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
+    ):
+        anna.send(m.Ping(id=1), contact_of("bert", bert))
+        anna.send(m.Ping(id=2), contact_of("bert", bert))
+        received: list[Received] = []
+        with anyio.fail_after(5):
+            while len(received) < 2:
+                received += await bert.receive()
+        assert [message.id for message, _ in received] == [1, 2]
+        assert {sender.peer for _, sender in received} == {peer_key(key_from("anna"))}
+        assert received[0][1].address == packed_address(anna.addresses[0])
+
+
+async def test_connect_meets_whoever_is_there_and_learns_its_record() -> None:
+    events: list[TransportEvent] = []
+    async with (
+        open_udp(
+            endpoint_of("bert"), [("127.0.0.1", 0)], on_event=lambda event, _now: events.append(event)
+        ) as bert,
+        open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
+    ):
+        with anyio.fail_after(5):
+            met = await anna.connect(packed_address(bert.addresses[0]))
+            again = await anna.connect(packed_address(bert.addresses[0]), met.contact.peer)
+        while "confirmed" not in anna.statistics().done:
+            await anyio.lowlevel.checkpoint()
+        assert met.contact.peer == again.contact.peer == peer_key(key_from("bert"))
+        assert met.record == sign_record(key_from("bert"), record_of("bert"))
+        assert met.seen == packed_address(anna.addresses[0])
+        with pytest.raises(RequestFailedError, match="wrong_peer"), anyio.fail_after(5):
+            await anna.connect(packed_address(bert.addresses[0]), b"k" * 32)
+        while not events:
+            await anyio.lowlevel.checkpoint()
+        assert isinstance(events[0], PeerMet)
+        assert events[0].seen is None
+
+
+async def test_nobody_there_is_an_error_of_ours_and_icmp_is_harmless() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = packed_address(unused.getsockname())
+    async with open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna:
+        nobody = Contact.at(peer_key(key_from("carl")), address, 0, 0, "off")
+        anna._round_trips.measured(nobody.peer, 0.001)
+        with pytest.raises(RequestFailedError, match="silence, 1 tries"), anyio.fail_after(5):
+            await anna.request(m.Ping(id=1), nobody, tries=1)
+        absent_family = Contact.at(nobody.peer, Address(host=bytes(15) + b"\1", port=9), 0, 0, "off")
+        assert anna.send(m.Ping(id=2), absent_family)
+        assert anna.statistics().dropped == {"no_family": 1}
+
+
+async def test_rubbish_and_foreign_datagrams_are_counted_and_leave_the_driver_well() -> None:
+    async with (
+        answering("bert") as bert,
+        open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
+        open_udp(endpoint_of("carl", network=bytes(8)), [("127.0.0.1", 0)]) as foreigner,
+    ):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            for data in (
+                b"",
+                b"H",
+                bytes(100),
+                bytes(DATAGRAM_BYTES_MAX + 500),
+                bytes((0x48, DATA)) + bytes(40),
+            ):
+                stranger.sendto(data, bert.addresses[0])
+        foreigner.send(m.Ping(id=1), contact_of("bert", bert))
+        with anyio.fail_after(5):
+            assert await anna.request(m.Ping(id=9), contact_of("bert", bert)) == m.Pong(id=9)
+        assert bert.statistics().dropped == {
+            "truncated": 2, "magic": 1, "oversized": 1, "unknown": 1, "foreign": 1,
+        }  # fmt: skip
+
+
+async def test_a_restarted_peer_is_found_again_by_the_repeated_request() -> None:
+    async with open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna:
+        async with answering("bert") as bert:
+            contact = contact_of("bert", bert)
+            with anyio.fail_after(5):
+                await anna.request(m.Ping(id=1), contact)
+        port = contact.address.port
+
+        def on_messages(batch: list[Received], _now: float) -> None:
+            for message, sender in batch:
+                reborn.send(m.Pong(id=message.id), sender)
+
+        async with open_udp(endpoint_of("bert"), [("127.0.0.1", port)], on_messages=on_messages) as reborn:
+            with anyio.fail_after(5):
+                assert await anna.request(m.Ping(id=2), contact) == m.Pong(id=2)
+            assert reborn.statistics().dropped == {"unknown": 1}
+
+
+async def test_a_peer_that_moves_to_another_port_is_reported() -> None:
+    events: list[TransportEvent] = []
+    endpoint = endpoint_of("anna")
+    async with open_udp(
+        endpoint_of("bert"), [("127.0.0.1", 0)], on_event=lambda event, _now: events.append(event)
+    ) as bert:
+        async with open_udp(endpoint, [("127.0.0.1", 0)]) as anna:
+            with anyio.fail_after(5):
+                await anna.connect(packed_address(bert.addresses[0]))
+                while not events:
+                    await anyio.lowlevel.checkpoint()
+        async with open_udp(endpoint, [("127.0.0.1", 0)]) as moved:
+            moved.send(m.Ping(id=1), contact_of("bert", bert))
+            with anyio.fail_after(5):
+                while not any(isinstance(event, PeerMoved) for event in events):
+                    await anyio.lowlevel.checkpoint()
+            new_address = packed_address(moved.addresses[0])
+        assert [event.address for event in events if isinstance(event, PeerMoved)] == [new_address]
+
+
+async def test_a_peer_that_asks_too_much_is_dropped_and_counted() -> None:
+    few = TransportLimits(other=Rate(per_second=0.001, burst=2))
+    async with (
+        answering("bert", limits=few) as bert,
+        open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
+    ):
+        contact = contact_of("bert", bert)
+        with anyio.fail_after(5):
+            await anna.request(m.Ping(id=1), contact)
+            await anna.request(m.Ping(id=2), contact)
+            with pytest.raises(RequestFailedError):
+                await anna.request(m.Ping(id=3), contact, tries=1)
+        assert bert.statistics().dropped == {"flood": 1}
+
+
+async def test_an_answer_counts_only_from_the_peer_that_was_asked() -> None:
+    def lie(batch: list[Received], _now: float) -> None:
+        del batch
+
+    async with (
+        open_udp(endpoint_of("bert"), [("127.0.0.1", 0)], on_messages=lie) as bert,
+        open_udp(endpoint_of("carl"), [("127.0.0.1", 0)]) as carl,
+        open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
+    ):
+        with anyio.fail_after(10):
+            await anna.connect(packed_address(carl.addresses[0]))
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_ask_in_vain, anna, contact_of("bert", bert))
+                while not anna._asked:
+                    await anyio.lowlevel.checkpoint()
+                carl.send(m.Pong(id=5), contact_of("anna", anna))
+                while "unasked" not in anna.statistics().dropped:
+                    await anyio.lowlevel.checkpoint()
+                tasks.cancel_scope.cancel()
+
+
+async def _ask_in_vain(transport: UdpTransport, contact: Contact) -> None:
+    await transport.request(m.Ping(id=5), contact)
+    raise AssertionError("somebody else's answer was taken")
+
+
+async def test_what_a_handler_raises_ends_the_driver_and_reaches_its_owner() -> None:
+    def broken(_batch: list[Received], _now: float) -> None:
+        raise ZeroDivisionError
+
+    async def send_one() -> None:
+        async with (
+            open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
+            open_udp(endpoint_of("bert"), [("127.0.0.1", 0)], on_messages=broken) as bert,
+        ):
+            anna.send(m.Ping(id=1), contact_of("bert", bert))
+            await anyio.sleep(5)  # ended by the failure long before
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await send_one()
+    assert caught.group_contains(ZeroDivisionError)
+
+
+async def test_a_closed_transport_says_so() -> None:
+    async with open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna:
+        contact = contact_of("anna", anna)
+    with pytest.raises(TransportClosedError):
+        anna.send(m.Ping(id=1), contact)
+
+
+class FullSocket(socket.socket):
+    """A socket whose buffer is full until it is told otherwise."""
+
+    failure: Callable[[], OSError] | None = None
+
+    def sendto(self, *args: Any) -> int:
+        if self.failure is not None:
+            raise self.failure()
+        return super().sendto(*args)
+
+
+async def test_a_full_buffer_queues_in_order_and_within_bounds() -> None:
+    generous = TransportLimits(other=Rate(per_second=1e6, burst=1e6), prefix_factor=10, link=LinkLimits())
+    sock = FullSocket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    sock.bind(("127.0.0.1", 0))
+    async with open_udp(endpoint_of("bert", generous), [("127.0.0.1", 0)]) as bert:
+        anna = UdpTransport(endpoint_of("anna"), [sock])
+        contact = contact_of("bert", bert)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anna.run)
+            with anyio.fail_after(5):
+                await anna.connect(contact.address)
+                sock.failure = BlockingIOError
+                for number in range(SEND_QUEUE_MAX + 10):
+                    anna.send(m.Ping(id=number), contact)
+                assert anna.statistics().waiting_datagrams == SEND_QUEUE_MAX
+                assert anna.statistics().dropped["send_queue"] == 10
+                sock.failure = None
+                received: list[int] = []
+                while len(received) < SEND_QUEUE_MAX:
+                    received += [message.id for message, _ in await bert.receive()]
+                assert received == list(range(SEND_QUEUE_MAX))
+            sock.failure = lambda: OSError(errno.ENETUNREACH, "no route")
+            anna.send(m.Ping(id=1), contact)
+            assert anna.statistics().dropped["unsendable"] == 1
+            tasks.cancel_scope.cancel()
+        sock.close()
+
+
+async def test_two_sockets_of_one_family_are_refused() -> None:
+    with pytest.raises(ValueError, match="one address per family"):
+        async with open_udp(endpoint_of("anna"), [("127.0.0.1", 0), ("127.0.0.2", 0)]):
+            pass

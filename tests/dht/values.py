@@ -1,0 +1,135 @@
+"""Values for the codec's tests: fixed ones for golden bytes, and Hypothesis strategies of every message."""
+
+import hashlib
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+from dht.core import messages as m
+from dht.core.ids import Key, NetworkId, PeerKey
+from dht.core.records import Address, Contact, Death, Departure, PeerRecord, SignedRecord
+from dht.identity import peer_key
+from tests.dht.link_world import NETWORK, key_from
+
+U32: Final = (1 << 32) - 1
+U64: Final = (1 << 64) - 1
+
+
+def record_of(name: str) -> PeerRecord:
+    return PeerRecord(
+        version=1,
+        network=NetworkId(NETWORK),
+        peer=peer_key(key_from(name)),
+        addresses=(Address(host=bytes((192, 0, 2, 7)), port=4484),),
+        slot=3,
+        virtual_nodes=4,
+        incarnation=5,
+        issued_s=1_790_000_000,
+        expires_s=1_790_086_400,
+        flags=0,
+    )
+
+
+def digest_of(name: str) -> bytes:
+    return hashlib.sha256(name.encode()).digest()
+
+
+ids = st.integers(0, U64)
+u32 = st.integers(0, U32)
+keys = st.binary(min_size=20, max_size=20).map(Key)
+peers = st.binary(min_size=32, max_size=32).map(PeerKey)
+signatures = st.binary(min_size=64, max_size=64)
+hosts = st.one_of(st.binary(min_size=4, max_size=4), st.binary(min_size=16, max_size=16))
+addresses = st.builds(Address, host=hosts, port=st.integers(1, 65_535))
+indices = st.integers(0, 63)
+contacts = st.builds(
+    Contact.at, peers, addresses, st.integers(0, 7), indices, st.just("ip")
+)  # the codec under test is one of a ring with id check `ip`
+
+
+def tuples(elements: st.SearchStrategy[Any], least: int, most: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(elements, min_size=least, max_size=most).map(tuple)
+
+
+@st.composite
+def signed_records(draw: st.DrawFn) -> SignedRecord:
+    previous = draw(st.one_of(st.just(b""), peers))
+    record = PeerRecord(
+        version=draw(st.integers(0, 255)),
+        network=NetworkId(draw(st.binary(min_size=8, max_size=8))),
+        peer=draw(peers),
+        addresses=draw(tuples(addresses, 1, 4)),
+        slot=draw(st.integers(0, 7)),
+        virtual_nodes=draw(st.integers(1, 64)),
+        incarnation=draw(u32),
+        issued_s=draw(st.integers(0, (1 << 40) - 1)),
+        expires_s=draw(st.integers(0, (1 << 40) - 1)),
+        flags=draw(u32),
+        previous=previous,
+    )
+    return SignedRecord(
+        record=record,
+        signature=draw(signatures),
+        previous_signature=draw(signatures) if previous else b"",
+    )
+
+
+deaths = st.builds(
+    Death,
+    peer=peers,
+    incarnation=u32,
+    accuser=peers,
+    accuser_signature=signatures,
+    confirmer=peers,
+    confirmer_signature=signatures,
+)
+departures = st.builds(Departure, peer=peers, incarnation=u32, signature=signatures)
+news = st.one_of(signed_records(), deaths, departures)
+items = st.builds(m.Item, key=keys, payload=st.binary(max_size=200))
+
+BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
+    **{kind: st.builds(kind, id=ids) for kind in (m.Ping, m.Pong, m.Ack, m.Unchanged, m.Busy, m.NotMember)},
+    m.GetState: st.builds(m.GetState, id=ids, source=contacts, target=indices, known=u32),
+    m.State: st.builds(
+        m.State,
+        id=ids,
+        version=st.integers(1, U32),
+        predecessor=st.one_of(st.none(), contacts),
+        successors=tuples(contacts, 0, m.SUCCESSORS_MAX),
+    ),
+    m.Notify: st.builds(m.Notify, id=ids, source=contacts, target=indices),
+    m.Find: st.builds(m.Find, id=ids, key=keys),
+    m.Owner: st.builds(
+        m.Owner,
+        id=ids,
+        holders=tuples(contacts, 1, m.HOLDERS_MAX),
+        records=tuples(signed_records(), 0, m.OWNER_RECORDS_MAX),
+    ),
+    m.Closer: st.builds(m.Closer, id=ids, contacts=tuples(contacts, 0, m.CLOSER_MAX)),
+    m.Rumour: st.builds(m.Rumour, id=ids, news=tuples(news, 0, m.NEWS_MAX)),
+    m.Digest: st.builds(m.Digest, id=ids, sums=tuples(u32, m.BUCKETS, m.BUCKETS)),
+    m.DigestDiffers: st.builds(
+        m.DigestDiffers, id=ids, buckets=st.sets(st.integers(0, 255)).map(lambda s: tuple(sorted(s)))
+    ),
+    m.Pull: st.builds(
+        m.Pull,
+        id=ids,
+        bucket=st.integers(0, 255),
+        after=st.one_of(st.just(b""), peers),
+        have=tuples(u32, 0, m.HAVE_MAX),
+    ),
+    m.Records: st.builds(m.Records, id=ids, news=tuples(news, 0, m.NEWS_MAX), more=st.booleans()),
+    m.ProbeRequest: st.builds(m.ProbeRequest, id=ids, target=contacts),
+    m.ProbeReply: st.builds(m.ProbeReply, id=ids, is_alive=st.booleans()),
+    m.Accuse: st.builds(m.Accuse, id=ids, suspect=contacts, incarnation=u32, signature=signatures),
+    m.Verdict: st.builds(m.Verdict, id=ids, signature=st.one_of(st.just(b""), signatures)),
+    m.Batch: st.builds(m.Batch, id=ids, target=indices, items=tuples(items, 1, 20)),
+    m.BatchReply: st.builds(
+        m.BatchReply,
+        id=ids,
+        arc_start=keys,
+        arc_end=keys,
+        successors=tuples(contacts, 0, m.SUCCESSORS_MAX),
+    ),
+}
+messages: Final = st.one_of(*BY_KIND.values())

@@ -1,0 +1,149 @@
+"""Does a network keep its identity for ever, and is a charter that makes no sense refused?"""
+
+import dataclasses
+import tomllib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herodotus.core import charter as charters
+from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
+from herodotus.core.errors import SettingError
+from herodotus.core.fields import setting, whole
+
+
+def test_the_public_network_keeps_its_canonical_bytes_and_id() -> None:
+    assert PUBLIC_CHARTER.canonical() == b'{"name":"herodotus"}'
+    assert (
+        PUBLIC_CHARTER.network_id().hex()
+        == "e9fadf1a74545fa9b1827943dd7fe32b11af2f0f24c6a87dbdc63401204501ce"
+    )
+    assert shown_network_id(PUBLIC_CHARTER.network_id()) == "e9fadf1a74545fa9"
+
+
+def test_the_test_network_keeps_its_canonical_bytes_and_id() -> None:
+    assert TEST_CHARTER.canonical() == (
+        b'{"allow_private_addresses":true,"contact_required":false,"delay_floor_s":"0.000","id_check":"off",'
+        b'"name":"test","per_address_concurrency":64,"save_endpoint":true}'
+    )
+    assert (
+        TEST_CHARTER.network_id().hex() == "1e92efc560cfbcc8356c017de54f2e0f1b8009d35c08811a06c08106f8620eb1"
+    )
+
+
+def test_a_charter_with_every_key_keeps_its_canonical_bytes() -> None:
+    full = Charter(
+        name="Bücherei", copies=3, successors=8, slots=4, positions_per_address=16, id_check="off",
+        allow_private_addresses=True, delay_floor_s=0.25, per_address_concurrency=1, fetch_by="all",
+        recrawl="adaptive", day_start="06:30", day_length_s=60, scope=("example.org", "https://a.test/x/"),
+        content="all", contact_required=False, save_endpoint=True, protocol_min=2,
+    )  # fmt: skip
+    assert full.canonical() == (
+        rb'{"allow_private_addresses":true,"contact_required":false,"content":"all","copies":3,'
+        rb'"day_length_s":60,"day_start":"06:30","delay_floor_s":"0.250","fetch_by":"all","id_check":"off",'
+        rb'"name":"B\u00fccherei","per_address_concurrency":1,"positions_per_address":16,"protocol_min":2,'
+        rb'"recrawl":"adaptive","save_endpoint":true,"scope":["example.org","https://a.test/x/"],"slots":4,'
+        rb'"successors":8}'
+    )
+
+
+def test_the_keys_are_those_of_the_design() -> None:
+    assert [one.name for one in dataclasses.fields(Charter)] == [
+        "name", "copies", "successors", "slots", "positions_per_address", "id_check", "allow_private_addresses",
+        "delay_floor_s", "per_address_concurrency", "fetch_by", "recrawl", "day_start", "day_length_s", "scope",
+        "content", "contact_required", "save_endpoint", "protocol_min",
+    ]  # fmt: skip
+
+
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs"]),
+    min_size=1,
+    max_size=64,
+)
+CHARTERS = st.builds(
+    Charter,
+    name=TEXT,
+    copies=st.integers(1, 16),
+    successors=st.integers(15, 64),
+    slots=st.integers(1, 256),
+    positions_per_address=st.integers(1, 4096),
+    id_check=st.sampled_from(["ip", "off"]),
+    allow_private_addresses=st.just(True),
+    delay_floor_s=st.integers(0, 3_600_000).map(lambda millis: millis / 1000),
+    per_address_concurrency=st.integers(1, 64),
+    fetch_by=st.sampled_from(["owner", "all"]),
+    recrawl=st.sampled_from(["daily", "adaptive"]),
+    day_start=st.times().map(lambda time: f"{time:%H:%M}"),
+    day_length_s=st.integers(10, 86_400),
+    scope=st.lists(TEXT, max_size=5).map(tuple),
+    content=st.sampled_from(["html", "html+images", "all"]),
+    contact_required=st.booleans(),
+    save_endpoint=st.booleans(),
+    protocol_min=st.integers(1, 65_535),
+)
+
+
+@given(CHARTERS)
+def test_a_charter_written_to_a_file_is_read_back_as_itself(charter: Charter) -> None:
+    again = Charter.from_table(tomllib.loads(charter.to_toml()), source="network.toml")
+    assert again == charter
+    assert again.network_id() == charter.network_id()
+
+
+@given(CHARTERS, CHARTERS)
+def test_charters_that_differ_have_different_ids(one: Charter, other: Charter) -> None:
+    assert (one == other) == (one.network_id() == other.network_id())
+
+
+def test_a_new_key_with_its_default_leaves_existing_networks_whole() -> None:
+    @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+    class LaterCharter(Charter):
+        new_key: int = setting(7, whole(0, 9), "a key of a later release")
+
+    before = Charter(name="library", copies=3)
+    assert LaterCharter(name="library", copies=3).network_id() == before.network_id()
+    assert LaterCharter(name="library", copies=3, new_key=8).network_id() != before.network_id()
+
+
+def test_writing_a_default_out_does_not_make_another_network() -> None:
+    plain = Charter.from_table({"name": "n"}, source="f")
+    spelt = Charter.from_table({"name": "n", "copies": 6, "delay_floor_s": 2, "scope": []}, source="f")
+    assert spelt.network_id() == plain.network_id()
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({}, "f: name must be given: it is what people call the network"),
+        ({"name": 3}, "f: name must be a name of at most 64 characters, not 3"),
+        ({"name": "n", "copis": 3}, "f: copis is not a setting; did you mean copies?"),
+        ({"name": "n", "copies": 9, "successors": 7}, "f: copies must be at most successors + 1 = 8, not 9"),
+        (
+            {"name": "n", "delay_floor_s": 0},
+            "f: delay_floor_s may be 0 only where allow_private_addresses is true: be polite to strangers",
+        ),
+        (
+            {"name": "n", "delay_floor_s": -0.0},
+            "f: delay_floor_s may be 0 only where allow_private_addresses is true: be polite to strangers",
+        ),
+        ({"name": "n", "delay_floor_s": 2.0001}, "f: delay_floor_s may have at most three decimals, not 2.0001"),
+        (
+            {"name": "n", "day_start": "24:00"},
+            "f: day_start must be a UTC time HH:MM of at most 5 characters, not '24:00'",
+        ),
+        ({"name": "n", "scope": "a.org"}, "f: scope must be a list of at most 10000 entries, each a domain or URL"),
+        ({"name": "n", "copies": {"x": 1}}, "f: copies must be a whole number from 1 to 16, not {'x': 1}"),
+    ],
+)  # fmt: skip
+def test_a_charter_that_makes_no_sense_is_refused(table: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingError) as caught:
+        Charter.from_table(table, source="f")
+    assert str(caught.value).startswith(sentence)
+    assert caught.value.exit_code == 2
+
+
+def test_the_built_in_charters_pass_their_own_checks() -> None:
+    for built_in in (charters.PUBLIC_CHARTER, charters.TEST_CHARTER):
+        assert Charter.from_table(tomllib.loads(built_in.to_toml()), source="f") == built_in

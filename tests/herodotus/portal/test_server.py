@@ -1,0 +1,209 @@
+"""Does the server stay polite and bounded, whatever comes over a real socket?"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+import anyio
+import anyio.abc
+import pytest
+
+from herodotus.config.sections import HttpSettings
+from herodotus.core.errors import PortTaken
+from herodotus.core.fields import Endpoint
+from herodotus.portal import Portal
+from herodotus.portal.handlers import Handlers
+from tests.herodotus.portal.statuses import STATUS
+
+pytestmark = pytest.mark.anyio
+LOOPBACK = Endpoint(host="127.0.0.1", port=0)
+
+
+@asynccontextmanager
+async def portal(
+    *, connections_max: int = 8, idle_s: float = 30, listen: Endpoint = LOOPBACK
+) -> AsyncIterator[Portal]:
+    settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
+    made = Portal(settings, Handlers(lambda: STATUS))
+    with anyio.fail_after(20):
+        async with made.serving(stop_s=0.5):
+            yield made
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+async def connect(portal: Portal) -> anyio.abc.SocketStream:
+    return await anyio.connect_tcp(portal.endpoint.host, portal.endpoint.port)
+
+
+async def received(stream: anyio.abc.ByteReceiveStream) -> bytes:
+    """Everything until the other end closes; a reset ends it, too."""
+    whole = bytearray()
+    with suppress(anyio.BrokenResourceError):
+        async for part in stream:
+            whole += part
+    return bytes(whole)
+
+
+async def exchange(portal: Portal, request: bytes) -> Reply:
+    async with await connect(portal) as stream:
+        with suppress(anyio.BrokenResourceError):  # refused before all of it was sent
+            await stream.send(request)
+        return parsed(await received(stream))
+
+
+def parsed(raw: bytes) -> Reply:
+    head, _, body = raw.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    return Reply(status=int(first.split(" ")[1]), headers=headers, body=body)
+
+
+def request(path: str = "/healthz", method: str = "GET", *headers: str) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: peer", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+async def test_a_page_travels_with_its_headers_and_length() -> None:
+    async with portal() as served:
+        reply = await exchange(served, request("/"))
+    assert reply.status == 200
+    assert reply.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in reply.headers["Content-Security-Policy"]
+    assert int(reply.headers["Content-Length"]) == len(reply.body)
+    assert b"Halikarnassos" in reply.body
+
+
+async def test_head_is_the_same_without_the_body() -> None:
+    async with portal() as served:
+        full, head = await exchange(served, request("/")), await exchange(served, request("/", "HEAD"))
+    assert head.status == 200
+    assert head.body == b""
+    assert head.headers["Content-Length"] == full.headers["Content-Length"]
+
+
+async def test_posting_is_refused_with_what_is_allowed() -> None:
+    async with portal() as served:
+        reply = await exchange(served, request("/", "POST", "Content-Length: 5") + b"hello")
+    assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD")
+    assert reply.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "path", ["/a?b=c", "//evil.example/", "/%2e%2e/%2e%2e/etc/passwd", "/%ff%00", "/../x"]
+)
+async def test_odd_paths_are_simply_not_here(path: str) -> None:
+    async with portal() as served:
+        assert (await exchange(served, request(path))).status == 404
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)) + b"\r\n\r\n",
+        b"\x00" * 10_000 + b"\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: peer\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: peer\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: peer\r\n" + b"".join(b"X-%d: a\r\n" % n for n in range(20_000)) + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: peer\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: peer\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: peer\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
+        b"GET http://[::1/ HTTP/1.1\r\nHost: peer\r\n\r\n",
+    ],
+    ids=["tls", "zeros", "no path", "version", "long path", "long header", "many headers", "negative length",
+         "two lengths", "bad chunk", "bad address"],
+)  # fmt: skip
+async def test_what_is_not_http_is_refused_and_the_next_reader_is_served(
+    raw: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with portal(idle_s=1) as served:
+        async with await connect(served) as stream:
+            with suppress(anyio.BrokenResourceError):
+                await stream.send(raw)
+            answered = await received(stream)
+        assert not answered or parsed(answered).status in (400, 404, 405, 414, 431, 505)
+        assert (await exchange(served, request())).status == 200
+        assert served.malformed == 1
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
+async def test_a_connection_too_many_is_told_to_come_back() -> None:
+    async with portal(connections_max=8) as served:
+        held = [await connect(served) for _ in range(8)]
+        for stream in held:  # an answer on each shows that the server counts it
+            await stream.send(b"GET /healthz HTTP/1.1\r\nHost: peer\r\n\r\n")
+            await stream.receive()
+        refused = await exchange(served, request())
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
+        assert served.refused == 1
+        await held[0].aclose()
+        while (await exchange(served, request())).status == 503:  # until the server has seen the close
+            await anyio.lowlevel.checkpoint()
+        for stream in held:
+            await stream.aclose()
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET / HTTP/1.1\r\nHost: pe"], ids=["nothing", "half a request"])
+async def test_a_connection_that_never_asks_is_closed(begun: bytes) -> None:
+    async with portal(idle_s=1) as served, await connect(served) as stream:
+        if begun:
+            await stream.send(begun)
+        started = anyio.current_time()
+        assert await received(stream) == b""
+        assert 0.5 < anyio.current_time() - started < 5
+
+
+async def test_an_answered_connection_that_falls_silent_is_closed() -> None:
+    async with portal(idle_s=1) as served, await connect(served) as stream:
+        await stream.send(b"GET /healthz HTTP/1.1\r\nHost: peer\r\n\r\nGET / HT")
+        started = anyio.current_time()
+        assert (await received(stream)).endswith(b"ok\n")
+        assert anyio.current_time() - started < 5
+
+
+async def test_visitors_who_leave_without_a_word_are_not_remembered() -> None:
+    async with portal(connections_max=8) as served:
+        for _ in range(100):
+            await (await connect(served)).aclose()
+            assert (await exchange(served, request())).status in (200, 503)
+        assert len(served._silent) <= 2 * 8
+
+
+async def test_leaving_answers_what_is_under_way_and_does_not_wait_for_the_silent() -> None:
+    async with portal() as served:
+        silent = await connect(served)
+        assert (await exchange(served, request())).status == 200
+        started = anyio.current_time()
+    assert anyio.current_time() - started < 2
+    assert await received(silent) == b""
+    await silent.aclose()
+
+
+async def test_a_taken_port_is_named_with_the_ways_to_another() -> None:
+    async with portal() as served:
+        with pytest.raises(PortTaken) as caught:
+            async with portal(listen=served.endpoint):
+                pass
+    assert str(caught.value) == (
+        f"cannot listen on {served.endpoint}: address already in use; "
+        "choose another with --http or the setting http.listen"
+    )
+
+
+async def test_an_address_that_is_not_ours_is_named() -> None:
+    with pytest.raises(PortTaken, match=r"cannot listen on 192\.0\.2\.1:0: cannot assign requested address"):
+        async with portal(listen=Endpoint(host="192.0.2.1", port=0)):
+            pass
+
+
+async def test_ipv6_is_served_like_ipv4() -> None:
+    async with portal(listen=Endpoint(host="::1", port=0)) as served:
+        assert (await exchange(served, request())).status == 200
