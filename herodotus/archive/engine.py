@@ -199,10 +199,10 @@ class Archive:
 
     # -- indexing -----------------------------------------------------------------------------------------
 
-    def put(self, batch: Batch, id_: CaptureId, entry: Entry) -> None:
+    def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
-        if self.index.get(family_key(TOMBSTONE, key)) is not None:
+        if not is_checked and self.index.get(family_key(TOMBSTONE, key)) is not None:
             return
         put = batch.put_new if self.index.get(key) is None else batch.put
         put(key, encode_entry(entry))
@@ -238,7 +238,7 @@ class Archive:
                 length = sum(map(len, item.members))
                 arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
                 entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
-                self.put(applying.batch, item.id, entry)
+                self.put(applying.batch, item.id, entry, is_checked=True)
                 offset += length
                 at += len(item.members)
         for note in notes:

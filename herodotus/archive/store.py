@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.archive.checking import Verification, verify
-from herodotus.archive.committer import Committer
+from herodotus.archive.committer import Committer, PreparedInVainError
 from herodotus.archive.deleting import delete, expunge
 from herodotus.archive.engine import Archive, Item, NewVisits
 from herodotus.archive.intake import Intake, Outcome, Prepared
@@ -182,6 +182,8 @@ class DiskStore:
         if prepared is not None:
             self._intake.promise(prepared)
         await done.wait()
+        if failure and isinstance(failure[0], PreparedInVainError):
+            return False
         if failure:
             raise failure[0]
         return True

@@ -222,9 +222,9 @@ def parse_http_head(head: bytes) -> tuple[int, str]:
     return status, ""
 
 
-def format_bundle(deposit: Deposit, original: Original | None) -> list[bytes]:
+def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
     """The capture itself first, then what belongs to it. With an original, no body."""
-    primary_id = deposit.record_id
+    primary_id = record_id or deposit.record_id
     date = format_date(deposit.time_s)
     records = [_format_primary(deposit, primary_id, date, original)]
     shared = (("WARC-Target-URI", deposit.url), ("WARC-Date", date), ("WARC-Concurrent-To", primary_id))
