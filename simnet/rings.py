@@ -115,7 +115,7 @@ class RingWorld:
         self.events = 0
         self.sides: dict[PeerKey, int] = {}  # partition: peers of different sides cannot talk
         self.on_effect: Callable[[PeerKey, Effect], None] = lambda _peer, _effect: None
-        self.after_event: Callable[[RingMachine], None] | None = None
+        self.after_event: Callable[[RingMachine, Message | None, Contact | None], None] | None = None
         self.tamper: Callable[[PeerKey, Contact, Message], Message | None] | None = None
         self.sizes: Callable[[Message], int] | None = None
         self.bytes_sent = 0
@@ -213,13 +213,13 @@ class RingWorld:
         self.events += 1
         if what is None:
             machine.advance(when)
-        elif sender is None:
+        elif isinstance(what, FetchTable):
             self._fetch(machine, what)
-        elif self._can_talk(sender.peer, peer):
-            machine.receive(what, sender, when)  # type: ignore[arg-type]
+        elif sender is not None and self._can_talk(sender.peer, peer):
+            machine.receive(what, sender, when)
         self.settle(machine)
         if self.after_event is not None:
-            self.after_event(machine)
+            self.after_event(machine, None if isinstance(what, FetchTable) else what, sender)
         return True
 
     def settle(self, machine: RingMachine) -> None:
@@ -260,8 +260,7 @@ class RingWorld:
         low, high = self._latency
         self._push(self.now + low + (high - low) * random.random(), effect.to.peer, message, sender)
 
-    def _fetch(self, machine: RingMachine, what: object) -> None:
-        assert isinstance(what, FetchTable)
+    def _fetch(self, machine: RingMachine, what: FetchTable) -> None:
         source = self.machines.get(what.source.peer)
         if source is not None and self._can_talk(machine.me.peer, what.source.peer):
             machine.learn(source.snapshot(), self.now)

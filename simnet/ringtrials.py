@@ -15,7 +15,7 @@ from statistics import fmean
 from dht.core.effects import Effect, LookupDone
 from dht.core.ids import Key, PeerKey, key_from_number, number_of
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, ProbeRequest, Records, Rumour, State
+from dht.core.messages import Message, Records, Rumour, State
 from dht.core.records import Contact
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, RingWorld, how_right, owner_in, peer_number, ring_of
@@ -261,7 +261,6 @@ def lookups_without_repair(
     ring = ring_of(world)
     for machine in world.machines.values():
         give_fingers(machine, ring)
-    world.tamper = _nobody_helps
     chance = Random(seed)
     for peer in chance.sample(sorted(world.machines), round(failed * peers)):
         world.crash(peer)
@@ -292,10 +291,6 @@ def give_fingers(machine: RingMachine, ring: Sequence[Contact]) -> None:
             finger = ring[bisect_left(positions, target) % len(ring)]
             if finger.peer != machine.me.peer:
                 machine.table.hint(finger)
-
-
-def _nobody_helps(_sender: PeerKey, _to: Contact, message: Message) -> Message | None:
-    return None if isinstance(message, ProbeRequest) else message
 
 
 def _paths(results: list[LookupDone], living: list[Contact]) -> Paths:

@@ -178,7 +178,8 @@ class Detector:
             def pinged(reply: Reply | None, _now: float) -> None:
                 self._host.send(asker, ProbeReply(id=request.id, is_alive=reply is not None))
 
-            self._host.ask(target, Ping(id=self._host.new_id()), pinged, now)
+            # As a favour: were our own examination to follow, one death would set everybody probing.
+            self._host.ask(target, Ping(id=self._host.new_id()), pinged, now, is_favour=True)
 
     def witness(self, accusation: Accuse, asker: Contact, now: float) -> None:
         """Confirm what we found ourselves; otherwise find out now and answer when asked again."""

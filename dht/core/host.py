@@ -25,10 +25,16 @@ OnTime = Callable[[float], None]
 class Question:
     """A request on its way."""
 
-    __slots__ = ("message", "on_reply", "sent_at", "timeout_s", "to", "tries")
+    __slots__ = ("is_favour", "message", "on_reply", "sent_at", "timeout_s", "to", "tries")
 
     def __init__(
-        self, to: Contact, message: Request, on_reply: OnReply, now: float, timeout_s: float
+        self,
+        to: Contact,
+        message: Request,
+        on_reply: OnReply,
+        now: float,
+        timeout_s: float,
+        is_favour: bool,
     ) -> None:
         self.to = to
         self.message = message
@@ -36,6 +42,7 @@ class Question:
         self.sent_at = now
         self.timeout_s = timeout_s  # 0: by round trip
         self.tries = 1
+        self.is_favour = is_favour  # asked for somebody else: silence is theirs to judge
 
 
 class Host:
@@ -102,13 +109,20 @@ class Host:
             self.effects.append(Send(to=to, message=message))
 
     def ask(
-        self, to: Contact, message: Request, on_reply: OnReply, now: float, timeout_s: float = 0.0
+        self,
+        to: Contact,
+        message: Request,
+        on_reply: OnReply,
+        now: float,
+        *,
+        timeout_s: float = 0.0,
+        is_favour: bool = False,
     ) -> None:
         if len(self.questions) >= bounds.PENDING_MAX:
             self.counts["questions refused"] += 1
             self.at(now, lambda later: on_reply(None, later))
             return
-        question = Question(to, message, on_reply, now, timeout_s)
+        question = Question(to, message, on_reply, now, timeout_s, is_favour)
         self.questions[message.id] = question
         self.at(now + (timeout_s or self._timeout(to.peer)), message.id)
         self.send(to, message)
@@ -146,7 +160,8 @@ class Host:
             self.send(question.to, question.message)
             return
         del self.questions[question_id]
-        self._on_loss(question.to, now)
+        if not question.is_favour:
+            self._on_loss(question.to, now)
         question.on_reply(None, now)
 
     def _timeout(self, peer: PeerKey) -> float:

@@ -91,18 +91,31 @@ class Lookup:
         return False
 
     def _try_station(self, now: float) -> bool:
+        """Ask the nearest station; but one that is behind a live station only when that one's list has not
+        helped.
+        """
         unasked = [c for c in self._stations if c not in self._answered and c not in self._silent]
         if not unasked:
             return False
-        self._find(min(unasked, key=lambda c: distance(c.position, self.key)), now)
+        nearest = min(unasked, key=self._way_to_go)
+        listable = self._nearest_listable()
+        if listable is not None and self._way_to_go(listable) < self._way_to_go(nearest):
+            return False
+        self._find(nearest, now)
         return True
+
+    def _way_to_go(self, contact: Contact) -> int:
+        return distance(contact.position, self.key)
+
+    def _nearest_listable(self) -> Contact | None:
+        live = [c for c in self._answered if c in self._stations and c not in self._stated]
+        return min(live, key=self._way_to_go, default=None)
 
     def _try_list(self, now: float) -> bool:
         """Skip the dead: whose list reaches over the key?  The nearest live station's."""
-        live = [c for c in self._answered if c in self._stations and c not in self._stated]
-        if not live:
+        station = self._nearest_listable()
+        if station is None:
             return False
-        station = min(live, key=lambda c: distance(c.position, self.key))
         self._stated.add(station)
         self._asks += 1
         source = self._host.me

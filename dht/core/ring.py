@@ -28,7 +28,6 @@ from dht.core.messages import (
     GetState,
     Notify,
     NotMember,
-    Ping,
     Reply,
     State,
     Unchanged,
@@ -158,6 +157,8 @@ class VirtualNode:
             return
         target = targets.popleft()
         known = self._known[1].version if self._known and self._known[0] == target else 0
+        if self._host.random.random() < bounds.STATE_AFRESH:
+            known = 0
         self._ask_state(target, known, partial(self._first_answered, target, targets), now)
 
     def _first_answered(self, target: Contact, rest: deque[Contact], reply: Reply | None, now: float) -> None:
@@ -255,13 +256,12 @@ class VirtualNode:
             self._set_predecessor(source, now)
         elif source != present:
             self.is_busy = True
-            done = partial(self._predecessor_pinged, present, source)
-            self._host.ask(present, Ping(id=self._host.new_id()), done, now)
+            self._ask_state(present, 0, partial(self._predecessor_pinged, present, source), now)
 
     def _predecessor_pinged(self, present: Contact, source: Contact, reply: Reply | None, now: float) -> None:
         if not self.is_busy:
             return
-        if reply is None and self.predecessor is present:
+        if (reply is None or isinstance(reply, NotMember)) and self.predecessor is present:
             self._set_predecessor(source, now)
         delay_s = max(self._next_at - now, 0.0) if self._next_at != float("inf") else self._period(now)
         self._finish(now, delay_s)

@@ -1,0 +1,194 @@
+"""Is the ring still sound?  The invariants I1-I6 of the ring, asserted after every event of a `RingWorld`,
+and I7 at its end.
+
+They look from outside, at lists and messages, and share nothing with the code they judge.
+
+* I1 every live member has a live entry in its list
+* I2 at least min(r + 1, members) principals (members that no list passes over), while the network is whole
+  and honest
+* I3 lists are in ring order, without duplicates, hosts repeated or oneself
+* I4 the first successor changes only on that node's own answer
+* I5 a predecessor is somebody who said NOTIFY
+* I6 an incarnation never falls, and nobody raises another's
+* I7 after the faults stop, the ring is ideal within 10 (Ts + log2 N Tg)
+"""
+
+from itertools import pairwise
+from math import log2
+
+from dht.core.effects import Effect, PeerChanged
+from dht.core.ids import Key, PeerKey, is_between
+from dht.core.machine import RingMachine
+from dht.core.messages import Message, Notify, State, Unchanged
+from dht.core.records import Contact
+from dht.core.ring import VirtualNode
+from simnet.rings import RingWorld, how_right, ring_of
+
+
+class InvariantBrokenError(AssertionError):
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(f"{name}: {detail}")
+        self.name = name
+
+
+class RingChecker:
+    """Watches a world.  `is_honest` and `is_whole` say which promises can be asked for."""
+
+    def __init__(self, world: RingWorld) -> None:
+        self.world = world
+        self.is_honest = True
+        self.is_whole = True
+        self.checks = 0
+        self._firsts: dict[Key, Contact] = {}
+        self._notified: dict[Key, set[Key]] = {}
+        self._incarnations: dict[tuple[PeerKey, PeerKey], int] = {}
+        self.false_alarms = 0
+        world.after_event = self.after
+        world.on_effect = self._watch_alarms
+
+    def forget(self, machine: RingMachine) -> None:
+        """It crashed: a restart begins from nothing."""
+        for node in machine.nodes:
+            self._firsts.pop(node.contact.position, None)
+            self._notified.pop(node.contact.position, None)
+        self._incarnations = {k: v for k, v in self._incarnations.items() if k[0] != machine.me.peer}
+
+    def after(self, machine: RingMachine, message: Message | None, sender: Contact | None) -> None:
+        self.checks += 1
+        if isinstance(message, Notify) and sender is not None and message.target < len(machine.nodes):
+            position = machine.nodes[message.target].contact.position
+            self._notified.setdefault(position, set()).add(message.source.position)
+        for node in machine.nodes:
+            if node.is_member:
+                self._order(node)
+                self._first(node, machine, message, sender)
+                self._predecessor(node, machine)
+                self._living(node)
+        self._numbers(machine)
+        if self.is_honest and self.is_whole and isinstance(message, (State, Notify)):
+            self.principals()
+
+    def _watch_alarms(self, peer: PeerKey, effect: Effect) -> None:
+        """Chord is correct only while nobody takes the living for dead; lost datagrams make that happen,
+        rarely.
+        """
+        if not isinstance(effect, PeerChanged) or effect.clock != "unreachable":
+            return
+        if effect.peer != peer and effect.peer in self.world.machines:
+            self.false_alarms += 1
+            self.is_whole = False
+
+    # --- one node
+
+    def _living(self, node: VirtualNode) -> None:
+        if node.successors and not any(s.peer in self.world.machines for s in node.successors):
+            raise InvariantBrokenError("I1", f"{_short(node.contact)} has no live successor")
+
+    def _order(self, node: VirtualNode) -> None:
+        line = (node.contact, *node.successors)
+        if len(node.successors) > self.world.rules.successors:
+            raise InvariantBrokenError("I3", f"{_short(node.contact)} lists {len(node.successors)}")
+        if len({c.peer for c in node.successors}) != len(node.successors) or node.contact in node.successors:
+            raise InvariantBrokenError("I3", f"{_short(node.contact)} lists a host twice or itself")
+        for before, after in pairwise(line[1:]):
+            if not is_between(before.position, after.position, node.contact.position):
+                raise InvariantBrokenError("I3", f"{_short(node.contact)} lists out of order")
+
+    def _first(
+        self, node: VirtualNode, machine: RingMachine, message: Message | None, sender: Contact | None
+    ) -> None:
+        first = node.successors[0] if node.successors else None
+        known = self._firsts.get(node.contact.position)
+        if first is None or first == known:
+            return
+        self._firsts[node.contact.position] = first
+        is_own_answer = isinstance(message, (State, Unchanged)) and sender is not None
+        if first.peer == machine.me.peer or (
+            is_own_answer and sender is not None and sender.peer == first.peer
+        ):
+            return
+        if known is not None or sender is not None:
+            raise InvariantBrokenError("I4", f"{_short(node.contact)} took {_short(first)} unasked")
+
+    def _predecessor(self, node: VirtualNode, machine: RingMachine) -> None:
+        before = node.predecessor
+        if before is None or before.peer == machine.me.peer:
+            return
+        if before.position not in self._notified.get(node.contact.position, set()):
+            raise InvariantBrokenError("I5", f"{_short(node.contact)} took {_short(before)} for predecessor")
+
+    def _numbers(self, machine: RingMachine) -> None:
+        for peer in machine.table.peers():
+            number = machine.table.incarnation(peer)
+            known = self._incarnations.get((machine.me.peer, peer), -1)
+            if number < known:
+                raise InvariantBrokenError("I6", f"{known} fell to {number}")
+            self._incarnations[machine.me.peer, peer] = number
+            owner = self.world.machines.get(peer)
+            if owner is not None and number > owner.own_record.incarnation:
+                raise InvariantBrokenError("I6", "somebody raised another's incarnation")
+
+    # --- the whole ring
+
+    def count_principals(self, without: PeerKey | None = None) -> tuple[int, int]:
+        """How many principals, and how many members, the ring has (or would have without somebody)."""
+        members = [c for c in ring_of(self.world) if c.peer != without]
+        skipped: set[Key] = set()
+        for machine in self.world.machines.values():
+            if machine.me.peer == without:
+                continue
+            for node in machine.nodes:
+                if node.is_member:
+                    skipped.update(_passed_over(node, members))
+        return sum(c.position not in skipped for c in members), len(members)
+
+    def principals(self) -> None:
+        found, members = self.count_principals()
+        joined = [n for m in self.world.machines.values() for n in m.nodes if n.is_member]
+        if any(not node.successors for node in joined):
+            return  # a ring of one is becoming a ring of more
+        if found < min(self.world.rules.successors + 1, members):
+            raise InvariantBrokenError("I2", f"{found} principals of {members} members")
+
+    def may_crash(self, peer: PeerKey) -> bool:
+        """Would the ring still meet the assumption under which Chord is correct?"""
+        for machine in self.world.machines.values():
+            for node in machine.nodes:
+                if machine.me.peer == peer or not node.is_member or not node.successors:
+                    continue
+                if not any(s.peer in self.world.machines and s.peer != peer for s in node.successors):
+                    return False
+        found, members = self.count_principals(peer)
+        del members
+        return not (self.is_whole and self.is_honest) or found >= self.world.rules.successors + 1
+
+    def becomes_ideal(self) -> float:
+        """I7, to be asked after the faults have stopped.  Gives the virtual seconds it took."""
+        count = max(len(ring_of(self.world)), 2)
+        rules, start = self.world.rules, self.world.now
+        bound_s = 10 * (rules.stabilize_s + log2(count) * rules.digest_s)
+        while self.world.now - start < bound_s:
+            self.world.run(5)
+            if how_right(self.world) == (1, 1):
+                return self.world.now - start
+        raise InvariantBrokenError("I7", f"not ideal after {bound_s:.0f} s: {how_right(self.world)}")
+
+
+def _passed_over(node: VirtualNode, members: list[Contact]) -> list[Key]:
+    """Whom this list jumps over, although it should know it.  (Hosts listed earlier are left out on
+    purpose.)
+    """
+    line = (node.contact, *node.successors)
+    skipped = []
+    for place, (before, after) in enumerate(pairwise(line)):
+        hosts = {contact.peer for contact in line[: place + 1]}
+        skipped += [
+            c.position
+            for c in members
+            if c.peer not in hosts and is_between(before.position, c.position, after.position)
+        ]
+    return skipped
+
+
+def _short(contact: Contact) -> str:
+    return contact.position.hex()[:8]
