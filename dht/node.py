@@ -301,7 +301,8 @@ class RingNode:
     async def walk(self, items: Iterable[Item]) -> WalkReport:
         """Carry items to their owners around the ring; answers when the walk is over.
 
-        A walk that ends early, because we leave or join anew, delivered what its report says.
+        At least once: whose answer was lost is given the items again. A walk that ends early, because we leave
+        or join anew, delivered what its report says.
         """
         items = tuple(items)
         waiter = _Waiter()
@@ -628,12 +629,15 @@ async def open_node(
 ) -> AsyncIterator[RingNode]:
     """A node that listens, and is in no ring until `join` is called. Raises OSError when the address is taken."""
     node = RingNode(settings, key, ports, notary)
-    async with (
-        open_udp(node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event) as transport,
-        anyio.create_task_group() as tasks,
-    ):
-        await tasks.start(node.run, transport)
-        try:
-            yield node
-        finally:
-            tasks.cancel_scope.cancel()
+    with node._batches_in, node._batches_out:  # the last to go: a datagram may arrive until the sockets close
+        async with (
+            open_udp(
+                node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
+            ) as transport,
+            anyio.create_task_group() as tasks,
+        ):
+            await tasks.start(node.run, transport)
+            try:
+                yield node
+            finally:
+                tasks.cancel_scope.cancel()

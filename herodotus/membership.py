@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 
 import anyio
@@ -21,6 +21,7 @@ from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
 from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
+from dht.discovery.overlay_protocol import REQUESTS_PER_S
 from dht.discovery.port_mapping import (
     DatagramGateway,
     MappingOutcome,
@@ -48,6 +49,7 @@ from herodotus.home import Home
 logger = logging.getLogger(__name__)
 
 RENDEZVOUS_PORT_OFFSET = 2000
+_REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share one prefix
 JOIN_PATIENCE_S = 3.0
 """How long the peer's other parts wait for the ring: readers are served even where no contact answers."""
 
@@ -67,6 +69,7 @@ class Membership:
         self._parts = parts
         self._ring = parts.settings.ring
         self._rules = rules_of(parts.charter, parts.settings)
+        self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
         self._random = random.SystemRandom()
         self.node: RingNode
@@ -83,7 +86,7 @@ class Membership:
             slot=self._ring.slot,
             virtual_nodes=self._ring.virtual_nodes,
             incarnation=self._last_incarnation(),
-            limits=TransportLimits.for_one_machine() if self._parts.charter.allow_private_addresses else None,
+            limits=TransportLimits.for_one_machine() if self._is_private else None,
         )
         finders = self._finders(listen, address)
         ports = NodePorts(
@@ -96,7 +99,11 @@ class Membership:
             open_node(settings, self._parts.key, ports, [(listen.host, listen.port)]) as self.node,
             anyio.create_task_group() as tasks,
         ):
-            await finders.lan.start()
+            try:
+                await finders.lan.start()
+            except OSError as error:  # no interface that knows multicast: the other finders remain
+                logger.warning("no discovery on the local network error=%s", error)
+                finders = replace(finders, lan=NoLan())
             try:
                 asked = anyio.Event()
                 tasks.start_soon(self._take_part, finders, asked)
@@ -167,6 +174,7 @@ class Membership:
             public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
             contacts=[(known_host, known_port + RENDEZVOUS_PORT_OFFSET) for known_host, known_port in known],
             state_path=self._parts.home.rendezvous,
+            requests_per_s=_REQUESTS_OF_ONE_MACHINE if self._is_private else REQUESTS_PER_S,
         )
         validate = record_facts(self._rules, Verifier())
         return KademliaRendezvous(
