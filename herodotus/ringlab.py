@@ -16,11 +16,17 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.asking import NoAnswer, ask
+from herodotus.config import resolve
+from herodotus.config.load import HTTP_PORT_OFFSET, Layer
+from herodotus.config.render import commented_file
+from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, NotFound, WorldFailure
 from herodotus.files import write_durably
-from herodotus.home import Home, running_on, wait_released
+from herodotus.home import Home, NewHome, create_home, running_on, wait_released
+from herodotus.identity import key_to_pem
 
 PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet
 _READY_S = 60.0
@@ -120,6 +126,24 @@ class LabDamaged(Misuse):
 
 def save(folder: Path, lab: Lab) -> None:
     write_durably(note_in(folder), json.dumps(lab.to_json(), indent=1).encode())
+
+
+def place(folder: Path, number: int, base_port: int) -> LabPeer:
+    port = base_port + number
+    return LabPeer(
+        home=str(folder / f"peer-{number:03}"),
+        peer=f"127.0.0.1:{port}",
+        http=f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}",
+        pid=0,
+    )
+
+
+def make_home(home: Home, charter: Charter) -> None:
+    if home.exists():
+        return  # a ring that was ended earlier goes on with what its peers had
+    config = commented_file(resolve(Layer(preset="test")).preset, {})
+    key_pem = key_to_pem(Ed25519PrivateKey.generate(), None)
+    create_home(home, NewHome(config=config, charter=charter, key_pem=key_pem))
 
 
 def is_running(peer: LabPeer) -> bool:

@@ -255,6 +255,8 @@ class KademliaRendezvous:
         if self._running is None:
             return []
         await self._running.protocol.do_chores()
+        if not self._running.protocol.router.nodes():
+            await self.greet(self._settings.contacts)  # they were down, or our network was
         best: dict[bytes, tuple[RecordFacts, bytes]] = {}
         for shard in self._chance.sample(range(SHARDS), self._settings.shards_read):
             for record in sorted(await self._read(shard_key(self._settings.network, shard))):
