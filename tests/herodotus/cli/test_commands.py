@@ -136,7 +136,7 @@ def test_completion_offers_the_commands() -> None:
     offered = herodotus(
         environment={"_HERODOTUS_COMPLETE": "bash_complete", "COMP_WORDS": "herodotus st", "COMP_CWORD": "1"}
     )
-    assert offered.out.split() == ["plain,status", "plain,stop"]
+    assert offered.out.split() == ["plain,stats", "plain,status", "plain,stop"]
 
 
 @pytest.mark.parametrize("program", ["herodotus", "simnet"])
