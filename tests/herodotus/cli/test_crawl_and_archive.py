@@ -1,6 +1,7 @@
 """Does one peer alone archive a site, and give it back? Real processes, a real web server on loopback."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
