@@ -47,6 +47,8 @@ REFILL = 64
 CACHE_BYTES = 24 * 2**20
 WRITE_BUFFER_BYTES = 8 * 2**20
 ORIGINS_CACHED_MAX = 20_000
+FRESH_MAX = 4_096
+"""Origins remembered as having something new to do; above it they are found by scanning."""
 FINGERPRINT_BYTES = 6
 """Two different links of a page collide with probability 2**-48: no link is lost that way."""
 LINKS_KEPT_MAX = 20_000
@@ -105,9 +107,10 @@ class FrontierStatistics:
 class _Active:
     """An origin that is being crawled: its next keys, and from where on the disk has more."""
 
-    __slots__ = ("cursor", "queue")
+    __slots__ = ("cursor", "is_exhausted", "queue")
 
     def __init__(self) -> None:
+        self.is_exhausted = False  # `take` found nothing more, and nothing came or was released since
         self.queue: list[tuple[bytes, bytes | None]] = []  # a heap of due rows, with the known row if read
         self.cursor = b""
 
@@ -131,6 +134,8 @@ class Frontier:
         self._counts: dict[bytes, OriginCounts] = {}
         self._suspects = {row[1:] for row in self._rows(_MARK)}
         self._scan_from = b""
+        self._needs_scan = True
+        self._fresh: dict[bytes, None] = {}  # inactive origins that something came due for since the scan
         self._known = self._number(_META + b"known")
         self._over_budget = 0
         self._day = self._number(_DAY_ROW)
@@ -149,9 +154,10 @@ class Frontier:
             raise ValueError(f"day {day} is before {self._day}")
         self._db.put(_DAY_ROW, day.to_bytes(4, "big"))
         self._day = day
+        self._needs_scan = True
         for active in self._active.values():
             active.cursor = b""
-            active.queue.clear()
+            active.queue = []
 
     # -- adding
 
@@ -228,8 +234,14 @@ class Frontier:
     def _put_due(self, batch: WriteBatch, origin_id: bytes, known: Known, key: bytes) -> None:
         row = _due_row(origin_id, known, key)
         batch.put(row, b"")
+        if known.due_day > self._day:
+            return
         active = self._active.get(origin_id)
-        if active is not None and known.due_day <= self._day and row < active.cursor:
+        if active is None:
+            self._note_fresh(origin_id)
+            return
+        active.is_exhausted = False
+        if row < active.cursor:
             batch.put(_MARK + key, b"")
             heapq.heappush(active.queue, (row, None))
             if len(active.queue) > 2 * REFILL:
@@ -254,16 +266,32 @@ class Frontier:
     def activate(self, wanted: int) -> list[Origin]:
         """Up to `wanted` further origins with something due, in turn; each stays active until `retire`."""
         found: list[Origin] = []
+        while self._fresh and len(found) < wanted:
+            self._activate(next(iter(self._fresh)), found)
+        if not self._needs_scan or len(found) >= wanted:
+            return found
         start = self._scan_from
         for origin_id, day in chain(self._origins_from(start, None), self._origins_from(b"", start)):
             if len(found) >= wanted:
                 self._scan_from = origin_id
                 return found
-            if day <= self._day and origin_id not in self._active:
-                self._active[origin_id] = _Active()
-                found.append(Origin(self._origin_counts(origin_id).origin))
+            if day <= self._day:
+                self._activate(origin_id, found)
+        self._needs_scan = False
         self._scan_from = b""
         return found
+
+    def _activate(self, origin_id: bytes, found: list[Origin]) -> None:
+        self._fresh.pop(origin_id, None)
+        if origin_id not in self._active:
+            self._active[origin_id] = _Active()
+            found.append(Origin(self._origin_counts(origin_id).origin))
+
+    def _note_fresh(self, origin_id: bytes) -> None:
+        if len(self._fresh) < FRESH_MAX:
+            self._fresh[origin_id] = None
+        else:
+            self._needs_scan = True
 
     def _origins_from(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, int]]:
         """Origins with any due row, in the order of their ids, with the day of the first; one seek each."""
@@ -282,7 +310,10 @@ class Frontier:
 
     def retire(self, origin: Origin) -> None:
         """The origin is not being crawled any more; `activate` finds it again when something is due."""
-        self._active.pop(_origin_id(origin), None)
+        origin_id = _origin_id(origin)
+        active = self._active.pop(origin_id, None)
+        if active is not None and not active.is_exhausted:
+            self._note_fresh(origin_id)
 
     def take(self, origin: Origin) -> Entry | None:
         """The active origin's next URL that is due, or None when there is nothing left for today."""
@@ -290,6 +321,7 @@ class Frontier:
         active = self._active[origin_id]
         while True:
             if not active.queue and not self._refill(origin_id, active):
+                active.is_exhausted = True
                 return None
             row, record = heapq.heappop(active.queue)
             key = row[14:]
@@ -371,8 +403,14 @@ class Frontier:
         return new
 
     def release(self, entry: Entry) -> None:
-        """Not visited after all; it stays due, and comes again when its origin is active the next time."""
+        """Not visited after all; it stays due, and is the next to come."""
         del self._taken[entry.key]
+        active = self._active.get(_origin_id(entry.origin))
+        if active is not None:
+            heapq.heappush(active.queue, (entry.due_row, None))
+            active.is_exhausted = False
+        else:
+            self._note_fresh(_origin_id(entry.origin))
 
     # -- asking
 

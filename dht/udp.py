@@ -194,17 +194,30 @@ class UdpTransport:
 
     # --- datagrams
 
-    def _drain(self, sock: socket.socket) -> None:
+    def _on_readable(self, sock: socket.socket) -> None:
+        """One wake-up: batches as they come, since more arrives while the first is worked on, up to a limit
+        that lets the loop's other tasks have their turn.
+        """
+        left = DRAIN_MAX
+        while left > 0:
+            drained = self._drain(sock, left)
+            if not drained:
+                break
+            left -= drained
+
+    def _drain(self, sock: socket.socket, datagrams_max: int) -> int:
         now = self._now()
         datagrams: list[tuple[bytes, SocketAddress]] = []
         recvfrom = sock.recvfrom
-        for _ in range(DRAIN_MAX):
+        for _ in range(datagrams_max):
             try:
                 datagrams.append(recvfrom(DATAGRAM_BYTES_MAX + 1))
             except BlockingIOError:
                 break
             except OSError as error:
                 self._count_harmless("icmp", error)
+        if not datagrams:
+            return 0
         if sock is self._v6:
             datagrams = [(data, address[:2]) for data, address in datagrams]  # without flow and scope
         batch = self.endpoint.receive(datagrams, now)
@@ -215,6 +228,7 @@ class UdpTransport:
             finally:
                 self._is_draining = False
         self._settle(now)
+        return len(datagrams)
 
     def _without_answers(self, batch: list[Received]) -> list[Received]:
         """Answers to `request` go to whoever asked; they must come from the peer that was asked."""
@@ -325,7 +339,7 @@ class UdpTransport:
     async def _serve_trio(self, sock: socket.socket) -> None:
         while True:
             await trio.lowlevel.wait_readable(sock)
-            self._drain(sock)
+            self._on_readable(sock)
 
     async def _serve_asyncio(self, sock: socket.socket) -> None:
         """A reader callback saves the task switch per wake-up; what it raises is raised here as well."""
@@ -334,7 +348,7 @@ class UdpTransport:
 
         def on_readable() -> None:
             with _RaisedIn(failed):
-                self._drain(sock)
+                self._on_readable(sock)
 
         loop.add_reader(sock, on_readable)
         try:

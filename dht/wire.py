@@ -451,7 +451,7 @@ class Codec:
             7: (_decoder(_Bare), lambda s: m.Busy(id=s.id)),
             8: (_decoder(_Bare), lambda s: m.NotMember(id=s.id)),
             9: (_decoder(_Notify), lambda s: m.Notify(id=s.id, source=one(s.source), target=s.target)),
-            10: (_decoder(_Find), lambda s: m.Find(id=s.id, key=Key(s.key))),
+            10: (_decoder(_Find), lambda s: m.Find(id=s.id, key=s.key)),
             11: (
                 _decoder(_Owner),
                 lambda s: m.Owner(

@@ -73,3 +73,71 @@ def web(
         run_web(settings, day=day, day_length_s=day_length, log=log, delay_factor=slowness)
     except ServeError as error:
         raise click.ClickException(str(error)) from error
+
+
+@main.command(name="list")
+@click.option("--json", "as_json", is_flag=True)
+def list_command(*, as_json: bool) -> None:
+    """What can be run."""
+    from simnet.command import list_scenarios
+
+    list_scenarios(as_json)
+
+
+_own = click.option(
+    "--load", "own", type=click.Path(path_type=Path), help="a Python file with scenarios of your own"
+)
+
+
+@main.command()
+@click.argument("scenario")
+@click.option("--peers", type=int, help="how many; each scenario has its own default and limits")
+@click.option("--days", type=float, help="virtual days to run")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--seeds", help="FIRST..LAST: all of these, in parallel")
+@click.option("--jobs", type=click.IntRange(1, 256), help="processes for --seeds; else one per core")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="a setting of the scenario")
+@click.option("--json", "as_json", is_flag=True, help="the report as JSON on stdout")
+@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), help="SVG of the run over time")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    default=Path(),
+    help="where the trace of a failure is written",
+)
+@_own
+@click.pass_context
+def run(
+    context: click.Context, *, scenario: str, peers: int | None, days: float | None, seed: int,
+    seeds: str | None, jobs: int | None, settings: tuple[str, ...], as_json: bool, picture: Path | None,
+    out: Path, own: Path | None,
+) -> None:  # fmt: skip
+    """Run a scenario and say whether its checkers agree: exit 0, or 1 where one does not.
+
+    \b
+    simnet run toy-log --seed 7
+    simnet run toy-log --set sync=0                   a planted bug: the checker finds it
+    simnet run rumour --peers 200 --picture run.svg
+    simnet run toy-log --seeds 1..1000                in parallel, with a table of failures
+    """
+    from simnet.command import guarded, options_of, run_many, run_one
+
+    def work() -> int:
+        options = options_of(seed, peers, days, settings)
+        if seeds is not None:
+            return run_many(scenario, options, seeds, as_json=as_json, own=own, jobs=jobs)
+        return run_one(scenario, options, as_json=as_json, own=own, out=out, picture=picture)
+
+    context.exit(guarded(work))
+
+
+@main.command()
+@click.argument("trace", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True)
+@_own
+@click.pass_context
+def replay(context: click.Context, *, trace: Path, as_json: bool, own: Path | None) -> None:
+    """Run a failure again up to its violation, and show the last events and the hosts involved."""
+    from simnet.command import replay as replay_trace
+
+    context.exit(replay_trace(trace, own=own, as_json=as_json))

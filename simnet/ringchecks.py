@@ -3,7 +3,7 @@ and I7 at its end.
 
 They look from outside, at lists and messages, and share nothing with the code they judge.
 
-* I1 every live member has a live entry in its list
+* I1 every live member has a live member in its list, unless liars filled it with phantoms
 * I2 at least min(r + 1, members) principals (members that no list passes over), while the network is whole
   and honest
 * I3 lists are in ring order, without duplicates, hosts repeated or oneself
@@ -81,8 +81,12 @@ class RingChecker:
     # --- one node
 
     def _living(self, node: VirtualNode) -> None:
-        if node.successors and not any(s.peer in self.world.machines for s in node.successors):
+        if self.is_honest and node.successors and not any(map(self._is_live, node.successors)):
             raise InvariantBrokenError("I1", f"{_short(node.contact)} has no live successor")
+
+    def _is_live(self, contact: Contact) -> bool:
+        machine = self.world.machines.get(contact.peer)
+        return machine is not None and machine.nodes[contact.index].is_member
 
     def _order(self, node: VirtualNode) -> None:
         line = (node.contact, *node.successors)
@@ -130,8 +134,14 @@ class RingChecker:
 
     # --- the whole ring
 
-    def count_principals(self, without: PeerKey | None = None) -> tuple[int, int]:
-        """How many principals, and how many members, the ring has (or would have without somebody)."""
+    def count_principals(
+        self, without: PeerKey | None = None, *, settled_only: bool = False
+    ) -> tuple[int, int]:
+        """How many principals, and how many members, the ring has (or would have without somebody).
+
+        `settled_only` counts those that somebody has notified: a peer that was restarted in place stands in
+        lists that mean its former life, and will be dropped from them.
+        """
         members = [c for c in ring_of(self.world) if c.peer != without]
         skipped: set[Key] = set()
         for machine in self.world.machines.values():
@@ -140,7 +150,11 @@ class RingChecker:
             for node in machine.nodes:
                 if node.is_member:
                     skipped.update(_passed_over(node, members))
-        return sum(c.position not in skipped for c in members), len(members)
+        counted = [c for c in members if not settled_only or self._is_settled(c)]
+        return sum(c.position not in skipped for c in counted), len(members)
+
+    def _is_settled(self, contact: Contact) -> bool:
+        return self.world.machines[contact.peer].nodes[contact.index].predecessor is not None
 
     def principals(self) -> None:
         found, members = self.count_principals()
@@ -156,10 +170,9 @@ class RingChecker:
             for node in machine.nodes:
                 if machine.me.peer == peer or not node.is_member or not node.successors:
                     continue
-                if not any(s.peer in self.world.machines and s.peer != peer for s in node.successors):
+                if not any(s.peer != peer and self._is_live(s) for s in node.successors):
                     return False
-        found, members = self.count_principals(peer)
-        del members
+        found, _ = self.count_principals(peer, settled_only=True)
         return not (self.is_whole and self.is_honest) or found >= self.world.rules.successors + 1
 
     def becomes_ideal(self) -> float:

@@ -254,7 +254,11 @@ def lookups_without_repair(
     copes.
     """
     rules = replace(
-        rules_with(gossips=False, successors=successors), stabilize_s=NEVER_S, graveyard_s=NEVER_S
+        rules_with(gossips=False, successors=successors),
+        stabilize_s=NEVER_S,
+        graveyard_s=NEVER_S,
+        finger_s=NEVER_S,
+        digest_s=NEVER_S,
     )
     world = RingWorld(seed, rules)
     world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
@@ -274,11 +278,11 @@ def lookups_without_repair(
     world.on_effect = collect
     for number in range(lookups):
         machine = world.machines[chance.choice(living).peer]
-        machine.resumed()  # it has learned nothing from earlier lookups
         machine.lookup(Key(chance.randbytes(20)), world.now)
         world.settle(machine)
         while len(results) == number and world.step():
             pass
+        machine.resumed()  # it shall learn nothing for later lookups
     return _paths(results, living)
 
 

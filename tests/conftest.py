@@ -1,9 +1,47 @@
 """What every test may use: the loops, and programs that a machine may lack."""
 
+import ipaddress
 import os
 import shutil
+import sys
 
 import pytest
+
+_LINK_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
+
+
+def _stay_on_this_machine(event: str, arguments: tuple[object, ...]) -> None:
+    """pytest-socket guards connecting alone; this guards datagrams and the look-up of names, too."""
+    if event not in ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo"):
+        return
+    target = arguments[0] if event == "socket.getaddrinfo" else arguments[1]
+    host = target[0] if isinstance(target, tuple) else target
+    if isinstance(host, bytes):
+        host = os.fsdecode(host)
+    is_lookup = event == "socket.getaddrinfo"  # of an address there is nothing to ask anybody
+    is_inet = is_lookup or isinstance(target, tuple)
+    if is_inet and isinstance(host, str) and not (_is_near(host) or (is_lookup and _is_address(host))):
+        raise PermissionError(f"tests stay on this machine: {event} to {host!r}")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_near(host: str) -> bool:
+    if not _is_address(host):
+        return host in ("localhost", "")
+    address = ipaddress.ip_address(host.partition("%")[0])
+    # Multicast on the link is what LAN discovery speaks; its tests bind it to the loopback interface.
+    return address.is_loopback or address.is_unspecified or address in _LINK_MULTICAST
+
+
+def pytest_configure() -> None:
+    sys.addaudithook(_stay_on_this_machine)  # for good: the interpreter has no way to remove it
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

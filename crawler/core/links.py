@@ -148,7 +148,8 @@ def html_links(
 
 
 def _parse(body: bytes, charset: str | None) -> turbohtml.Document:
-    if charset:
+    if charset and not (charset.lower().startswith("utf-16") and b"\0" not in body[:1024]):
+        # Markup in UTF-16 is every second byte zero; a label that says so of other bytes is a mistake.
         try:
             return turbohtml.parse(body, encoding=charset, positions=False)
         except LookupError:

@@ -22,31 +22,33 @@ OVERLAP_S: Final = 60.0  # how long frames that were under way may still use the
 SESSIONS_MAX: Final = 4_096
 WINDOW: Final = 1_024
 
-_FULL = (1 << WINDOW) - 1
 _SEALED = struct.Struct(">BB8sQ")
-_ZEROS = bytes(4)
+NONCE_AT: Final = 6  # half of the session id and the counter: unique for a key, and no bytes to be joined
 
 
 class ReplayWindow:
-    """Which of the last 1,024 counters were seen: bit n of `mask` stands for counter `top - n`."""
+    """Which counters may still come: those above `top`, and of the last 1,024 those in `missing`.
 
-    __slots__ = ("mask", "top")
+    Frames nearly always come in order, and then nothing but `top` changes.
+    """
+
+    __slots__ = ("missing", "top")
 
     def __init__(self) -> None:
-        self.top = 0
-        self.mask = 1  # counter 0 is never sent, and counts as seen
+        self.top = 0  # counter 0 is never sent
+        self.missing: set[int] = set()
 
     def is_fresh(self, counter: int) -> bool:
-        age = self.top - counter
-        return age < 0 or (age < WINDOW and not self.mask >> age & 1)
+        return counter > self.top or (counter in self.missing and self.top - counter < WINDOW)
 
     def note(self, counter: int) -> None:
-        ahead = counter - self.top
-        if ahead > 0:
-            self.mask = ((self.mask << ahead) | 1) & _FULL if ahead < WINDOW else 1
-            self.top = counter
-        else:
-            self.mask |= 1 << -ahead
+        if counter <= self.top:
+            self.missing.discard(counter)
+            return
+        self.missing.update(range(max(self.top + 1, counter - WINDOW + 1), counter))
+        self.top = counter
+        if len(self.missing) >= WINDOW:
+            self.missing = {number for number in self.missing if counter - number < WINDOW}
 
 
 class Session:
@@ -102,7 +104,7 @@ class Session:
     def seal(self, payload: bytes, kind: int = DATA) -> bytes:
         self.sent = counter = self.sent + 1
         header = _SEALED.pack(MAGIC, kind, self.remote_id, counter)
-        return header + self._seal(_ZEROS + header[10:], payload, header)
+        return header + self._seal(header[NONCE_AT:], payload, header)
 
     def open(self, data: bytes) -> bytes | str:
         """The payload, or why not: `replayed` or `forged`. Each frame opens once."""
@@ -113,12 +115,11 @@ class Session:
             return "replayed"
         header = data[:SEALED_HEADER_BYTES]
         try:
-            payload = self._open(_ZEROS + header[10:], data[SEALED_HEADER_BYTES:], header)
+            payload = self._open(header[NONCE_AT:], data[SEALED_HEADER_BYTES:], header)
         except InvalidTag:
             return "forged"
         if is_next:
             window.top = counter
-            window.mask = ((window.mask << 1) | 1) & _FULL
         else:
             window.note(counter)
         return payload

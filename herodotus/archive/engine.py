@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = b"1"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
-INCARNATION_KEY, EPOCH_KEY = META + b"incarnation", META + b"epoch"
+INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 NOTE_TARGET = "urn:herodotus:archive"
 DAMAGE_MAX = 10_000
 
@@ -74,8 +74,8 @@ class NewCapture:
     id: CaptureId
     kind: Kind
     members: tuple[bytes, ...]
-    replaces: bool = False
-    """A deleted original's body moves to this capture, which had only referred to it."""
+    arrival: int | None = None
+    """When it first came, if it is only written anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +141,7 @@ class Archive:
         self._free_bytes = free_bytes
         self.refusal: str | None = None
         self._unflushed = 0
+        self.captures = 0
 
     # -- storing ------------------------------------------------------------------------------------------
 
@@ -198,17 +199,31 @@ class Archive:
 
     # -- indexing -----------------------------------------------------------------------------------------
 
-    def put(self, batch: Batch, id_: CaptureId, entry: Entry) -> None:
+    def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
-        if self.index.get(family_key(TOMBSTONE, key)) is None:
-            batch.put(key, encode_entry(entry))
-            batch.put(payload_key(key, id_.digest))
+        if not is_checked and self.index.get(family_key(TOMBSTONE, key)) is not None:
+            return
+        put = batch.put_new if self.index.get(key) is None else batch.put
+        put(key, encode_entry(entry))
+        batch.put(payload_key(key, id_.digest))
+
+    def write(self, batch: Batch) -> None:
+        """Every change of captures passes here, as the batch carries their number."""
+        if batch.added:
+            self.captures += batch.added
+            batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+        self.index.write(batch)
 
     def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
         batch.put(auxiliary_key(number, offset))
+        gone_before: set[bytes] = set()
         for id_ in ids:
             key = capture_key(id_)
+            if key in batch.fresh or (self.index.get(key) is not None and key not in gone_before):
+                batch.added -= 1
+                batch.fresh.discard(key)
+            gone_before.add(key)
             batch.put(family_key(TOMBSTONE, key))
             for gone in (key, payload_key(key, id_.digest), family_key(VISITS, key)):
                 batch.delete(gone)
@@ -221,10 +236,9 @@ class Archive:
         for item in items:
             if isinstance(item, NewCapture):
                 length = sum(map(len, item.members))
-                entry = Entry(
-                    place=Place(number, offset, length), kind=item.kind, arrival=arrival_of(number, offset)
-                )
-                self.put(applying.batch, item.id, entry)
+                arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
+                entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
+                self.put(applying.batch, item.id, entry, is_checked=True)
                 offset += length
                 at += len(item.members)
         for note in notes:
@@ -242,9 +256,9 @@ class Archive:
         position = (APPLIED_KEY, encode_numbers(applied))
         if not applying.visits:
             applying.batch.put(*position)
-            self.index.write(applying.batch)
+            self.write(applying.batch)
             return
-        self.index.write(applying.batch)
+        self.write(applying.batch)
         counts: dict[bytes, VisitCount] = {}
         for visit in sorted(applying.visits):
             key = self.version_at(visit.url, visit.time_s)

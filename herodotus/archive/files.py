@@ -18,6 +18,7 @@ from herodotus.core.entries import Place
 from herodotus.core.layout import JOURNAL_FOLDER, LOG_FOLDER, SEGMENT_FOLDER, FileName, parse_path
 
 OPEN_FILES_MAX = 256
+PIECE_BYTES = 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -120,6 +121,17 @@ class Files:
                     break
                 data += more
             return data
+
+    def find(self, number: int, wanted: bytes, start: int, end: int) -> int:
+        """Where some bytes next occur, or `end`: to go on behind a damaged place."""
+        at = start
+        while at < end:
+            piece = self.read_at(number, at, min(PIECE_BYTES, end - at))
+            found = piece.find(wanted)
+            if found >= 0:
+                return at + found
+            at += max(1, len(piece) - len(wanted) + 1)
+        return end
 
     @contextmanager
     def _opened(self, number: int) -> Iterator[tuple[Disk, int]]:

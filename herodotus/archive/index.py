@@ -17,8 +17,18 @@ class Batch:
     """Changes in order; None deletes."""
 
     changes: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+    added: int = 0
+    """Captures that the batch adds, less those that it takes away."""
+    fresh: set[bytes] = field(default_factory=set)
+    """Keys of captures that the batch adds."""
 
     def put(self, key: bytes, value: bytes = b"") -> None:
+        self.changes.append((key, value))
+
+    def put_new(self, key: bytes, value: bytes) -> None:
+        if key not in self.fresh:
+            self.fresh.add(key)
+            self.added += 1
         self.changes.append((key, value))
 
     def delete(self, key: bytes) -> None:

@@ -16,6 +16,7 @@ from herodotus.core.deposits import (
     split_payload,
     url_key,
 )
+from herodotus.core.digests import directory_digest
 from herodotus.core.entries import (
     CAPTURE,
     DAY_S,
@@ -34,7 +35,7 @@ from herodotus.core.entries import (
     url_prefix,
 )
 from herodotus.core.notes import is_note
-from herodotus.core.warc import WarcRecord, check_block, parse_date, split_record
+from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, split_record
 
 BUCKETS = 16
 
@@ -119,12 +120,12 @@ class Reader:
                 for found, value in self._archive.index.scan(start, after(start)):
                     if time_of(found) != time_s:
                         continue
-                    id_ = self._id_at(found, value)
+                    id_ = self.id_at(found, value)
                     if id_ is not None and id_.digest == digest and id_ not in ids:
                         ids.append(id_)
         return ids
 
-    def _id_at(self, key: bytes, value: bytes) -> CaptureId | None:
+    def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
         try:
             record, _ = self.read_records(decode_entry(value).place)
         except (DamagedRecordError, FileNotFoundError) as error:
@@ -138,7 +139,7 @@ class Reader:
         ids = []
         for key, value in self._archive.index.scan(prefix, after(prefix)):
             if time_of(key) // DAY_S == day:
-                id_ = self._id_at(key, value)
+                id_ = self.id_at(key, value)
                 if id_ is not None:
                     ids.append(id_)
         return ids
@@ -255,7 +256,10 @@ def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
 def _take(content: bytes, skip: int) -> list[WarcRecord]:
     """The record at `skip` and what belongs to it: up to the next capture or note."""
     record, at = split_record(content, skip)
-    check_block(record)
+    if record.kind == "revisit" or record.get(PAYLOAD_SHA256) is None:
+        check_block(
+            record
+        )  # of others the caller checks the payload, and the codec's checksum covers the head
     records = [record]
     while at < len(content):
         record, at = split_record(content, at)
@@ -302,3 +306,15 @@ class MemberCache:
 def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, Entry]]:
     for key, value in archive.index.scan(start, end):
         yield key, decode_entry(value)
+
+
+def directory_digests(
+    archive: Archive, key_from: bytes, key_to: bytes | None
+) -> dict[tuple[int, int], bytes]:
+    start = CAPTURE + key_from[:12]
+    end = after(CAPTURE) if key_to is None else CAPTURE + key_to[:12]
+    members: dict[tuple[int, int], list[bytes]] = {}
+    for key, _ in archive.index.scan(start, end):
+        directory = int.from_bytes(key[1:3], "big"), time_of(key) // DAY_S
+        members.setdefault(directory, []).append(key[1:])
+    return {directory: directory_digest(keys) for directory, keys in members.items()}

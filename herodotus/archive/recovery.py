@@ -10,7 +10,15 @@ import hashlib
 import logging
 
 from herodotus.archive.disk import exists, write_file
-from herodotus.archive.engine import EPOCH_KEY, FORMAT, FORMAT_KEY, INCARNATION_KEY, Applying, Archive
+from herodotus.archive.engine import (
+    COUNT_KEY,
+    EPOCH_KEY,
+    FORMAT,
+    FORMAT_KEY,
+    INCARNATION_KEY,
+    Applying,
+    Archive,
+)
 from herodotus.archive.index import Batch
 from herodotus.archive.journal import settle_journals
 from herodotus.archive.scan import Bundle, Progress, scan_bundles
@@ -22,6 +30,7 @@ from herodotus.core.entries import (
     auxiliary_key,
     capture_key,
     decode_entry,
+    decode_numbers,
     encode_numbers,
 )
 from herodotus.core.layout import README
@@ -29,7 +38,6 @@ from herodotus.core.notes import VISITS_TYPE, parse_tombstones, parse_visits
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 1024 * 1024
 BATCH_CHANGES_MAX = 10_000
 
 
@@ -39,6 +47,7 @@ def open_archive(archive: Archive) -> None:
         _prepare_folders(archive)
         archive.files.load()
         if _index_fits(archive):
+            archive.captures = decode_numbers(archive.index.get(COUNT_KEY) or b"\0")[0]
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, [])
         else:
@@ -76,6 +85,7 @@ def _index_fits(archive: Archive) -> bool:
 
 def _rebuild(archive: Archive) -> None:
     archive.index.clear()
+    archive.captures = 0
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
     first = Batch([(FORMAT_KEY, FORMAT), (INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
     first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
@@ -159,8 +169,8 @@ class _Indexing:
                 if self.is_last_log:
                     break  # what a power cut leaves; everything acknowledged lies before
                 self.archive.note_damage(self.number, progress.whole_to, error.reason)
-                start = self._next_member(progress.whole_to + 1, size)
-        self.archive.index.write(self.batch)
+                start = self.archive.files.find(self.number, self.magic, progress.whole_to + 1, size)
+        self.archive.write(self.batch)
         return progress.whole_to
 
     def _read_at(self, offset: int, length: int) -> bytes:
@@ -184,27 +194,16 @@ class _Indexing:
         place = Place(self.number, bundle.offset, bundle.length, bundle.skip)
         arrival = arrival_of(self.number, bundle.offset)
         self.archive.counters.recovered += 1
-        known = self.archive.index.get(capture_key(bundle.id)) if self.is_segment else None
+        known = self.archive.index.get(capture_key(bundle.id))
         if known is not None:
-            # A place in a file that is still there may be newer (the body moved when an original was
-            # deleted); one in a file that is gone was sealed into this one, and keeps its arrival.
+            # It was sealed into this file, or written anew when its original was deleted: it arrived before.
             entry = decode_entry(known)
-            if entry.place.file in self.archive.files.catalogue and entry.place.file > self.number:
+            is_there = entry.place.file in self.archive.files.catalogue
+            if self.is_segment and is_there and entry.place.file > self.number:
                 return
             arrival = entry.arrival
         self.archive.put(self.batch, bundle.id, Entry(place=place, kind=bundle.kind, arrival=arrival))
 
     def _write(self) -> None:
-        self.archive.index.write(self.batch)
+        self.archive.write(self.batch)
         self.batch = Batch()
-
-    def _next_member(self, start: int, size: int) -> int:
-        """Where the next member may begin, after bytes that are none."""
-        at = start
-        while at < size:
-            piece = self._read_at(at, PIECE_BYTES)
-            found = piece.find(self.magic)
-            if found >= 0:
-                return at + found
-            at += max(1, len(piece) - len(self.magic) + 1)
-        return size

@@ -16,7 +16,6 @@ from rocksdict import (
     Options,
     Rdict,
     RdictIter,
-    ReadOptions,
     WriteBatch,
     WriteOptions,
 )
@@ -59,7 +58,8 @@ class RocksIndex:
         except Exception as error:
             raise UnusableArchiveError(str(self.folder), str(error)) from error
         write_options = WriteOptions()
-        write_options.disable_wal(True)
+        # A property, whatever its stub says.
+        write_options.disable_wal = True  # type: ignore[method-assign, assignment]
         self._db.set_write_options(write_options)
         self._write_options = write_options
 
@@ -68,11 +68,10 @@ class RocksIndex:
         return value
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        options = ReadOptions()
-        options.set_iterate_upper_bound(end)
-        iterator = self._db.iter(options)
+        # Not ReadOptions' upper bound: an iterator does not keep alive what it points to (rocksdict 0.3.29).
+        iterator = self._db.iter()
         iterator.seek(start)
-        return _walk(iterator)
+        return _walk(iterator, end)
 
     def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
         iterator = self._db.iter()
@@ -116,7 +115,10 @@ class RocksIndex:
         self._db.close()
 
 
-def _walk(iterator: RdictIter) -> Iterator[tuple[bytes, bytes]]:
+def _walk(iterator: RdictIter, end: bytes) -> Iterator[tuple[bytes, bytes]]:
     while iterator.valid():
-        yield iterator.key(), iterator.value()
+        key: bytes = iterator.key()
+        if key >= end:
+            return
+        yield key, iterator.value()
         iterator.next()

@@ -120,7 +120,10 @@ class _Merge:
             return NOTHING
         # What the index knows of the inputs is durable before they go: visits are counted once and for all.
         self._archive.flush_index()
-        self._epoch = 1 + max(located.name.epoch for located in self._files.catalogue.values())
+        # Also above epochs that left no file, when all their captures were deleted: the index has heard of
+        # them, and would take a segment of the same number for one it knows.
+        known = max(located.name.epoch for located in self._files.catalogue.values())
+        self._epoch = 1 + max(known, self._archive.epoch)
         visits, tombstones = self._notes()
         for bucket in range(BUCKETS):
             self._merge_bucket(bucket, visits[bucket], tombstones[bucket])

@@ -5,15 +5,14 @@ import fcntl
 import json
 import os
 import signal
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
-import anyio.to_thread
 import click
 
-from herodotus import peer as peers
 from herodotus.asking import NoAnswer, ask
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
@@ -21,7 +20,7 @@ from herodotus.cli.status_text import status_lines
 from herodotus.config.load import text_layer, with_http_beside_ring
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
-from herodotus.home import HomeMissing, check_network, locked, open_home, running_on, wait_released
+from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
 
 _WATCH_PERIOD_S = 2.0
 
@@ -78,6 +77,8 @@ def run(
       herodotus run --join 192.0.2.7:4484
       herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
     """
+    from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+
     os.umask(0o077)
     if ready_fd is not None:
         _check_open(ready_fd)
@@ -179,7 +180,7 @@ def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None) 
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, 86_400),
     default=15.0,
     show_default=True,
     metavar="S",
@@ -195,13 +196,13 @@ def stop(frame: Frame, force: bool, wait_s: float) -> None:
     if running is None or not running.pid:
         raise NotRunning(frame.home)
     _signal(running.pid, signal.SIGTERM)
-    if anyio.run(_gone, frame, wait_s):
+    if _gone(frame.home, wait_s):
         frame.say(f"stopped process {running.pid}")
         return
     if not force:
         raise StillRunning(running.pid, wait_s)
     _signal(running.pid, signal.SIGKILL)
-    if not anyio.run(_gone, frame, wait_s):
+    if not _gone(frame.home, wait_s):
         raise StillRunning(running.pid, wait_s)
     frame.say(f"killed process {running.pid}")
 
@@ -214,8 +215,13 @@ def _signal(pid: int, number: signal.Signals) -> None:
             raise NotOurs(pid) from error
 
 
-async def _gone(frame: Frame, wait_s: float) -> bool:
-    with anyio.move_on_after(wait_s):
-        await anyio.to_thread.run_sync(wait_released, frame.home, abandon_on_cancel=True)
-        return True
-    return False
+def _gone(home: Home, wait_s: float) -> bool:
+    """Waited for by a daemon thread, as only such a one does not keep us when the peer never goes."""
+    released = threading.Event()
+
+    def wait() -> None:
+        wait_released(home)
+        released.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return released.wait(wait_s)

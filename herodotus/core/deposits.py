@@ -30,6 +30,7 @@ from herodotus.core.warc import (
 URL_BYTES_MAX = 16 * 1024
 HTTP_HEAD_BYTES_MAX = 1024 * 1024
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
+_RECORD_ID = re.compile(r"<[!-;=?-~]{3,200}>")
 _MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 # What the record says in other ways, or what is ours to say; everything else a foreign record had is kept.
 _OURS = frozenset(
@@ -101,6 +102,8 @@ class Deposit:
     metadata: Fields = ()
     companions: tuple[WarcRecord, ...] = ()
     """Records that came with a foreign one; they are kept as they are."""
+    foreign_id: str | None = None
+    """What the record was called where it came from, as its companions name it so."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
@@ -118,7 +121,7 @@ class Deposit:
 
     @property
     def record_id(self) -> str:
-        return derive_record_id(
+        return self.foreign_id or derive_record_id(
             b"capture", self.url.encode("utf-8", "surrogateescape"), b"%d" % self.time_s, self.sha256
         )
 
@@ -195,6 +198,7 @@ def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord
         type=type_,
         extra=tuple(extra),
         companions=companions,
+        foreign_id=record.record_id if _RECORD_ID.fullmatch(record.record_id) else None,
     )
 
 
@@ -218,9 +222,9 @@ def parse_http_head(head: bytes) -> tuple[int, str]:
     return status, ""
 
 
-def format_bundle(deposit: Deposit, original: Original | None) -> list[bytes]:
+def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
     """The capture itself first, then what belongs to it. With an original, no body."""
-    primary_id = deposit.record_id
+    primary_id = record_id or deposit.record_id
     date = format_date(deposit.time_s)
     records = [_format_primary(deposit, primary_id, date, original)]
     shared = (("WARC-Target-URI", deposit.url), ("WARC-Date", date), ("WARC-Concurrent-To", primary_id))

@@ -8,7 +8,8 @@ same disk, suspend (a laptop lid: datagrams of that time are gone), stall (a lon
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 from simnet.world.disk import Disk
 from simnet.world.nat import NatKind
@@ -19,6 +20,7 @@ from simnet.world.trace import Trace
 BACKLOG_MAX = 10_000  # datagrams that wait for a stalled program; a socket buffer would hold fewer
 
 WAKES_AT_ONCE_MAX = 10_000
+ROUNDING_S = 1e-6
 
 
 class LivelockError(Exception):
@@ -36,6 +38,13 @@ class Program(Protocol):
     def take_datagrams(self) -> Sequence[tuple[Address, bytes]]: ...
 
 
+@runtime_checkable
+class Stoppable(Protocol):
+    """A program that is more than an object, such as tasks of a loop, and must be told that it is dead."""
+
+    def stop(self) -> None: ...
+
+
 Boot = Callable[["Host"], Program]
 
 
@@ -49,11 +58,11 @@ class Host:
         schedule: Schedule,
         network: Network,
         trace: Trace,
-        rng: random.Random,
+        chance: Callable[[str], random.Random],
         nat: NatKind = "none",
     ) -> None:
-        self.number, self.address, self.nat, self.rng = number, address, nat, rng
-        self.disk = Disk(rng=random.Random(rng.getrandbits(64)), now=self.clock)
+        self.number, self.address, self.nat = number, address, nat
+        self._chance = chance
         self.program: Program | None = None
         self.boots = 0
         self.skew_s = 0.0
@@ -61,11 +70,21 @@ class Host:
         self._boot, self._schedule, self._network, self._trace = boot, schedule, network, trace
         self._asleep_until = 0.0
         self._stalled_until = 0.0
+        self._paused_until = 0.0  # the later of the two
         self._backlog: list[tuple[bytes, Address]] = []
         self._timer: tuple[float, int, float] | None = (
             None  # due, its number, the deadline as the program said it
         )
         self._dues = (0.0, 0)  # how often it was woken at this very time
+
+    # Made when first asked for: of 100,000 hosts that only route, none needs a disk.
+    @cached_property
+    def rng(self) -> random.Random:
+        return self._chance(f"host/{self.number}")
+
+    @cached_property
+    def disk(self) -> Disk:
+        return Disk(rng=self._chance(f"disk/{self.number}"), now=self.clock)
 
     @property
     def is_up(self) -> bool:
@@ -73,8 +92,7 @@ class Host:
 
     @property
     def is_responsive(self) -> bool:
-        now = self._schedule.now
-        return self.is_up and now >= self._asleep_until and now >= self._stalled_until
+        return self.program is not None and self._schedule.now >= self._paused_until
 
     def clock(self) -> float:
         """What this host's clock shows; programs see no other."""
@@ -98,11 +116,14 @@ class Host:
         if not self.is_up:
             return
         self._trace.note(self._schedule.now, "crash", self.number, power_cut)
+        stopped: object = self.program
         self.program = None
+        if isinstance(stopped, Stoppable):
+            stopped.stop()
         self._backlog.clear()
         self._disarm()
         self._network.unplug(self.number)
-        if power_cut:
+        if power_cut and "disk" in self.__dict__:
             self.disk.power_cut(self.rng)
 
     def suspend(self, for_s: float) -> None:
@@ -138,6 +159,7 @@ class Host:
         self._network.plug(self.number, self.address, self._receive, self.nat)
 
     def _pause_until(self, until: float, kind: str) -> None:
+        self._paused_until = max(self._asleep_until, self._stalled_until)
         self._trace.note(self._schedule.now, kind, self.number, until)
         self._disarm()
         self._schedule.at(until, self._resume)
@@ -152,30 +174,40 @@ class Host:
 
     def _receive(self, data: bytes, sender: Address) -> None:
         program = self.program
-        if program is None or self._schedule.now < self._asleep_until:
+        if program is None:
             return
-        if self._schedule.now < self._stalled_until:
-            if len(self._backlog) < BACKLOG_MAX:
+        if self._schedule.now < self._paused_until:
+            if self._schedule.now >= self._asleep_until and len(self._backlog) < BACKLOG_MAX:
                 self._backlog.append((data, sender))
             return
         program.receive(data, sender, self.clock())
         self._settle()
 
-    def _due(self, deadline: float) -> None:
-        self._timer = None
+    def _due(self) -> None:
+        timer, self._timer = self._timer, None
+        program = self.program
         now = self._schedule.now
+        if program is None or timer is None or now < self._paused_until:
+            return
+        deadline = program.next_deadline()
+        clock = self.clock()
+        if clock < timer[2] < clock + ROUNDING_S:
+            clock = timer[2]  # rounding put a skewed clock a hair before the deadline it was woken for
+        if deadline is not None and deadline <= clock:
+            self._count_wakes(now)
+            program.advance(clock)
+        self._settle()
+
+    def _count_wakes(self, now: float) -> None:
         self._dues = (now, self._dues[1] + 1 if self._dues[0] == now else 1)
         if self._dues[1] > WAKES_AT_ONCE_MAX:
             raise LivelockError(self.number, now)
-        if self.program is not None and self.is_responsive:
-            # Rounding may put a skewed clock a hair before the deadline it was woken for.
-            self.program.advance(max(self.clock(), deadline))
-            self._settle()
 
     def _settle(self) -> None:
-        """Send what the program wants sent, and arm its timer."""
+        """Send what the program wants sent, and arm its timer. A timer that comes too early stays, as
+        looking again then costs less than taking it out now."""
         program = self.program
-        if program is None or not self.is_responsive:
+        if program is None or self._schedule.now < self._paused_until:
             return
         for target, data in program.take_datagrams():
             self._network.send(self.number, target, data)
@@ -184,10 +216,12 @@ class Host:
             self._disarm()
             return
         due = (deadline - self.skew_s) / (1.0 + self.drift)
-        if self._timer is not None and self._timer[0] == due:
-            return
-        self._disarm()
-        self._timer = (due, self._schedule.at(due, self._due, deadline), deadline)
+        timer = self._timer
+        if timer is not None:
+            if timer[0] <= due:
+                return
+            self._schedule.cancel(timer[1])
+        self._timer = (due, self._schedule.at(due, self._due), deadline)
 
     def _disarm(self) -> None:
         if self._timer is not None:

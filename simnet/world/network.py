@@ -104,6 +104,7 @@ class Network:
         self._holds: set[tuple[int, int]] = set()
         self._held: list[_Held] = []
         self._line_free_s: dict[tuple[int, int], float] = {}
+        self._note_rules()
 
     # -- who is where
     # -----------------------------------------------------------------------------------------
@@ -141,14 +142,17 @@ class Network:
     def set_link(self, source: int, target: int, link: Link) -> None:
         """For one direction of one pair."""
         self._pairs[(source, target)] = link
+        self._note_rules()
 
     def change_link(self, **changes: float | None) -> None:
         """For everybody without a rule of their own."""
         self.link = replace(self.link, **changes)  # type: ignore[arg-type]  # names and values checked by Link
+        self._note_rules()
 
     def cut(self, name: str, sources: Iterable[int], targets: Iterable[int]) -> None:
         """Nothing goes from `sources` to `targets`. One direction, so a cut may be asymmetric or partial."""
         self._cuts[name] = (frozenset(sources), frozenset(targets))
+        self._note_rules()
 
     def partition(self, name: str, *groups: Iterable[int]) -> None:
         """Nothing goes between any two of the groups, in either direction."""
@@ -156,25 +160,31 @@ class Network:
         for index, group in enumerate(sets):
             others = frozenset().union(*(other for other in sets if other is not group))
             self._cuts[f"{name}/{index}"] = (group, others)
+        self._note_rules()
 
     def heal(self, name: str | None = None) -> None:
         """Undo the cuts and partitions of that name, or all."""
         for key in [key for key in self._cuts if name is None or key == name or key.startswith(f"{name}/")]:
             del self._cuts[key]
+        self._note_rules()
 
     def clog(self, source: int, target: int, until: float) -> None:
         """Datagrams wait in this link and all come out when it opens."""
+        self._clogs = {pair: opens for pair, opens in self._clogs.items() if opens > self._schedule.now}
         self._clogs[(source, target)] = until
+        self._note_rules()
 
     def hold(self, source: int, target: int) -> None:
         """Keep datagrams of this link until `release`."""
         self._holds.add((source, target))
+        self._note_rules()
 
     def release(self, source: int | None = None, target: int | None = None, *, drop: bool = False) -> int:
         """Let go what is held (of this link, or all); says how many."""
         wanted = [h for h in self._held if source is None or (h.source, h.target) == (source, target)]
         self._held = [h for h in self._held if h not in wanted]
         self._holds = set() if source is None else self._holds - {(source, target or 0)}
+        self._note_rules()
         if not drop:
             for held in wanted:
                 self._schedule.after(0.0, held.arrive)
@@ -198,7 +208,21 @@ class Network:
         if plug is None:
             counters.nowhere += 1
             return
-        self._carry(source, plug.host, shown, target, data)
+        if self._has_rules:
+            self._carry(source, plug.host, shown, target, data)
+            return
+        rng = self._rng
+        if self.link.loss and rng.random() < self.link.loss:
+            counters.lost += 1
+            return
+        delay_s = self.latency.seconds(source, plug.host, rng)
+        self._schedule.after(delay_s, self._arrive, plug.host, shown, target, data)
+
+    def _note_rules(self) -> None:
+        """Whether anything but loss is asked of the network: most runs, most of the time, ask for nothing."""
+        link = self.link
+        is_plain_link = not (link.duplicate or link.reorder or link.extra_s or link.bytes_per_s)
+        self._has_rules = bool(self._cuts or self._pairs or self._clogs or self._holds) or not is_plain_link
 
     def _carry(self, source: int, host: int, shown: Address, target: Address, data: bytes) -> None:
         if self._cuts and self._is_cut(source, host):
@@ -261,7 +285,7 @@ class Network:
             return
         self.counters.delivered += 1
         if self._trace is not None:
-            self._trace.note(self._schedule.now, "arrive", host, shown[0], shown[1], data)
+            self._trace.arrived(self._schedule.now, host, shown, data)
         plug.receive(data, shown)
 
     def _is_cut(self, source: int, target: int) -> bool:

@@ -1,9 +1,10 @@
 """What happened, in which order, and was it the same as last time?
 
-Every event is a line; the lines run through one hash, so two runs are equal when their hashes are. The last
-lines are kept for the report of a failure, all of them only where a file is asked for. The file is text: a
-header line of JSON that says how to run it again, the events, and an end line with the hash. `version` is
-the format's; a file of another version is refused, as its events would mean something else.
+Every event is a line (a tuple as Python writes it); the lines run through one hash, so two runs are equal
+when their hashes are. The last lines are kept for the report of a failure, all of them only where a file is
+asked for. The file is text: a header line of JSON that says how to run it again, the events, and an end
+line with the hash. `version` is the format's; a file of another version is refused, as its events would
+mean something else.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
+from zlib import crc32
 
 FORMAT = "simnet-trace"
 VERSION = 1
@@ -34,44 +36,62 @@ class TraceHeader:
 
 
 class Trace:
+    """Notes are kept as tuples and made into text a batch at a time, which halves what a note costs."""
+
     def __init__(self, file: TextIO | None = None) -> None:
-        self.lines = 0
-        self.last: deque[str] = deque(maxlen=LAST_LINES)
         self._file = file
         self._hash = hashlib.blake2b(digest_size=16)
-        self._batch: list[str] = []
+        self._batch: list[tuple[object, ...]] = []
+        self._last: deque[tuple[object, ...]] = deque(maxlen=LAST_LINES)
+        self._drained = 0
+
+    @property
+    def lines(self) -> int:
+        return self._drained + len(self._batch)
+
+    @property
+    def last(self) -> list[str]:
+        """The last lines, oldest first."""
+        return [_line(entry) for entry in (*self._last, *self._batch)][-LAST_LINES:]
 
     def note(self, time_s: float, kind: str, *details: object) -> None:
-        """Details are numbers, strings and bytes; floats are written exactly."""
-        line = f"{time_s!r} {kind} " + " ".join(map(_show, details))
-        self.lines += 1
-        self.last.append(line)
-        self._batch.append(line)
+        """Details are numbers and strings; floats are written exactly."""
+        self._batch.append((time_s, kind, *details))
+        if len(self._batch) >= BATCH_LINES:
+            self._drain()
+
+    def arrived(self, time_s: float, host: int, sender: tuple[str, int], data: bytes) -> None:
+        """The commonest note: the datagram stands in it by length and checksum."""
+        self._batch.append((time_s, "arrive", host, sender[0], sender[1], len(data), crc32(data)))
         if len(self._batch) >= BATCH_LINES:
             self._drain()
 
     def digest(self) -> str:
+        """Of all lines so far; asking changes nothing."""
         self._drain()
-        return self._hash.copy().hexdigest()
+        return self._hash.hexdigest()
 
     def _drain(self) -> None:
-        if self._batch:
-            text = "\n".join(self._batch) + "\n"
-            self._hash.update(text.encode())
-            if self._file is not None:
-                self._file.write(text)
-            self._batch.clear()
+        if not self._batch:
+            return
+        text = "".join(map(_line, self._batch))
+        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        if self._file is not None:
+            self._file.write(text)
+        self._last.extend(self._batch)
+        self._drained += len(self._batch)
+        self._batch.clear()
 
 
-def _show(detail: object) -> str:
-    return hashlib.blake2b(detail, digest_size=6).hexdigest() if isinstance(detail, bytes) else str(detail)
+def _line(entry: tuple[object, ...]) -> str:
+    return f"{entry!r}\n"
 
 
 def write_trace(path: Path, header: TraceHeader, trace: Trace) -> None:
     """The header and the last events: enough to run it again, and to see how it ended."""
     head = {"format": FORMAT, "version": VERSION, **asdict(header)}
     end = {"lines": trace.lines, "hash": trace.digest()}
-    body = "".join(f"{line}\n" for line in trace.last)
+    body = "".join(trace.last)
     path.write_text(f"{json.dumps(head, sort_keys=True)}\n{body}{json.dumps(end, sort_keys=True)}\n")
 
 

@@ -82,7 +82,7 @@ class World:
             schedule=self.schedule,
             network=self.network,
             trace=self.trace,
-            rng=self.chance(f"host/{number}"),
+            chance=self.chance,
             nat=nat,
         )
         self.hosts.append(host)

@@ -92,6 +92,8 @@ def test_a_meta_element_for_another_robot_is_not_for_us() -> None:
         ("<meta charset=utf-8><a href=/ü>".encode("latin-1"), "iso-8859-1", "/%C3%BC"),
         ("\ufeff<a href=/ü>".encode(), "iso-8859-1", "/%C3%BC"),
         ("<a href=/ü>".encode("utf-16"), None, "/%C3%BC"),
+        ("<a href=/ü>".encode(), "utf-16", "/%C3%BC"),
+        ("<a href=/ü>".encode("utf-16-le"), "utf-16le", "/%C3%BC"),
         ("<a href=/ü>".encode(), "no-such-charset", "/%C3%BC"),
     ],
 )

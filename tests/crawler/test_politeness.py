@@ -13,6 +13,7 @@ from crawler.core.politeness import (
     OriginReport,
     PolitenessPolicy,
     Wait,
+    retry_after_s,
 )
 from crawler.core.robots import DISALLOW_ALL, parse_robots
 from crawler.core.urls import Origin
@@ -152,6 +153,29 @@ def test_no_history_makes_an_origin_see_more_than_one_request_per_delay(seed: in
             starts[answer.origin].append(now)
     for times in starts.values():
         assert all(later - earlier >= floor_s - 1e-9 for earlier, later in pairwise(times))
+
+
+def test_an_unused_lease_costs_no_rest() -> None:
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    lease = granted(steward.lease(A, 0))
+    assert steward.give_back(lease, OriginReport(status=None, duration_s=0, fetches=0), 0.1) <= 0.1
+    granted(steward.lease(A, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("120", 120.0),
+        ("Thu, 01 Jan 1970 00:02:00 GMT", 20.0),
+        ("Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        ("soon", None),
+        ("-5", None),
+        ("9" * 1000, 999_999_999.0),
+        (None, None),
+    ],
+)
+def test_retry_after_is_a_number_or_a_date(value: str | None, expected: float | None) -> None:
+    assert retry_after_s(value, 100.0) == expected
 
 
 def test_an_opt_out_covers_subdomains_only() -> None:

@@ -1,0 +1,140 @@
+"""Which links does this crawl take, and why not the others? Scope, depth, kinds of content, traps.
+
+Every refusal has a reason with a stable name, which is counted, so that a URL can say why it was not fetched.
+Traps are recognised by their URLs alone: too deep, the same segments over and over, calendars that never end.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from crawler.core.links import LinkKind
+from crawler.core.politeness import OptOutList
+from crawler.core.urls import host_of, target_of
+
+NOBODY_OPTED_OUT = OptOutList()
+SEGMENTS_MAX = 20
+REPEATS_MAX = 3
+"""Times that a path may contain the same segment; real paths repeat one twice, rarely three times."""
+PARAMETERS_MAX = 16
+CALENDAR_YEARS_AHEAD = 2
+CALENDAR_YEAR_MIN = 1990
+
+# A year counts only where a date is meant: before a month, or as the value of a parameter for dates.
+_CALENDAR_DATE = re.compile(r"(?i)/(\d{4})[/-]\d{1,2}(?=[/?&-]|$)|[?&](?:year|date|month|day)=(\d{4})(?!\d)")
+
+
+class ScopeKind(Enum):
+    HOST = "host"
+    DOMAIN = "domain"
+    """The seeds' hosts, without a leading `www.`, and all below them."""
+    PREFIX = "prefix"
+    """URLs that begin like a seed up to its last slash."""
+    ANY = "any"
+
+
+class Content(Enum):
+    HTML = "html"
+    HTML_AND_IMAGES = "html+images"
+    """The thesis's choice."""
+    ALL = "all"
+    """Also what pages need to be shown, and whatever else is linked."""
+
+    def takes(self, kind: LinkKind) -> bool:
+        if self is Content.ALL or not kind.is_embedded or kind is LinkKind.FRAME:
+            return True
+        return self is Content.HTML_AND_IMAGES and kind is LinkKind.IMAGE
+
+    def accepts(self, mime: str) -> bool:
+        """Whether a body of this type is wanted. What says no type may be anything; XML may be a
+        link source.
+        """
+        if self is Content.ALL or mime in _PAGE_TYPES:
+            return True
+        return self is Content.HTML_AND_IMAGES and mime.startswith("image/")
+
+
+_PAGE_TYPES = frozenset(
+    {"", "text/html", "application/xhtml+xml", "text/xml", "application/xml", "application/rss+xml"}
+    | {"application/atom+xml", "application/rdf+xml"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlScope:
+    """What a crawl takes in; `refuses` gives the reason for a no."""
+
+    kind: ScopeKind = ScopeKind.ANY
+    hosts: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    depth_max: int | None = None
+    content: Content = Content.HTML_AND_IMAGES
+    opted_out: OptOutList = NOBODY_OPTED_OUT
+    year: int = 2026
+    """This year, for calendars without end."""
+
+    @classmethod
+    def of_seeds(
+        cls,
+        seeds: Iterable[str],
+        kind: ScopeKind,
+        *,
+        depth_max: int | None = None,
+        content: Content = Content.HTML_AND_IMAGES,
+        opted_out: OptOutList | None = None,
+        year: int = 2026,
+    ) -> "CrawlScope":
+        """Around canonical seeds."""
+        urls = sorted(set(seeds))
+        strips = kind is ScopeKind.DOMAIN
+        return cls(
+            kind=kind,
+            hosts=frozenset(host_of(url).removeprefix("www.") if strips else host_of(url) for url in urls),
+            prefixes=tuple(url[: url.partition("?")[0].rindex("/") + 1] for url in urls),
+            depth_max=depth_max,
+            content=content,
+            opted_out=opted_out or NOBODY_OPTED_OUT,
+            year=year,
+        )
+
+    def refuses(self, url: str, *, depth: int, kind: LinkKind) -> str | None:
+        if self.depth_max is not None and depth > self.depth_max:
+            return "depth"
+        if not self.content.takes(kind):
+            return "content"
+        host = host_of(url)
+        if not self._holds(url, host):
+            return "scope"
+        if self.opted_out.covers(host):
+            return "opt-out"
+        return trap_reason(url, year=self.year)
+
+    def _holds(self, url: str, host: str) -> bool:
+        if self.kind is ScopeKind.ANY:
+            return True
+        if self.kind is ScopeKind.HOST:
+            return host in self.hosts
+        if self.kind is ScopeKind.PREFIX:
+            return url.startswith(self.prefixes)
+        labels = host.split(".")
+        return any(".".join(labels[at:]) in self.hosts for at in range(len(labels)))
+
+
+def trap_reason(url: str, *, year: int) -> str | None:
+    """Why this URL looks like one of endlessly many, or None."""
+    target = target_of(url)
+    path, _, query = target.partition("?")
+    if path.count("/") > SEGMENTS_MAX:
+        return "trap: deep path"
+    if path.count("/") > REPEATS_MAX:
+        segments = Counter(segment for segment in path.split("/") if segment)
+        if max(segments.values(), default=0) > REPEATS_MAX:
+            return "trap: repeated segments"
+    if query.count("&") >= PARAMETERS_MAX:
+        return "trap: many parameters"
+    for before_month, parameter in _CALENDAR_DATE.findall(target):
+        if not CALENDAR_YEAR_MIN <= int(before_month or parameter) <= year + CALENDAR_YEARS_AHEAD:
+            return "trap: calendar"
+    return None

@@ -1,0 +1,94 @@
+"""Whose turn is it? Origins in the order in which they may be visited, handed to connections that wait.
+
+One connection works on one origin at a time, so an origin never sees two requests at once. A waiting
+connection is woken alone, by its own event: with hundreds of them a common signal would cost more than the
+fetches.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable
+
+import anyio
+
+from crawler.core.urls import Origin
+
+
+class Rota:
+    """`activate` gives up to n further origins that have something due. Used from one event loop."""
+
+    def __init__(self, activate: Callable[[int], list[Origin]], *, active_max: int) -> None:
+        self._activate = activate
+        self._active_max = active_max
+        self._ready: list[tuple[float, int, Origin]] = []
+        self._turn = 0
+        self._busy = 0
+        self._waiting: deque[anyio.Event] = deque()
+        self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
+    def queued(self) -> int:
+        return len(self._ready)
+
+    @property
+    def busy(self) -> int:
+        return self._busy
+
+    async def next(self) -> Origin | None:
+        """The next origin that may be visited now; None when nothing is due and nobody is busy, or closed."""
+        while not self._is_closed:
+            now = anyio.current_time()
+            if self._ready and self._ready[0][0] <= now:
+                return self._start()
+            for origin in self._activate(max(0, self._active_max - len(self._ready) - self._busy)):
+                self._push(origin, now)
+            if self._ready and self._ready[0][0] <= now:
+                self.wake(len(self._ready) - 1)
+                return self._start()
+            if not self._ready and not self._busy:
+                self.close()
+                break
+            await self._wait(self._ready[0][0] if self._ready else None)
+        return None
+
+    def again(self, origin: Origin, at: float) -> None:
+        """The visit is over; the origin's next turn is at `at`."""
+        self._busy -= 1
+        self._push(origin, at)
+        self.wake()
+
+    def done(self) -> None:
+        """The visit is over and the origin has nothing left."""
+        self._busy -= 1
+        self.wake()
+
+    def wake(self, count: int = 1) -> None:
+        """Something may have become due: that many waiting connections look again."""
+        for _ in range(min(count, len(self._waiting))):
+            self._waiting.popleft().set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.wake(len(self._waiting))
+
+    def _start(self) -> Origin:
+        self._busy += 1
+        return heapq.heappop(self._ready)[2]
+
+    def _push(self, origin: Origin, at: float) -> None:
+        self._turn += 1
+        heapq.heappush(self._ready, (at, self._turn, origin))
+
+    async def _wait(self, until: float | None) -> None:
+        event = anyio.Event()
+        self._waiting.append(event)
+        try:
+            with anyio.CancelScope(deadline=float("inf") if until is None else until):
+                await event.wait()
+        finally:
+            if not event.is_set():
+                self._waiting.remove(event)

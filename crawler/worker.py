@@ -1,0 +1,402 @@
+"""How does a crawl run? Frontier -> lease -> fetch -> sink, by as many connections as there may be.
+
+Each connection asks the rota for an origin, gets the steward's permission, fetches one URL and tells, in this
+order: the steward (so that the origin's rest begins), the sink (returns when durable), the frontier (outcome,
+new links, one batch). A crash between the last two makes the URL a suspect: the sink is asked for today's
+capture, which is then read as if it had just come. Only links that the page's last version did not have go
+out. It opens no file and no socket itself; all of that is behind its ports.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from crawler.core.capture import Capture, Outcome, PayloadDigest
+from crawler.core.errors import FetchError, ForbiddenAddressError
+from crawler.core.links import Link, LinkKind
+from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
+from crawler.core.recrawl import Known, Recrawl, Result
+from crawler.core.scope import CrawlScope
+from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
+from crawler.frontier import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink, Frontier, fingerprint
+from crawler.ports import CaptureSink, Fetcher, FetchRequest, OwnsEverything, Skipped, StewardPort, UrlOwner
+from crawler.reading import Reading, read_capture
+from crawler.rota import Rota
+
+_log = logging.getLogger(__name__)
+
+TURNS_IN_A_ROW_MAX = 16
+"""An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
+UNCONDITIONAL_EVERY = 30
+"""Every so many visits no condition is sent: a validator that lies is noticed within a month."""
+SITEMAPS_SEEN_MAX = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlSettings:
+    connections: int = 56
+    active_origins_max: int = 1024
+    recrawl: Recrawl = Recrawl.DAILY
+    fetches_max: int | None = None
+    """`--limit`: the crawl stops after so many fetches."""
+    robot: str = "Herodotus"
+    """The name that robots.txt and meta elements call us by."""
+    day_length_s: float = 86_400.0
+    reads_sitemaps: bool = True
+
+
+@dataclass(slots=True)
+class CrawlCounts:
+    """Counted as things happen; `snapshot` copies it for whoever shows it."""
+
+    fetched: int = 0
+    stored: int = 0
+    stored_bytes: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    refused: int = 0
+    failed: int = 0
+    forbidden: int = 0
+    skipped: int = 0
+    noarchive: int = 0
+    recovered: int = 0
+    """Captures that a crash had kept from being recorded."""
+    links_found: int = 0
+    links_new: int = 0
+    lying_validators: int = 0
+    by_status: Counter[int] = field(default_factory=Counter)
+    by_mime: Counter[str] = field(default_factory=Counter)
+    by_error: Counter[str] = field(default_factory=Counter)
+    links_left: Counter[str] = field(default_factory=Counter)
+    """Links that were not taken, by reason."""
+
+    def snapshot(self) -> "CrawlCounts":
+        return replace(
+            self,
+            by_status=self.by_status.copy(),
+            by_mime=self.by_mime.copy(),
+            by_error=self.by_error.copy(),
+            links_left=self.links_left.copy(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlProgress:
+    known: int
+    day: int
+    origins: int
+    """Being crawled, or resting until their next turn."""
+    busy: int
+    over_budget: int
+
+
+_COUNT_OF = {
+    Result.UNCHANGED: "unchanged",
+    Result.GONE: "gone",
+    Result.REFUSED: "refused",
+    Result.FAILED: "failed",
+}
+
+
+class Crawler:
+    """One peer's crawl. `run` works until nothing is due today; it may be called again on the next day."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        fetcher: Fetcher,
+        sink: CaptureSink,
+        steward: StewardPort,
+        scope: CrawlScope,
+        settings: CrawlSettings,
+        *,
+        wall_clock: Callable[[], float],
+        owner: UrlOwner | None = None,
+        rules: UrlRules = STANDARD,
+    ) -> None:
+        self.counts = CrawlCounts()
+        self._frontier = frontier
+        self._fetcher = fetcher
+        self._sink = sink
+        self._steward = steward
+        self._scope = scope
+        self._settings = settings
+        self._wall_clock = wall_clock
+        self._owner = owner or OwnsEverything()
+        self._rules = rules
+        self._resumed = anyio.Event()
+        self._resumed.set()
+        self._rota: Rota | None = None
+        self._started = 0
+        self._sitemaps_seen: set[Origin] = set()
+
+    async def run(self) -> None:
+        """Fetch what is due today; ends when nothing is left, the limit is reached or `stop` was called."""
+        self._rota = Rota(self._frontier.activate, active_max=self._settings.active_origins_max)
+        self._started = 0
+        async with anyio.create_task_group() as tasks:
+            for _ in range(self._settings.connections):
+                tasks.start_soon(self._work, self._rota)
+        self._frontier.sync()
+
+    def stop(self) -> None:
+        """Let the fetches that are under way end and begin no other."""
+        if self._rota is not None:
+            self._rota.close()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._rota is not None and self._rota.is_closed
+
+    def progress(self) -> CrawlProgress:
+        """Where the crawl is now; `counts` says what it did."""
+        frontier = self._frontier.statistics()
+        return CrawlProgress(
+            known=frontier.known,
+            day=frontier.day,
+            origins=frontier.active_origins,
+            busy=self._rota.busy if self._rota is not None else 0,
+            over_budget=frontier.over_budget,
+        )
+
+    def pause(self) -> None:
+        if self._resumed.is_set():
+            self._resumed = anyio.Event()
+
+    def resume(self) -> None:
+        self._resumed.set()
+
+    def seed(self, urls: list[str]) -> int:
+        """Canonical URLs to start from; whatever the scope is, a seed is taken."""
+        return self._frontier.add([FoundLink(url=url, is_seed=True) for url in urls])
+
+    # -- one connection
+
+    async def _work(self, rota: Rota) -> None:
+        while (origin := await rota.next()) is not None:
+            await self._resumed.wait()
+            again_at = None
+            try:
+                again_at = await self._visit(origin, rota)
+            finally:
+                if again_at is None:
+                    self._frontier.retire(origin)
+                    rota.done()
+                else:
+                    rota.again(origin, again_at)
+
+    async def _visit(self, origin: Origin, rota: Rota) -> float | None:
+        """Up to a few fetches; says when the origin may be visited again, None when it has nothing left."""
+        for _ in range(TURNS_IN_A_ROW_MAX):
+            rules = await self._steward.rules(origin)
+            if isinstance(rules, Wait):
+                return rules.until
+            self._add_sitemaps(origin, rules.sitemaps)
+            lease = await self._steward.lease(origin, await self._fetcher.address_of(host_of(f"{origin}/")))
+            if isinstance(lease, Wait):
+                return lease.until
+            entry = await self._next_entry(origin, rules.allows)
+            if entry is None or self._is_limit_reached():
+                await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
+                if entry is not None:
+                    self._frontier.release(entry)
+                    rota.close()
+                return None
+            again_at = await self._fetch(entry, lease)
+            rota.wake()
+            if again_at > anyio.current_time():
+                return again_at
+        return anyio.current_time()
+
+    async def _next_entry(self, origin: Origin, allows: Callable[[str], bool]) -> Entry | None:
+        """The next URL to be fetched; those that may not be, or that a crash left half done, are
+        dealt with.
+        """
+        while (entry := self._frontier.take(origin)) is not None:
+            reason = self._refusal(entry.known, allows)
+            if reason is not None:
+                self.counts.forbidden += 1
+                self.counts.by_error[reason] += 1
+                self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._settings.recrawl)
+            elif not entry.is_suspect or not await self._recover(entry):
+                return entry
+        return None
+
+    def _refusal(self, known: Known, allows: Callable[[str], bool]) -> str | None:
+        if not allows(target_of(known.url)):
+            return "robots"
+        if self._scope.opted_out.covers(host_of(known.url)):
+            return "opt-out"
+        return None
+
+    async def _recover(self, entry: Entry) -> bool:
+        day_start = self._frontier.day * self._settings.day_length_s
+        capture = await self._sink.find(entry.known.url, day_start)
+        if capture is None:
+            return False
+        self.counts.recovered += 1
+        self._conclude(entry, capture, self._read(capture), is_recovered=True)
+        return True
+
+    def _is_limit_reached(self) -> bool:
+        limit = self._settings.fetches_max
+        return limit is not None and self._started >= limit
+
+    # -- one fetch
+
+    async def _fetch(self, entry: Entry, lease: Lease) -> float:
+        self._started += 1
+        start = anyio.current_time()
+        report = OriginReport(status=None, duration_s=0.0)
+        found: Capture | Skipped | FetchError | None = None
+        try:
+            found = await self._fetcher.fetch(self._request(entry.known))
+            report = self._report_of(found)
+        except FetchError as error:
+            found = error
+            report = OriginReport(status=None, duration_s=anyio.current_time() - start)
+        finally:
+            if found is None:  # cancelled
+                self._frontier.release(entry)
+            again_at = await self._steward.give_back(lease, report)
+        self.counts.fetched += 1
+        if isinstance(found, Capture):
+            await self._keep(entry, found)
+        elif isinstance(found, Skipped):
+            self.counts.skipped += 1
+            self.counts.by_status[found.status] += 1
+            self._frontier.record(entry, Result.REFUSED, recrawl=self._settings.recrawl)
+        else:
+            assert found is not None
+            self._note_error(entry, found)
+        return again_at
+
+    def _request(self, known: Known) -> FetchRequest:
+        is_conditional = bool(known.digest) and known.visits % UNCONDITIONAL_EVERY != UNCONDITIONAL_EVERY - 1
+        return FetchRequest(
+            url=known.url,
+            via=known.via or None,
+            etag=known.etag if is_conditional else "",
+            last_modified=known.last_modified if is_conditional else "",
+            digest=PayloadDigest(known.digest) if known.digest else None,
+            accepts=self._scope.content.accepts,
+        )
+
+    def _report_of(self, found: Capture | Skipped) -> OriginReport:
+        retry_s = None
+        if isinstance(found, Capture) and found.status in (429, 503):
+            retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
+        return OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
+
+    def _note_error(self, entry: Entry, error: FetchError) -> None:
+        name = type(error).__name__.removesuffix("Error")
+        self.counts.by_error[name] += 1
+        _log.debug("fetch failed url=%s error=%s", error.url, name)
+        if isinstance(error, ForbiddenAddressError):
+            self.counts.forbidden += 1
+            self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._settings.recrawl)
+        else:
+            self.counts.failed += 1
+            self._frontier.record(entry, Result.FAILED, recrawl=self._settings.recrawl)
+
+    # -- one capture
+
+    async def _keep(self, entry: Entry, capture: Capture) -> None:
+        reading = self._read(capture)
+        if self._is_archived(entry.known, capture, reading):
+            await self._sink.store(capture)
+        self._conclude(entry, capture, reading)
+
+    def _read(self, capture: Capture) -> Reading:
+        return read_capture(capture, product_token=self._settings.robot, rules=self._rules)
+
+    def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
+        if reading.noarchive:
+            return False
+        if reading.result in (Result.GONE, Result.REFUSED):
+            return bool(known.last_result != reading.result.value)  # the first is kept, not each day's
+        return reading.result is not Result.FAILED
+
+    def _conclude(
+        self, entry: Entry, capture: Capture, reading: Reading, *, is_recovered: bool = False
+    ) -> None:
+        """Count, and record the visit with the links that the last version did not have."""
+        self._count(entry.known, capture, reading)
+        fingerprints = None
+        links: list[FoundLink] = []
+        if reading.result is Result.CHANGED:
+            last = frozenset() if is_recovered else self._frontier.last_links(entry.key)
+            marks = [fingerprint(link.url) for link in reading.links[:LINKS_KEPT_MAX]]
+            new = [link for link, mark in zip(reading.links, marks, strict=False) if mark not in last]
+            fingerprints = b"".join(marks) if marks or last else None
+            self.counts.links_found += len(reading.links)
+            links = self._owner.divide(self._wanted(new, entry.known, is_redirect=bool(capture.redirect_to)))
+        is_changed = reading.result is Result.CHANGED
+        self.counts.links_new += self._frontier.record(
+            entry,
+            reading.result,
+            recrawl=self._settings.recrawl,
+            links=links,
+            fingerprints=fingerprints,
+            etag=(capture.header("ETag") or "") if is_changed else entry.known.etag,
+            last_modified=(capture.header("Last-Modified") or "")
+            if is_changed
+            else entry.known.last_modified,
+            digest=capture.sha256 if is_changed and capture.truncated is None else b"",
+        )
+
+    def _wanted(self, links: list[Link], page: Known, *, is_redirect: bool) -> list[FoundLink]:
+        wanted = []
+        for link in links:
+            is_embedded = link.kind.is_embedded
+            depth = page.depth if is_embedded or is_redirect else page.depth + 1
+            reason = self._scope.refuses(link.url, depth=depth, kind=link.kind)
+            if reason is None:
+                wanted.append(FoundLink(url=link.url, depth=depth, is_embedded=is_embedded, via=page.url))
+            else:
+                self.counts.links_left[reason] += 1
+        return wanted
+
+    def _count(self, known: Known, capture: Capture, reading: Reading) -> None:
+        counts = self.counts
+        counts.by_status[capture.status] += 1
+        if reading.result is Result.CHANGED and not reading.noarchive:
+            counts.stored += 1
+            counts.stored_bytes += len(capture.body)
+            counts.by_mime[capture.mime or "(none)"] += 1
+        elif reading.result is not Result.CHANGED:
+            name = _COUNT_OF[reading.result]
+            setattr(counts, name, getattr(counts, name) + 1)
+        counts.noarchive += reading.noarchive
+        for reason, count in (
+            ("nofollow", reading.not_followed),
+            ("too many on a page", reading.over_limit),
+            ("malformed", reading.malformed),
+        ):
+            if count:
+                counts.links_left[reason] += count
+        if capture.status == 200 and capture.outcome is Outcome.STORED and known.digest and known.etag:
+            counts.lying_validators += capture.header("ETag") == known.etag
+
+    def _add_sitemaps(self, origin: Origin, sitemaps: tuple[str, ...]) -> None:
+        if not sitemaps or not self._settings.reads_sitemaps or origin in self._sitemaps_seen:
+            return
+        if len(self._sitemaps_seen) >= SITEMAPS_SEEN_MAX:
+            self._sitemaps_seen.clear()
+        self._sitemaps_seen.add(origin)
+        urls = [url for url in self._rules.links(sitemaps, f"{origin}/") if url is not None]
+        self._frontier.add(
+            self._owner.divide(
+                [
+                    FoundLink(url=url, depth=1, via=f"{origin}/robots.txt")
+                    for url in urls
+                    if self._scope.refuses(url, depth=1, kind=LinkKind.PAGE) is None
+                ]
+            )
+        )
+
+
+assert FINGERPRINT_BYTES * LINKS_KEPT_MAX < 2**20  # a page's link set stays a modest row

@@ -1,0 +1,198 @@
+"""How do captures of other archives get in, with nothing lost and nothing believed?
+
+Records are grouped: a response (or resource, or revisit) with the requests and metadata that name it. A
+revisit is stored when the archive has what it refers to. Importing a file again stores nothing twice, and an
+import may be resumed at an offset it reported. What cannot be imported is reported and skipped.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+import anyio.to_thread
+
+from herodotus.archive.foreign import Broken, Found, RecordReader
+from herodotus.archive.intake import Outcome
+from herodotus.archive.store import ArchiveStore
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.deposits import Deposit, deposit_of_record, parse_http_head, split_payload
+from herodotus.core.notes import Visit, is_note, parse_visits
+from herodotus.core.warc import NOT_MODIFIED_PROFILE, WarcRecord, check_block, parse_date, sha1_label
+
+COMPANIONS_MAX = 64
+PROBLEMS_MAX = 1_000
+CONCURRENT_STORES = 64
+_CAPTURES = ("response", "resource", "revisit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True, kw_only=True)
+class ImportReport:
+    records: int = 0
+    stored: int = 0
+    revisits: int = 0
+    known: int = 0
+    deleted: int = 0
+    visits: int = 0
+    skipped: int = 0
+    problems: list[Problem] = field(default_factory=list)
+    """The first thousand of what was skipped, with the offset in the file."""
+    offset: int = 0
+    """Everything before it is stored: where to resume."""
+
+    def skip(self, offset: int, reason: str) -> None:
+        self.skipped += 1
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(offset=offset, reason=reason))
+
+
+@dataclass(slots=True)
+class _Group:
+    found: Found
+    companions: list[WarcRecord]
+
+
+async def import_file(
+    store: ArchiveStore,
+    file: BinaryIO,
+    *,
+    start: int = 0,
+    canonical: Callable[[str], str] = lambda url: url,
+    progress: Callable[[ImportReport], None] = lambda report: None,
+) -> ImportReport:
+    """Store every capture of a WARC or ARC file. `canonical` may refuse a URL with MalformedRecordError or
+    ValueError."""
+    report = ImportReport(offset=start)
+    pending: list[_Group] = []
+    async for group in _groups(file, start, report):
+        pending.append(group)
+        if len(pending) >= CONCURRENT_STORES:
+            await _store_all(store, pending, canonical, report)
+            progress(report)
+            pending = []
+    await _store_all(store, pending, canonical, report)
+    progress(report)
+    return report
+
+
+async def _store_all(
+    store: ArchiveStore, groups: list[_Group], canonical: Callable[[str], str], report: ImportReport
+) -> None:
+    """Together, so that they share flushes; but revisits after the captures that they may refer to."""
+    async with anyio.create_task_group() as tasks:
+        for group in groups:
+            if group.found.record.kind != "revisit":
+                tasks.start_soon(_store_one, store, group, canonical, report)
+    for group in groups:
+        if group.found.record.kind == "revisit":
+            await _store_one(store, group, canonical, report)
+    if groups:
+        report.offset = groups[-1].found.offset
+
+
+async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIterator[_Group]:
+    """A capture's companions stand before or after it; what names none goes with the capture before."""
+    reader = RecordReader(file, start)
+    records = iter(reader)
+    current: _Group | None = None
+    waiting: list[WarcRecord] = []
+    while True:
+        found = await anyio.to_thread.run_sync(next, records, None)
+        if found is None:
+            break
+        if isinstance(found, Broken):
+            report.skip(found.offset, found.reason)
+            continue
+        report.records += 1
+        kind = found.record.kind
+        if kind in _CAPTURES:
+            if current is not None:
+                yield current
+            current = _Group(found, waiting)
+            waiting = []
+        elif current is not None and _belongs(found.record, current.found.record):
+            _keep(current.companions, found, report)
+        else:
+            _keep(waiting, found, report)
+    if current is not None:
+        current.companions += waiting
+        yield current
+    elif waiting:
+        report.skip(start, f"{len(waiting)} records that belong to no capture")
+
+
+def _keep(companions: list[WarcRecord], found: Found, report: ImportReport) -> None:
+    if len(companions) < COMPANIONS_MAX:
+        companions.append(found.record)
+    else:
+        report.skip(found.offset, f"more than {COMPANIONS_MAX} records beside one capture")
+
+
+def _belongs(record: WarcRecord, capture: WarcRecord) -> bool:
+    names = {record.get("WARC-Concurrent-To"), record.get("WARC-Refers-To")}
+    return capture.record_id in names or capture.get("WARC-Concurrent-To") == record.record_id
+
+
+async def _store_one(
+    store: ArchiveStore, group: _Group, canonical: Callable[[str], str], report: ImportReport
+) -> None:
+    record = group.found.record
+    try:
+        check_block(record)
+        url = canonical(record.url or "")
+        for companion in [companion for companion in group.companions if is_note(companion)]:
+            group.companions.remove(companion)
+            visits = parse_visits(companion)
+            await store.note_visits(visits)
+            report.visits += len(visits)
+        if record.kind == "revisit":
+            deposit = await _deposit_of_revisit(store, record, url, group, report)
+        else:
+            deposit = deposit_of_record(record, url, tuple(group.companions))
+        if deposit is None:
+            return
+        outcome = (await store.store(deposit)).outcome
+    except (MalformedRecordError, DamagedRecordError, ValueError) as error:
+        report.skip(group.found.offset, str(error))
+        return
+    report.stored += outcome is Outcome.NEW
+    report.revisits += outcome is Outcome.REVISIT
+    report.known += outcome is Outcome.KNOWN
+    report.deleted += outcome is Outcome.DELETED
+
+
+async def _deposit_of_revisit(
+    store: ArchiveStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
+) -> Deposit | None:
+    """With the body of what it refers to, to be deduplicated here anew; an unchanged visit is only noted."""
+    if record.get("WARC-Profile") == NOT_MODIFIED_PROFILE:
+        status = parse_http_head(split_payload(record)[0])[0] or 304
+        await store.note_visits([Visit(url=url, time_s=record.time_s, status=status)])
+        report.visits += 1
+        return None
+    original_url = record.get("WARC-Refers-To-Target-URI") or url
+    stated = record.get("WARC-Refers-To-Date")
+    not_after_s = parse_date(stated) if stated is not None else record.time_s
+    original = await store.newest(original_url, not_after_s)
+    payload = record.get("WARC-Payload-Digest")
+    if original is None:
+        raise MalformedRecordError("a revisit of what the archive does not have")
+    known = (original.record.get("WARC-Payload-Digest"), sha1_label(_sha1(original.body)))
+    if payload is not None and payload.startswith("sha1:") and payload not in known:
+        raise MalformedRecordError("a revisit of a payload that the archive does not have")
+    fields = tuple(
+        ("WARC-Type", "response") if name == "WARC-Type" else (name, value) for name, value in record.fields
+    )
+    head = split_payload(record)[0] or original.head
+    whole = replace(record, fields=fields, block=head + original.body)
+    return deposit_of_record(whole, url, tuple(group.companions))
+
+
+def _sha1(body: bytes) -> bytes:
+    return hashlib.sha1(body, usedforsecurity=False).digest()

@@ -1,0 +1,268 @@
+"""How is a scenario run, judged and reported?
+
+A scenario is a function that gets a `Run`, puts hosts and faults into its world, and names the checkers
+that must agree; `docs/simulating.md` shows one whole. Checkers that watch look after every event, all
+conclude at the end. When one objects, the faults are shortened to those that matter and a trace is written
+that `simnet replay` can follow.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from simnet.world.faults import Fault, shorten
+from simnet.world.hosts import LivelockError
+from simnet.world.latency import Latency
+from simnet.world.network import Link
+from simnet.world.trace import TraceHeader
+from simnet.world.world import Checker, ViolationError, World
+
+DAY_S = 86_400.0
+STEPS = 200  # a run is cut into so many pieces: for samples, progress and Ctrl-C
+SHORTENING_RUNS_MAX = 60
+
+Play = Callable[["Run"], None]
+Progress = Callable[[float, float], None]
+
+
+class SimnetError(Exception):
+    """What was asked for cannot be run; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    name: str
+    summary: str
+    play: Play
+    peers: int
+    peers_min: int = 1
+    peers_max: int = 100_000
+    seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    seed: int = 0
+    peers: int | None = None
+    days: float | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """`figures` are the same for the same seed; what depends on the machine is in `cpu_s` alone."""
+
+    scenario: str
+    seed: int
+    peers: int
+    trace: str
+    ok: bool
+    checkers: list[Outcome]
+    figures: dict[str, float]
+    virtual_s: float
+    cpu_s: float
+    events: int
+    interrupted: bool = False
+    violation: dict[str, Any] | None = None
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    last_events: list[str] = field(default_factory=list)
+    series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        told = asdict(self)
+        for name in ("series", "last_events"):
+            del told[name]
+        return told
+
+
+class Run:
+    """What a scenario works with."""
+
+    def __init__(self, scenario: Scenario, options: Options, faults: list[Fault] | None = None) -> None:
+        self.scenario, self.options = scenario, options
+        self.peers = scenario.peers if options.peers is None else options.peers
+        self.seconds = scenario.seconds if options.days is None else options.days * DAY_S
+        self.world = World(seed=options.seed)
+        self.checkers: list[Checker] = []
+        self.faults: list[Fault] = []
+        self.series: dict[str, list[tuple[float, float]]] = {}
+        self._given_faults = faults
+        self._figures: dict[str, Callable[[], float]] = {}
+        self._samples: dict[str, Callable[[], float]] = {}
+        self._asked: set[str] = set()
+
+    def use_network(self, *, latency: Latency | None = None, link: Link | None = None) -> None:
+        """Before any host is added."""
+        self.world = World(seed=self.options.seed, latency=latency, link=link)
+
+    def setting(self, name: str, default: float, *, low: float = 0.0, high: float = float("inf")) -> float:
+        """A number that `--set NAME=VALUE` may change."""
+        self._asked.add(name)
+        text = self.options.settings.get(name)
+        if text is None:
+            return default
+        try:
+            value = float(text)
+        except ValueError as error:
+            raise SimnetError(f"--set {name}={text}: not a number") from error
+        if not low <= value <= high:
+            raise SimnetError(f"--set {name}={text}: must be {low:g} to {high:g}")
+        return value
+
+    def plan(self, faults: Iterable[Fault]) -> None:
+        """Once, after the hosts. A replay puts its shortened faults in their place."""
+        self.faults = list(faults) if self._given_faults is None else self._given_faults
+        self.world.plan(self.faults)
+
+    def check(self, *checkers: Checker) -> None:
+        self.checkers.extend(checkers)
+
+    def figure(self, name: str, value: Callable[[], float]) -> None:
+        """A number for the summary, asked for at the end."""
+        self._figures[name] = value
+
+    def sample(self, name: str, value: Callable[[], float]) -> None:
+        """A number asked for throughout the run, for the picture."""
+        self._samples[name] = value
+
+    def refuse_unknown_settings(self) -> None:
+        unknown = sorted(set(self.options.settings) - self._asked)
+        if unknown:
+            known = ", ".join(sorted(self._asked)) or "none"
+            raise SimnetError(f"{self.scenario.name} has no setting {unknown[0]!r}; it has {known}")
+
+    def take_samples(self) -> None:
+        for name, value in self._samples.items():
+            self.series.setdefault(name, []).append((self.world.now, value()))
+
+    def figures(self) -> dict[str, float]:
+        counters = self.world.network.counters
+        standard = {
+            "datagrams": float(counters.sent),
+            "datagram_bytes": float(counters.sent_bytes),
+            "datagrams_lost": float(counters.lost + counters.cut),
+            "faults": float(self.world.faults_applied),
+        }
+        return standard | {name: value() for name, value in self._figures.items()}
+
+
+def check_options(scenario: Scenario, options: Options) -> None:
+    peers = options.peers
+    if peers is not None and not scenario.peers_min <= peers <= scenario.peers_max:
+        raise SimnetError(
+            f"{scenario.name} runs with {scenario.peers_min:,} to {scenario.peers_max:,} peers, not {peers:,}"
+        )
+    if options.days is not None and not 0 < options.days <= 36_525:
+        raise SimnetError(f"--days must be more than 0 and at most 36,525, not {options.days:g}")
+
+
+def run_scenario(
+    scenario: Scenario,
+    options: Options,
+    *,
+    faults: list[Fault] | None = None,
+    progress: Progress = lambda now, end: None,
+) -> tuple[Report, Run]:
+    """One seed, from the beginning to the end, a violation, or Ctrl-C."""
+    check_options(scenario, options)
+    run = Run(scenario, options, faults)
+    scenario.play(run)
+    run.refuse_unknown_settings()
+    began = time.process_time()
+    violation: ViolationError | None = None
+    is_interrupted = False
+    try:
+        _go(run, progress)
+        run.world.conclude(run.checkers)
+    except ViolationError as error:
+        violation = error
+    except LivelockError as error:
+        world = run.world
+        violation = ViolationError(
+            checker="livelock", detail=str(error), time_s=world.now, event=world.trace.lines
+        )
+    except KeyboardInterrupt:
+        is_interrupted = True
+    report = _report(run, violation, is_interrupted, time.process_time() - began)
+    return report, run
+
+
+def explain(scenario: Scenario, options: Options, report: Report) -> tuple[Report, Run]:
+    """The same violation with as few faults as bring it about, run once more."""
+    assert report.violation is not None
+    checker = report.violation["checker"]
+    faults = [Fault.from_json(fault) for fault in report.faults]
+    # Without the peace at the end, any lasting fault would fail any liveness check.
+    peace = [fault for fault in faults if fault.kind == "settle"]
+
+    def still_fails(tried_faults: list[Fault]) -> bool:
+        tried, _ = run_scenario(scenario, options, faults=tried_faults + peace)
+        if tried.interrupted:
+            raise KeyboardInterrupt
+        return tried.violation is not None and tried.violation["checker"] == checker
+
+    others = [fault for fault in faults if fault.kind != "settle"]
+    short = shorten(others, still_fails, SHORTENING_RUNS_MAX)
+    return run_scenario(scenario, options, faults=short + peace)
+
+
+def header_of(report: Report, options: Options, commit: str) -> TraceHeader:
+    kept = replace(options, seed=report.seed)
+    return TraceHeader(
+        scenario=report.scenario,
+        seed=report.seed,
+        options={"peers": kept.peers, "days": kept.days, "settings": kept.settings},
+        commit=commit,
+        violation=report.violation,
+        faults=report.faults,
+    )
+
+
+def _go(run: Run, progress: Progress) -> None:
+    for step in range(1, STEPS + 1):
+        run.take_samples()
+        run.world.run_until(run.seconds * step / STEPS, run.checkers)
+        progress(run.world.now, run.seconds)
+    run.take_samples()
+
+
+def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cpu_s: float) -> Report:
+    world = run.world
+    is_whole = violation is None and not is_interrupted
+    seen = "" if is_whole else "so far: the run did not come to its end"
+    outcomes = [Outcome(name=checker.name, ok=True, detail=seen) for checker in run.checkers]
+    told = None
+    if violation is not None:
+        outcomes = [outcome for outcome in outcomes if outcome.name != violation.checker]
+        outcomes.insert(0, Outcome(name=violation.checker, ok=False, detail=violation.detail))
+        told = {
+            "checker": violation.checker,
+            "detail": violation.detail,
+            "time_s": violation.time_s,
+            "event": violation.event,
+        }
+    return Report(
+        scenario=run.scenario.name,
+        seed=run.options.seed,
+        peers=run.peers,
+        trace=world.trace.digest(),
+        ok=violation is None and not is_interrupted,
+        checkers=outcomes,
+        figures=run.figures(),
+        virtual_s=world.now,
+        cpu_s=cpu_s,
+        events=world.schedule.events,
+        interrupted=is_interrupted,
+        violation=told,
+        faults=[fault.to_json() for fault in run.faults],
+        last_events=world.trace.last,
+        series=run.series,
+    )

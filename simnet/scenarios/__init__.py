@@ -1,0 +1,76 @@
+"""Which scenarios are there? Each module here registers its own by `@scenario(...)`."""
+
+import difflib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from simnet.runs import Play, Scenario, SimnetError
+
+MODULES = ("rumour", "toylog")
+_KNOWN: dict[str, Scenario] = {}
+
+
+class UnknownScenarioError(SimnetError):
+    def __init__(self, name: str) -> None:
+        near = difflib.get_close_matches(name, sorted(_KNOWN), n=3, cutoff=0.4)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`simnet list` shows them"
+        super().__init__(f"no scenario is called {name!r}: {hint}")
+
+
+def scenario(
+    name: str,
+    *,
+    summary: str,
+    peers: int,
+    seconds: float,
+    peers_min: int = 1,
+    peers_max: int = 100_000,
+) -> Callable[[Play], Play]:
+    def register(play: Play) -> Play:
+        _KNOWN[name] = Scenario(
+            name=name,
+            summary=summary,
+            play=play,
+            peers=peers,
+            peers_min=peers_min,
+            peers_max=peers_max,
+            seconds=seconds,
+        )
+        return play
+
+    return register
+
+
+def load(own: Path | None = None) -> None:
+    """Registers ours, and those in a tester's own file. Registering twice changes nothing."""
+    for name in MODULES:
+        importlib.import_module(f"simnet.scenarios.{name}")
+    if own is None:
+        return
+    if not own.is_file():
+        raise SimnetError(f"no file of scenarios at {own}")
+    spec = importlib.util.spec_from_file_location(own.stem, own)
+    if spec is None or spec.loader is None:
+        raise SimnetError(f"{own} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[own.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise SimnetError(f"{own} does not load: {error!r}") from error
+
+
+def find_scenario(name: str) -> Scenario:
+    load()
+    found = _KNOWN.get(name)
+    if found is None:
+        raise UnknownScenarioError(name)
+    return found
+
+
+def scenarios() -> list[Scenario]:
+    load()
+    return [_KNOWN[name] for name in sorted(_KNOWN)]

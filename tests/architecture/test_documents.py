@@ -1,0 +1,86 @@
+"""Is everything that people can set, call or wonder about written down?"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from herodotus.cli import main as herodotus
+from scripts.docs import PAGES, commands_of
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("dht", "crawler", "herodotus", "simnet")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_made_from_the_code_is_current(name: str) -> None:
+    current = (ROOT / "docs" / name).read_text() == PAGES[name]()
+    assert current, f"docs/{name} is not current: run .venv/bin/python scripts/docs.py"
+
+
+def test_the_pages_hold_what_they_are_for() -> None:
+    settings, commands = PAGES["settings.md"](), PAGES["commands.md"]()
+    assert (
+        "| `http.connections_max` | `512` | a whole number from 8 to 100000 | open connections at once;"
+        in settings
+    )
+    assert "| `copies` | `6` | a whole number from 1 to 16 | k: how many peers keep each capture" in settings
+    assert "- `lan`: `http.connections_max` = `128`, `http.idle_s` = `120.0`" in settings
+    for name in (
+        "init",
+        "run",
+        "status",
+        "stop",
+        "config show",
+        "identity show",
+        "identity export",
+        "completion",
+    ):
+        assert f"\n## herodotus {name}\n```\nUsage: herodotus {name} " in commands
+    assert "\n## simnet\n" in commands
+
+
+def test_every_command_says_what_it_does() -> None:
+    assert [name for name, command in commands_of(herodotus, "herodotus") if not command.help] == []
+
+
+def unlisted(folder: Path) -> list[str]:
+    """Decisions that the folder's own list leaves out, and those that it lists but are not there."""
+    files = {one.name for one in folder.glob("[0-9][0-9][0-9][0-9]-*.md")}
+    index = folder / "README.md"
+    listed = set(re.findall(r"\((\d{4}-[^)]+\.md)\)", index.read_text())) if index.exists() else set()
+    return sorted(files ^ listed)
+
+
+def test_every_decision_is_listed() -> None:
+    assert unlisted(ROOT / "docs" / "adr") == []
+
+
+def test_a_decision_that_is_not_listed_is_found(tmp_path: Path) -> None:
+    for name in ("0001-loops.md", "0002-wire.md"):
+        (tmp_path / name).touch()
+    assert unlisted(tmp_path) == ["0001-loops.md", "0002-wire.md"]
+    (tmp_path / "README.md").write_text("- [Loops](0001-loops.md)\n- [Gone](0003-gone.md)\n")
+    assert unlisted(tmp_path) == ["0002-wire.md", "0003-gone.md"]
+
+
+def unmapped(page: str) -> list[str]:
+    """Packages with no row in a table of the page."""
+    rows = [line for line in page.splitlines() if line.lstrip().startswith("|")]
+    return [one for one in PACKAGES if not any(re.search(rf"`{one}/?`", row) for row in rows)]
+
+
+def test_the_architecture_page_maps_every_package() -> None:
+    assert [unmapped(page.read_text()) for page in ROOT.glob("ARCHITECTURE.md")] in ([[]], [])
+
+
+def test_a_package_that_is_not_on_the_map_is_found() -> None:
+    assert unmapped("| `dht/` | a |\n| `crawler` | b |\n`simnet`\n| `herodotus/` | c |\n") == ["simnet"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_opens_with_what_it_is_for(package: str) -> None:
+    modules = [
+        one for one in (ROOT / package).rglob("*.py") if not one.read_text().lstrip().startswith('"""')
+    ]
+    assert modules == []

@@ -1,0 +1,478 @@
+"""Transcripts: messages and time in, effects out, one operation each."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from dht.core.effects import (
+    Arc,
+    ArcsChanged,
+    BatchArrived,
+    Effect,
+    FetchTable,
+    Joined,
+    JoinFailed,
+    LookupDone,
+    PeerChanged,
+    Send,
+    WalkDone,
+)
+from dht.core.errors import RingUsageError
+from dht.core.ids import Key, key_from_number, number_of
+from dht.core.machine import RingMachine
+from dht.core.messages import (
+    Accuse,
+    Ack,
+    Batch,
+    BatchReply,
+    Busy,
+    Digest,
+    DigestDiffers,
+    Find,
+    GetState,
+    Item,
+    Message,
+    Notify,
+    NotMember,
+    Owner,
+    Ping,
+    Pong,
+    ProbeReply,
+    ProbeRequest,
+    Pull,
+    Records,
+    Rumour,
+    State,
+    Unchanged,
+)
+from dht.core.records import Contact, Death, PeerRecord, SignedRecord, contacts_of, record_fault
+from dht.core.ring import merged
+from dht.core.rules import RingRules
+from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
+
+NOW = START_S
+RULES = RingRules(network=NETWORK)
+RECORDS = sorted((peer_number(n) for n in range(8)), key=lambda r: contacts_of(r, "ip")[0].position)
+PEERS = [contacts_of(record, "ip")[0] for record in RECORDS]  # in ring order
+
+
+def machine(place: int = 0) -> RingMachine:
+    record = RECORDS[place]
+    return RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
+
+
+def signed(place: int, incarnation: int = int(NOW), **changes: object) -> SignedRecord:
+    record = replace(
+        RECORDS[place],
+        incarnation=incarnation,
+        issued_s=int(NOW),
+        expires_s=int(NOW) + 3600,
+        **changes,  # type: ignore[arg-type]  # a test's shorthand: names and values are given right below
+    )
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+def sent(effects: list[Effect]) -> list[tuple[Contact, Message]]:
+    return [(effect.to, effect.message) for effect in effects if isinstance(effect, Send)]
+
+
+def only(kind: type[Message], effects: list[Effect]) -> tuple[Contact, Message]:
+    (found,) = [pair for pair in sent(effects) if isinstance(pair[1], kind)]
+    return found
+
+
+def test_alone_a_peer_owns_everything_and_answers_so() -> None:
+    alone = machine()
+    alone.create(NOW)
+    (arcs,) = [effect for effect in alone.take_effects() if isinstance(effect, ArcsChanged)]
+    assert arcs.arcs == (Arc(start=PEERS[0].position, end=PEERS[0].position),)
+    alone.receive(Find(id=7, key=Key(bytes(20))), PEERS[3], NOW)
+    to, answer = only(Owner, alone.take_effects())
+    assert to == PEERS[3]
+    assert isinstance(answer, Owner)
+    assert answer.id == 7
+    assert answer.holders == (PEERS[0],)
+
+
+def test_a_newcomer_adopts_the_owners_list_notifies_it_and_fetches_its_table() -> None:
+    newcomer = machine(0)
+    newcomer.join([PEERS[4], PEERS[5]], NOW)
+    finds = [(to, m) for to, m in sent(newcomer.take_effects()) if isinstance(m, Find)]
+    assert {to for to, _ in finds} == {PEERS[4], PEERS[5]}
+    for to, find in finds:
+        newcomer.receive(Owner(id=find.id, holders=(PEERS[1], PEERS[2]), records=()), to, NOW + 0.1)
+    for to, find in [(to, m) for to, m in sent(newcomer.take_effects()) if isinstance(m, Find)]:
+        assert to == PEERS[1]  # the owner itself must answer
+        newcomer.receive(Owner(id=find.id, holders=(PEERS[1], PEERS[2]), records=()), to, NOW + 0.2)
+    to, asked = only(GetState, newcomer.take_effects())
+    assert to == PEERS[1]
+    state = State(id=asked.id, version=1, predecessor=PEERS[7], successors=(PEERS[2], PEERS[3]))
+    newcomer.receive(state, to, NOW + 0.3)
+    effects = newcomer.take_effects()
+    assert newcomer.nodes[0].successors == (PEERS[1], PEERS[2], PEERS[3])
+    assert newcomer.nodes[0].predecessor is None
+    assert only(Notify, effects)[0] == PEERS[1]
+    assert Joined(contact=PEERS[0]) in effects
+    assert FetchTable(source=PEERS[1]) in effects
+
+
+def test_joining_fails_when_no_contact_answers() -> None:
+    newcomer = machine(0)
+    newcomer.join([PEERS[4]], NOW)
+    effects: list[Effect] = []
+    while (deadline := newcomer.next_deadline()) is not None and deadline < NOW + 60:
+        newcomer.advance(deadline)
+        effects += newcomer.take_effects()
+    assert JoinFailed(contact=PEERS[0]) in effects
+
+
+def test_joining_twice_at_once_is_our_own_mistake() -> None:
+    newcomer = machine(0)
+    newcomer.join([PEERS[4]], NOW)
+    with pytest.raises(RingUsageError, match="already joining"):
+        newcomer.join([PEERS[5]], NOW)
+
+
+def member(successors: tuple[int, ...] = (2, 3), predecessor: int | None = 7) -> RingMachine:
+    """Peer 0 with given lists, about to stabilize; its table knows nobody but itself."""
+    one = machine(0)
+    before = None if predecessor is None else PEERS[predecessor]
+    one.restore([(before, tuple(PEERS[n] for n in successors))], NOW)
+    one.take_effects()
+    return one
+
+
+def until_asked(one: RingMachine, kind: type[Message]) -> tuple[Contact, Message, float]:
+    for _ in range(100):
+        deadline = one.next_deadline()
+        assert deadline is not None
+        one.advance(deadline)
+        for to, message in sent(one.take_effects()):
+            if isinstance(message, kind):
+                return to, message, deadline
+    raise AssertionError(f"never sent {kind.__name__}")
+
+
+def test_stabilize_adopts_the_whole_list_and_then_the_candidate_that_answers() -> None:
+    one = member()
+    to, asked, now = until_asked(one, GetState)
+    assert to == PEERS[2]
+    one.receive(State(id=asked.id, version=5, predecessor=PEERS[1], successors=(PEERS[3], PEERS[4])), to, now)
+    assert one.nodes[0].successors == (PEERS[2], PEERS[3], PEERS[4])
+    to, asked = only(GetState, one.take_effects())
+    assert to == PEERS[1]
+    one.receive(State(id=asked.id, version=9, predecessor=PEERS[7], successors=(PEERS[2], PEERS[3])), to, now)
+    assert one.nodes[0].successors == (PEERS[1], PEERS[2], PEERS[3])
+    assert only(Notify, one.take_effects())[0] == PEERS[1]
+
+
+def test_a_candidate_is_not_taken_on_hearsay() -> None:
+    one = member()
+    to, asked, now = until_asked(one, GetState)
+    one.receive(State(id=asked.id, version=5, predecessor=PEERS[1], successors=(PEERS[3],)), to, now)
+    to, asked = only(GetState, one.take_effects())
+    one.receive(NotMember(id=asked.id), to, now)
+    assert one.nodes[0].successors[0] == PEERS[2]
+
+
+def test_a_waiting_node_says_busy_and_still_answers_pings() -> None:
+    one = member()
+    _, _, now = until_asked(one, GetState)
+    one.receive(GetState(id=1, source=PEERS[5], target=0, known=0), PEERS[5], now)
+    one.receive(Ping(id=2), PEERS[5], now)
+    assert sent(one.take_effects()) == [(PEERS[5], Busy(id=1)), (PEERS[5], Pong(id=2))]
+
+
+def test_meeting_busy_abandons_the_step_and_tries_again_soon() -> None:
+    one = member()
+    to, asked, now = until_asked(one, GetState)
+    one.receive(Busy(id=asked.id), to, now)
+    assert one.nodes[0].successors == (PEERS[2], PEERS[3])
+    _, _, again = until_asked(one, GetState)
+    assert 0.1 <= again - now <= 0.5
+
+
+def test_a_silent_successor_is_passed_by_after_three_tries() -> None:
+    one = member()
+    to, asked, now = until_asked(one, GetState)
+    tries = 1
+    while to == PEERS[2]:
+        to, asked, now = until_asked(one, GetState)
+        tries += to == PEERS[2]
+    assert tries == 3
+    assert to == PEERS[3]
+    one.receive(State(id=asked.id, version=1, predecessor=PEERS[2], successors=(PEERS[4],)), to, now)
+    assert one.nodes[0].successors == (PEERS[3], PEERS[4])
+
+
+def test_state_is_sent_once_and_then_only_unchanged() -> None:
+    one = member()
+    one.receive(GetState(id=1, source=PEERS[5], target=0, known=0), PEERS[5], NOW)
+    (_, full), *_ = sent(one.take_effects())
+    assert isinstance(full, State)
+    one.receive(GetState(id=2, source=PEERS[5], target=0, known=full.version), PEERS[5], NOW)
+    assert sent(one.take_effects()) == [(PEERS[5], Unchanged(id=2))]
+
+
+def test_a_closer_predecessor_is_taken_and_a_farther_one_only_when_the_present_is_dead() -> None:
+    one = member(predecessor=5)
+    one.receive(Notify(id=1, source=PEERS[6], target=0), PEERS[6], NOW)
+    assert sent(one.take_effects()) == [(PEERS[6], Ack(id=1))]
+    assert one.nodes[0].predecessor == PEERS[6]
+    one.receive(Notify(id=2, source=PEERS[4], target=0), PEERS[4], NOW)
+    to, asked = only(GetState, one.take_effects())
+    assert to == PEERS[6]
+    one.receive(NotMember(id=asked.id), to, NOW)
+    assert one.nodes[0].predecessor == PEERS[4]
+
+
+def test_a_notify_in_anothers_name_is_dropped_and_counted() -> None:
+    one = member(predecessor=5)
+    one.receive(Notify(id=1, source=PEERS[6], target=0), PEERS[3], NOW)
+    assert sent(one.take_effects()) == []
+    assert one.nodes[0].predecessor == PEERS[5]
+    assert dict(one.statistics().counts) == {"sources forged": 1}
+
+
+def test_an_answer_from_somebody_else_is_dropped() -> None:
+    one = member()
+    _, asked, now = until_asked(one, GetState)
+    one.receive(State(id=asked.id, version=5, predecessor=None, successors=(PEERS[6],)), PEERS[6], now)
+    assert one.nodes[0].successors == (PEERS[2], PEERS[3])
+    assert dict(one.statistics().counts) == {"replies unasked": 1}
+
+
+def test_a_list_out_of_order_or_around_the_ring_is_cut() -> None:
+    line = (PEERS[3], PEERS[2], PEERS[3], PEERS[5], PEERS[0], PEERS[6])
+    assert merged(PEERS[0], PEERS[1], line, 16) == (PEERS[1], PEERS[3], PEERS[5])
+
+
+# --- membership
+
+
+def test_a_rumour_enters_the_table_once_and_is_told_on() -> None:
+    one = member()
+    news = signed(4)
+    one.receive(Rumour(id=1, news=(news,)), PEERS[4], NOW)
+    assert one.table.records[PEERS[4].peer] is news
+    assert one.statistics().rumours == 1
+    _, rumour, _ = until_asked(one, Rumour)
+    assert isinstance(rumour, Rumour)
+    assert rumour.news == (news,)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (signed(4, network=b"stranger"), "records network"),
+        (replace(signed(4), signature=bytes(16)), "records forged"),
+        (signed(4, slot=8), "records positions"),
+        (signed(4, virtual_nodes=65), "records positions"),
+        (signed(4, addresses=()), "records address"),
+    ],
+)
+def test_a_bad_record_is_dropped_and_counted(bad: SignedRecord, reason: str) -> None:
+    one = member()
+    one.receive(Rumour(id=1, news=(bad,)), PEERS[5], NOW)
+    assert PEERS[4].peer not in one.table.records
+    assert dict(one.statistics().counts) == {reason: 1}
+
+
+def test_expired_future_and_endless_records_are_faults() -> None:
+    record = signed(4).record
+    assert record_fault(record, NETWORK, NOW) is None
+    assert record_fault(record, NETWORK, NOW + 3601) == "expired"
+    assert record_fault(record, NETWORK, NOW - 700) == "future"
+    assert record_fault(replace(record, expires_s=int(NOW) + 90_000), NETWORK, NOW) == "life"
+
+
+def test_an_older_incarnation_does_not_replace_a_newer_one() -> None:
+    one = member()
+    one.receive(Rumour(id=1, news=(signed(4, int(NOW) + 5),)), PEERS[5], NOW)
+    one.receive(Rumour(id=2, news=(signed(4, int(NOW)),)), PEERS[5], NOW)
+    assert one.table.incarnation(PEERS[4].peer) == int(NOW) + 5
+    assert dict(one.statistics().counts) == {"records old": 1}
+
+
+def death_of(place: int, by: int, confirmed_by: int) -> Death:
+    accuser, confirmer = RECORDS[by].peer, RECORDS[confirmed_by].peer
+    suspect = RECORDS[place].peer
+    return Death(
+        peer=suspect,
+        incarnation=int(NOW),
+        accuser=accuser,
+        accuser_signature=SimulatedNotary(accuser).sign_death(suspect, int(NOW)),
+        confirmer=confirmer,
+        confirmer_signature=SimulatedNotary(confirmer).sign_death(suspect, int(NOW)),
+    )
+
+
+def test_a_death_needs_two_different_witnesses_with_signatures() -> None:
+    one = member()
+    one.learn([signed(n) for n in range(1, 8)], NOW)
+    for forged in (death_of(4, 5, 5), replace(death_of(4, 5, 6), confirmer_signature=bytes(16))):
+        one.receive(Rumour(id=1, news=(forged,)), PEERS[5], NOW)
+        assert PEERS[4].peer in one.table.records
+    one.receive(Rumour(id=1, news=(death_of(4, 5, 6),)), PEERS[5], NOW)
+    assert PEERS[4].peer not in one.table.records
+    assert PeerChanged(peer=PEERS[4].peer, clock="dead") in one.take_effects()
+
+
+def test_a_newer_incarnation_refutes_a_death() -> None:
+    one = member()
+    one.learn([signed(n) for n in range(1, 8)], NOW)
+    one.receive(Rumour(id=1, news=(death_of(4, 5, 6),)), PEERS[5], NOW)
+    one.receive(Rumour(id=2, news=(signed(4),)), PEERS[4], NOW)
+    assert PEERS[4].peer not in one.table.records  # the same incarnation stays dead
+    one.receive(Rumour(id=3, news=(signed(4, int(NOW) + 1),)), PEERS[4], NOW)
+    assert PEERS[4].peer in one.table.records
+
+
+def test_the_accused_answers_with_a_higher_incarnation() -> None:
+    one = member()
+    own = one.own_record.incarnation
+    accusation = Accuse(id=1, suspect=PEERS[0], incarnation=own, signature=bytes(64))
+    one.receive(accusation, PEERS[7], NOW)
+    _, rumour = only(Rumour, one.take_effects())
+    assert isinstance(rumour, Rumour)
+    (news,) = rumour.news
+    assert isinstance(news, SignedRecord)
+    assert news.record.incarnation == own + 1
+
+
+def test_a_helper_tells_whether_the_target_answers() -> None:
+    one = member()
+    one.receive(ProbeRequest(id=9, target=PEERS[3]), PEERS[5], NOW)
+    to, ping = only(Ping, one.take_effects())
+    assert to == PEERS[3]
+    one.receive(Pong(id=ping.id), to, NOW)
+    assert sent(one.take_effects()) == [(PEERS[5], ProbeReply(id=9, is_alive=True))]
+
+
+def test_digests_name_the_buckets_that_differ_and_pulls_fill_them() -> None:
+    one, other = member(), machine(1)
+    other.create(NOW)
+    other.take_effects()
+    news = signed(4)
+    other.learn([news], NOW)
+    other.receive(Digest(id=1, sums=tuple(one.table.sums)), PEERS[0], NOW)
+    _, differs = only(DigestDiffers, other.take_effects())
+    assert isinstance(differs, DigestDiffers)
+    assert set(differs.buckets) == {r.peer[0] for r in (RECORDS[0], RECORDS[1], RECORDS[4])}
+    other.receive(Pull(id=2, bucket=PEERS[4].peer[0], after=b"", have=()), PEERS[0], NOW)
+    _, records = only(Records, other.take_effects())
+    assert isinstance(records, Records)
+    assert records.news == (news,)
+    assert not records.more
+
+
+# --- lookups, walks, leaving
+
+
+def test_a_lookup_skips_a_dead_owner_inside_the_list_instead_of_giving_up() -> None:
+    """All owners that the station names are dead; the next of its whole list is the owner."""
+    one = member(successors=(1,), predecessor=7)
+    key = key_from_number(number_of(PEERS[1].position) + 1)
+    lookup = one.lookup(key, NOW)
+    done: list[LookupDone] = []
+    now = NOW
+    for _ in range(60):
+        effects = one.take_effects()
+        done += [effect for effect in effects if isinstance(effect, LookupDone) and effect.id == lookup]
+        for to, message in sent(effects):
+            if isinstance(message, Find) and to == PEERS[1]:
+                one.receive(Owner(id=message.id, holders=(PEERS[2], PEERS[3]), records=()), to, now)
+            elif isinstance(message, GetState) and to == PEERS[1]:
+                line = (PEERS[2], PEERS[3], PEERS[4])
+                one.receive(State(id=message.id, version=1, predecessor=PEERS[0], successors=line), to, now)
+            elif isinstance(message, Find) and to == PEERS[4]:
+                one.receive(Owner(id=message.id, holders=(PEERS[4], PEERS[5]), records=()), to, now)
+        now = one.next_deadline() or now
+        one.advance(now)
+    assert done
+    assert done[0].holders[0] == PEERS[4]
+    assert done[0].timeouts == 2
+
+
+def test_a_batch_is_acknowledged_only_after_it_was_accepted() -> None:
+    one = member(predecessor=7)
+    item = Item(key=PEERS[0].position, payload=b"link")
+    foreign = Item(key=PEERS[3].position, payload=b"not ours")
+    one.receive(Batch(id=1, target=0, items=(item, foreign)), PEERS[5], NOW)
+    (arrived,) = [effect for effect in one.take_effects() if isinstance(effect, BatchArrived)]
+    assert arrived.items == (item,)
+    one.accept_batch(arrived, NOW)
+    ((to, reply),) = sent(one.take_effects())
+    assert to == PEERS[5]
+    assert reply == BatchReply(
+        id=1,
+        arc_start=PEERS[7].position,
+        arc_end=PEERS[0].position,
+        successors=(PEERS[2], PEERS[3]),
+    )
+
+
+def test_a_walk_visits_each_owner_once_and_gives_back_what_nobody_takes() -> None:
+    one = member(successors=(1, 2, 3), predecessor=7)
+    one.learn([signed(n) for n in (1, 2, 3)], NOW)
+    items = [Item(key=PEERS[n].position, payload=b"%d" % n) for n in (3, 1, 2)]
+    walk = one.walk(items, NOW)
+    now, visited, ended = NOW, [], []
+    for _ in range(4_000):
+        effects = one.take_effects()
+        ended += [effect for effect in effects if isinstance(effect, WalkDone)]
+        for to, message in sent(effects):
+            if isinstance(message, Batch) and to != PEERS[2]:
+                visited.append(to)
+                start, end = PEERS[PEERS.index(to) - 1].position, to.position
+                reply = BatchReply(id=message.id, arc_start=start, arc_end=end, successors=())
+                one.receive(reply, to, now)
+            elif isinstance(message, GetState) and to != PEERS[2]:
+                one.receive(Busy(id=message.id), to, now)  # alive, and of no interest here
+            elif isinstance(message, Digest) and to != PEERS[2]:
+                one.receive(DigestDiffers(id=message.id, buckets=()), to, now)
+            elif isinstance(message, ProbeRequest):
+                one.receive(ProbeReply(id=message.id, is_alive=False), to, now)
+        if ended:
+            break
+        now = max(now, one.next_deadline() or now)
+        one.advance(now)
+    assert visited[0] == PEERS[1]
+    assert PEERS[3] in visited
+    assert ended[0].walk == walk
+    assert [item.payload for item in ended[0].undelivered] == [b"2"]
+
+
+def test_what_must_be_held_reaches_back_over_k_distinct_hosts() -> None:
+    one = member(successors=(1, 2, 3), predecessor=7)
+    one.learn([signed(n) for n in range(1, 8)], NOW)
+    one.take_effects()
+    assert one.arcs() == (Arc(start=PEERS[2].position, end=PEERS[0].position),)  # 7, 6, 5, 4, 3, then 2
+
+
+def test_leaving_tells_the_neighbours_and_answers_nothing_more() -> None:
+    one = member(successors=(1, 2), predecessor=7)
+    one.leave(NOW)
+    told = {to for to, message in sent(one.take_effects()) if isinstance(message, Rumour)}
+    assert told == {PEERS[1], PEERS[2], PEERS[7]}
+    one.receive(Ping(id=1), PEERS[1], NOW)
+    assert sent(one.take_effects()) == []
+
+
+def test_every_request_of_a_stranger_is_survived() -> None:
+    one = member()
+    stranger: PeerRecord = peer_number(99)
+    sender = contacts_of(stranger, "ip")[0]
+    for message in (
+        GetState(id=1, source=sender, target=63, known=0),
+        Notify(id=1, source=sender, target=63),
+        Batch(id=1, target=63, items=()),
+        Digest(id=1, sums=(0,) * 256),
+        Pull(id=1, bucket=255, after=b"", have=()),
+        Records(id=1, news=(), more=True),
+        Accuse(id=1, suspect=sender, incarnation=0, signature=b""),
+        BatchReply(id=1, arc_start=Key(bytes(20)), arc_end=Key(bytes(20)), successors=()),
+    ):
+        one.receive(message, sender, NOW)
+    assert one.nodes[0].successors == (PEERS[2], PEERS[3])

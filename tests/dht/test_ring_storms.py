@@ -1,0 +1,145 @@
+"""Small rings through every blow, their invariants checked after each event; and rings that must fail the
+same checks.
+"""
+
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from dht.core.ids import is_between
+from dht.core.machine import RingMachine
+from dht.core.messages import Reply, State
+from dht.core.records import Contact
+from dht.core.ring import VirtualNode, merged
+from simnet.ringchecks import InvariantBrokenError
+from simnet.ringstorm import RingStorm, run
+
+choices = st.integers(0, (1 << 16) - 1)
+
+
+class RingUnderBlows(RuleBasedStateMachine):
+    """The checker raises inside the rules, at the very event that breaks an invariant."""
+
+    @initialize(seed=st.integers(0, 1_000))
+    def begin(self, seed: int) -> None:
+        self.storm = RingStorm(seed)
+
+    @rule(seconds=st.sampled_from((0.05, 0.3, 1.0, 5.0, 30.0)))
+    def time_passes(self, seconds: float) -> None:
+        self.storm.pass_time(seconds)
+
+    @rule(choice=choices)
+    def join(self, choice: int) -> None:
+        self.storm.join(choice)
+
+    @rule(choice=choices)
+    def leave(self, choice: int) -> None:
+        self.storm.leave(choice)
+
+    @rule(choice=choices)
+    def crash(self, choice: int) -> None:
+        self.storm.crash(choice)
+
+    @rule(choice=choices)
+    def restart(self, choice: int) -> None:
+        self.storm.restart(choice)
+
+    @rule(choice=choices)
+    def split(self, choice: int) -> None:
+        self.storm.split(choice)
+
+    @rule()
+    def heal(self) -> None:
+        self.storm.heal()
+
+    @rule(choice=choices)
+    def lie(self, choice: int) -> None:
+        self.storm.lie(choice)
+
+    def teardown(self) -> None:
+        if hasattr(self, "storm"):
+            self.storm.calm()
+
+
+RingUnderBlows.TestCase.settings = settings(
+    max_examples=12,
+    stateful_step_count=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestRingUnderBlows = RingUnderBlows.TestCase
+
+
+# --- Chord as published: each variant leaves out one of the corrections
+
+
+class TrustsItsPredecessor(VirtualNode):
+    """Rectify without asking whether the present predecessor lives."""
+
+    def _rectify(self, source: Contact, now: float) -> None:
+        present = self.predecessor
+        if present is None or is_between(present.position, source.position, self.contact.position):
+            self._set_predecessor(source, now)
+
+
+class KeepsItsOldList(VirtualNode):
+    """A new first successor is put before the old list instead of bringing its own whole list."""
+
+    def _adopt(self, first: Contact, state: State, now: float) -> bool:
+        if first in self.successors or not self.successors:
+            return super()._adopt(first, state, now)
+        old = tuple(c for c in self.successors if c.peer != first.peer)
+        self.successors = (first, *old)[: self._host.rules.successors]
+        self._changed(now)
+        return True
+
+
+class TakesHearsay(VirtualNode):
+    """The successor's predecessor becomes the first successor without having been asked."""
+
+    def _candidate(self, first: Contact, state: State) -> Contact | None:
+        candidate = super()._candidate(first, state)
+        if candidate is not None:
+            self.successors = merged(self.contact, candidate, self.successors, self._host.rules.successors)
+        return candidate
+
+    def _candidate_answered(
+        self, candidate: Contact, first_state: State, reply: Reply | None, now: float
+    ) -> None:
+        del candidate, reply
+        self._conclude(first_state, True, now)
+
+
+def machine_of(node: type[VirtualNode]) -> type[RingMachine]:
+    return type(f"Machine{node.__name__}", (RingMachine,), {"node_class": node})
+
+
+@pytest.mark.parametrize("variant", [TrustsItsPredecessor, KeepsItsOldList, TakesHearsay])
+def test_chord_as_published_fails_the_checks_that_ours_passes(variant: type[VirtualNode]) -> None:
+    broken = []
+    for seed in range(1, 21):
+        try:
+            run(seed, machine_class=machine_of(variant))
+        except InvariantBrokenError as error:
+            broken.append((seed, error.name))
+            break
+    assert broken, f"{variant.__name__} passed 20 storms"
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_ring_keeps_its_invariants_through_a_storm(seed: int) -> None:
+    assert run(seed) > 500
+
+
+def test_the_same_seed_gives_the_same_storm() -> None:
+    assert run(7) == run(7)
+
+
+@pytest.mark.sweep
+def test_thousands_of_storms() -> None:
+    one = partial(run, blows=40)
+    assert all(one(seed) > 0 for seed in range(1, 2_001))

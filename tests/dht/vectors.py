@@ -1,0 +1,107 @@
+"""The protocol's test vectors: one of every frame, message and signature, from fixed values.
+
+`python -m tests.dht.vectors` prints them; `golden/ring-1.txt` is that output, and changes only with a new
+version.
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dht.core import messages as m
+from dht.core.ids import Key
+from dht.core.records import Address, Contact, Death, Departure
+from dht.identity import KeyNotary, peer_key, rotation_record, sign_record
+from dht.wire import encode_message, encode_record, record_signed_bytes
+from tests.dht.link_world import NETWORK, LinkWorld, key_from
+from tests.dht.values import digest_of, record_of
+
+ANNA, BERT, CARL = key_from("anna"), key_from("bert"), key_from("carl")
+FOUR = Address(host=bytes((192, 0, 2, 7)), port=4484)
+SIX = Address(host=bytes.fromhex("20010db8000000000000000000000007"), port=65_535)
+
+
+def key(name: str) -> Key:
+    return Key(digest_of(name)[:20])
+
+
+def all_messages() -> list[m.Message]:
+    anna = Contact.at(peer_key(ANNA), FOUR, 0, 0, "ip")
+    bert = Contact.at(peer_key(BERT), SIX, 7, 63, "ip")
+    signed = sign_record(ANNA, record_of("anna"))
+    rotated = rotation_record(ANNA, BERT, record_of("anna"))
+    statement, confirmation = (
+        KeyNotary(who, record_of("anna").network).sign_death(peer_key(CARL), 9) for who in (ANNA, BERT)
+    )
+    death = Death(
+        peer=peer_key(CARL),
+        incarnation=9,
+        accuser=peer_key(ANNA),
+        accuser_signature=statement,
+        confirmer=peer_key(BERT),
+        confirmer_signature=confirmation,
+    )
+    departure: Departure = KeyNotary(CARL, record_of("carl").network).sign_departure(300)
+    big = (1 << 64) - 1
+    return [
+        m.Ping(id=0),
+        m.Pong(id=big),
+        m.Ack(id=1),
+        m.GetState(id=2, source=anna, target=63, known=70_000),
+        m.State(id=3, version=1, predecessor=None, successors=()),
+        m.State(id=4, version=(1 << 32) - 1, predecessor=bert, successors=(anna, bert)),
+        m.Unchanged(id=5),
+        m.Busy(id=6),
+        m.NotMember(id=7),
+        m.Notify(id=8, source=bert, target=0),
+        m.Find(id=9, key=key("a key")),
+        m.Owner(id=10, holders=(anna, bert), records=(signed,)),
+        m.Closer(id=11, contacts=(bert,)),
+        m.Rumour(id=12, news=(signed, rotated, death, departure)),
+        m.Digest(id=13, sums=tuple(number * 16_843_009 for number in range(256))),
+        m.DigestDiffers(id=14, buckets=(0, 7, 255)),
+        m.Pull(id=15, bucket=255, after=peer_key(ANNA), have=(0, 1, (1 << 32) - 1)),
+        m.Records(id=16, news=(signed,), more=True),
+        m.ProbeRequest(id=17, target=anna),
+        m.ProbeReply(id=18, is_alive=False),
+        m.Accuse(id=19, suspect=bert, incarnation=9, signature=statement),
+        m.Verdict(id=20, signature=b""),
+        m.Batch(id=21, target=1, items=(m.Item(key=key("x"), payload=b"https://example.org/"),)),
+        m.BatchReply(id=22, arc_start=key("from"), arc_end=key("to"), successors=(anna,)),
+    ]
+
+
+def handshake_frames() -> Iterator[tuple[str, bytes]]:
+    """anna at 192.0.2.1 dials bert at 198.51.100.2; all entropy is `Random("<name> <address>").randbytes`."""
+    world = LinkWorld()
+    anna, bert = ("192.0.2.1", 4484), ("198.51.100.2", 4484)
+    world.add("anna", anna)
+    world.add("bert", bert)
+    world.links[anna].send(encode_message(m.Ping(id=1)), bert, None, world.now)
+    world.settle()
+    names = ("hello", "retry", "hello-cookie", "hello-ok", "finish", "data", "data-empty")
+    for name, (_, _, _, data) in zip(names, world.log, strict=True):
+        yield f"frame-{name}", data
+    world.inject(world.log[5][3][:10] + bytes(24), bert, anna)  # a session that anna does not know
+    world.settle()
+    yield "frame-hint", world.log[-1][3]
+
+
+def vectors() -> Iterator[tuple[str, bytes]]:
+    yield "network", NETWORK
+    for name, private in (("anna", ANNA), ("bert", BERT), ("carl", CARL)):
+        yield f"private-key-{name}", private.private_bytes_raw()
+        yield f"public-key-{name}", peer_key(private)
+    yield from handshake_frames()
+    record = record_of("anna")
+    both_families = replace(record, addresses=(FOUR, SIX), flags=1)
+    yield "signed-bytes-record", record_signed_bytes(record)
+    yield "record", encode_record(sign_record(ANNA, record))
+    yield "record-both-families", encode_record(sign_record(ANNA, both_families))
+    yield "record-rotated", encode_record(rotation_record(ANNA, BERT, record))
+    for message in all_messages():
+        yield f"message-{type(message).__name__}-{message.id}", encode_message(message)
+
+
+if __name__ == "__main__":
+    sys.stdout.writelines(f"{name} {data.hex()}\n" for name, data in vectors())

@@ -1,0 +1,167 @@
+"""The command, through its exit codes, its JSON and the example of the manual."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from simnet.cli import main
+from simnet.runs import Options, SimnetError, run_scenario
+from simnet.scenarios import find_scenario
+from simnet.sweep import parse_seeds, sweep
+from simnet.world.world import World
+
+MANUAL = Path(__file__).parents[2] / "docs" / "simulating.md"
+
+
+def simnet(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def told(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_list_names_every_scenario_with_its_question() -> None:
+    listed = told(simnet("list", "--json"))
+    assert {"toy-log", "rumour"} <= {each["name"] for each in listed}
+    assert all(each["summary"] for each in listed)
+    assert "toy-log" in simnet("list").stdout
+
+
+def test_a_good_run_exits_with_0_and_tells_machines_what_the_contract_says() -> None:
+    result = simnet("run", "toy-log", "--seed", "7", "--peers", "3", "--json")
+    report = told(result)
+    assert result.exit_code == 0
+    assert {"scenario", "seed", "peers", "trace", "ok", "checkers", "figures"} <= set(report)
+    assert (report["scenario"], report["seed"], report["peers"], report["ok"]) == ("toy-log", 7, 3, True)
+    assert {c["name"]: c["ok"] for c in report["checkers"]} == {
+        "acknowledged stays": True,
+        "clients go on": True,
+    }
+    assert report["figures"]["acknowledged"] > 100
+
+
+def test_a_failure_names_seed_and_faults_and_its_trace_replays_to_the_same_violation(tmp_path: Path) -> None:
+    result = simnet("run", "toy-log", "--set", "sync=0", "--seed", "3", "--out", tmp_path, "--json")
+    report = told(result)
+    assert result.exit_code == 1
+    assert not report["ok"]
+    assert [fault["kind"] for fault in report["faults"]] == ["restart", "settle"]
+    assert "seed 3 at commit" in result.stderr
+    again = simnet("replay", report["trace_file"], "--json")
+    assert again.exit_code == 1
+    assert told(again)["reproduced"]
+    assert told(again)["violation"] == report["violation"]
+    assert told(again)["trace"] == report["trace"]
+    assert "host 0" in simnet("replay", report["trace_file"]).stdout
+
+
+def test_the_planted_bug_is_found_and_the_right_log_passes() -> None:
+    scenario = find_scenario("toy-log")
+    caught = [
+        not run_scenario(scenario, Options(seed=seed, settings={"sync": "0"}))[0].ok for seed in range(20)
+    ]
+    assert all(caught)
+    assert all(run_scenario(scenario, Options(seed=seed))[0].ok for seed in range(20))
+
+
+def test_the_same_seed_gives_the_same_trace_and_another_another() -> None:
+    scenario = find_scenario("rumour")
+    first, second, other = (
+        run_scenario(scenario, Options(seed=seed, peers=8, days=0.001))[0].trace for seed in (1, 1, 2)
+    )
+    assert first == second != other
+
+
+def test_seeds_run_in_processes_and_agree_with_a_run_here() -> None:
+    options = Options(peers=2, days=0.0005)
+    apart = {report.seed: report.trace for report in sweep("toy-log", options, [4, 5, 6], jobs=2)}
+    here = run_scenario(find_scenario("toy-log"), Options(peers=2, days=0.0005, seed=5))[0]
+    assert sorted(apart) == [4, 5, 6]
+    assert apart[5] == here.trace
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["toylog"], 3, "did you mean toy-log?"),
+        (["zzzzzz"], 3, "`simnet list` shows them"),
+        (["toy-log", "--peers", "1"], 2, "runs with 2 to 1,000 peers, not 1"),
+        (["toy-log", "--days", "-1"], 2, "--days must be more than 0"),
+        (["toy-log", "--set", "sync"], 2, "write it as NAME=VALUE"),
+        (["toy-log", "--set", "sink=1"], 2, "has no setting 'sink'; it has cuts, sync"),
+        (["toy-log", "--set", "sync=maybe"], 2, "not a number"),
+        (["toy-log", "--set", "sync=7"], 2, "must be 0 to 1"),
+        (["toy-log", "--seeds", "9..1"], 2, "the last comes before the first"),
+        (["toy-log", "--seeds", "many"], 2, "such as 1..100"),
+        (["toy-log", "--seed", "-1"], 2, "-1"),
+        (["toy-log", "--load", "none.py"], 2, "no file of scenarios"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(arguments: list[str], code: int, message: str) -> None:
+    result = simnet("run", *arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_trace_of_another_version_and_a_missing_one_are_refused(tmp_path: Path) -> None:
+    old = tmp_path / "old.trace"
+    old.write_text('{"format": "simnet-trace", "version": 0}\n{}\n')
+    assert simnet("replay", old).exit_code == 2
+    assert "version 0, and this simnet reads 1" in simnet("replay", old).stderr
+    assert "cannot read" in simnet("replay", tmp_path / "none").stderr
+
+
+def test_a_picture_is_well_formed_svg_with_a_line_per_series(tmp_path: Path) -> None:
+    picture = tmp_path / "run.svg"
+    assert simnet("run", "rumour", "--peers", "5", "--days", "0.001", "--picture", picture).exit_code == 0
+    lines = ET.parse(picture).getroot().findall("{http://www.w3.org/2000/svg}polyline")
+    assert [len((line.get("points") or "").split()) for line in lines] == [201, 201]
+
+
+def test_ctrl_c_ends_a_run_with_the_summary_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_until = World.run_until
+
+    def interrupted(world: World, when: float, checkers: Any = ()) -> None:
+        if when > 60:
+            raise KeyboardInterrupt
+        run_until(world, when, checkers)
+
+    monkeypatch.setattr(World, "run_until", interrupted)
+    result = simnet("run", "toy-log", "--json")
+    report = told(result)
+    assert result.exit_code == 1
+    assert report["interrupted"]
+    assert 55 < report["virtual_s"] <= 60
+    assert report["figures"]["acknowledged"] > 0
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("1..3", [1, 2, 3]), ("5..5", [5])])
+def test_seeds_are_ranges_with_both_ends(text: str, seeds: list[int]) -> None:
+    assert list(parse_seeds(text)) == seeds
+
+
+def test_a_million_seeds_are_the_most() -> None:
+    with pytest.raises(SimnetError, match="more than 1,000,000 seeds"):
+        parse_seeds("0..1000000")
+
+
+def test_the_manuals_example_is_short_runs_holds_and_is_caught_when_jammed(tmp_path: Path) -> None:
+    found = re.search(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
+    assert found is not None
+    example = tmp_path / "mine.py"
+    example.write_text(found[1])
+    assert len([line for line in found[1].splitlines() if line.strip()]) < 40
+    good = simnet("run", "beacon", "--load", example)
+    assert good.exit_code == 0, good.stderr
+    jammed = simnet("run", "beacon", "--load", example, "--set", "jam_s=1000", "--out", tmp_path, "--json")
+    assert jammed.exit_code == 1
+    assert [fault["kind"] for fault in told(jammed)["faults"]] == ["jam", "settle"]
+    again = simnet("replay", told(jammed)["trace_file"], "--load", example, "--json")
+    assert told(again)["reproduced"]
