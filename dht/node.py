@@ -226,6 +226,7 @@ class RingNode:
         self._seen_as: Counter[bytes] = Counter()
         self._contacts: list[Contact] = []  # through whom we joined, in case we must again
         self._failed_joins = 0
+        self._is_stopped = False
 
     def _new_machine(self, incarnation: int) -> RingMachine:
         settings = self._settings
@@ -391,6 +392,8 @@ class RingNode:
     # --- the loop
 
     def _on_messages(self, batch: Sequence[Received], _transport_now: float) -> None:
+        if self._is_stopped:
+            return  # the sockets close in a moment, and cannot answer any more
         now = self._now()
         for message, sender in batch:
             self._machine.receive(message, sender, now)
@@ -640,4 +643,5 @@ async def open_node(
             try:
                 yield node
             finally:
+                node._is_stopped = True
                 tasks.cancel_scope.cancel()
