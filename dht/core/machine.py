@@ -446,6 +446,9 @@ class RingMachine:
         """The first live entry of the table at or after a key."""
         return next(self.table.clockwise(key, self._detector.unwell), None)
 
+    def way_to(self, key: Key) -> Owner | Closer:
+        return self._answer_find(0, key)
+
     def is_unwell(self, contact: Contact) -> bool:
         return contact.peer in self._detector.unwell
 
@@ -642,6 +645,10 @@ class _Newcomer:
     def guess_owner(self, key: Key) -> Contact | None:
         del key
         return None
+
+    def way_to(self, key: Key) -> Owner | Closer:
+        del key
+        return Closer(id=0, contacts=())
 
     def is_unwell(self, contact: Contact) -> bool:
         return self._machine.is_unwell(contact)

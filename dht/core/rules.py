@@ -73,6 +73,7 @@ SAMPLE_MAX = 512
 # Lookups and walks: section 4.5
 LOOKUP_ASKS_MAX = 128
 LOOKUPS_MAX = 1_024
+LOOKUP_BUSY_MAX = 16  # about five seconds: a step that meets three silent peers takes that long
 DENSITY_FACTOR = 10
 WALK_TRIES_PER_KEY = 4
 WALK_ITEMS_MAX = 1 << 20
