@@ -98,6 +98,7 @@ class NodeSettings:
     incarnation: int = 0
     """The last one we used: ours must grow even where the clock was set back."""
     limits: TransportLimits | None = None
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +198,10 @@ class RingNode:
         self._settings = settings
         self._ports = ports
         self._verifier = Verifier()
-        self._notary = notary or KeyNotary(key, settings.rules.network, self._verifier)
+        self._notary = notary or KeyNotary(
+            key, settings.rules.network, self._verifier, previous=settings.previous_key
+        )
+        self._previous = b"" if settings.previous_key is None else peer_key(settings.previous_key)
         self._peer = peer_key(key)
         self._transport: UdpTransport
         self.endpoint = Endpoint(
@@ -240,6 +244,7 @@ class RingNode:
             issued_s=0,
             expires_s=1,
             flags=0,
+            previous=self._previous,
         )
         return RingMachine(
             record=record, rules=settings.rules, notary=self._notary, random=self._ports.random
@@ -357,6 +362,12 @@ class RingNode:
                 return False
         # The dead are asked now and then whether they are back, and stay silent: that is no flaw of the ring.
         return not any(peer in self._machine.table.records for peer, _ in ring.unwell)
+
+    def forget_previous_key(self) -> None:
+        """The ring knows our rotated key by now: renew our record without the old one."""
+        self._previous = b""
+        self._machine.forget_previous_key(self._now())
+        self._pump()
 
     def leave(self) -> None:
         """Say goodbye to the ring. Hand over the data first."""

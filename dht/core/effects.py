@@ -9,7 +9,7 @@ from dht.core.ids import Key, PeerKey
 from dht.core.messages import Item, Message
 from dht.core.records import Contact
 
-Clock = Literal["well", "unreachable", "suspect", "dead", "left", "departed"]
+Clock = Literal["well", "unreachable", "suspect", "dead", "left", "rotated", "departed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,16 +127,29 @@ class Gossip:
         fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
         if fault is None and not self._host.notary.is_record_signed(signed):
             fault = "forged"
+        elif fault is None and record.previous == self._host.me.peer:
+            fault = "rotate our own key"  # an operator did so elsewhere: nobody will listen to us any more
         if fault is not None:
             self._host.counts[f"records {fault}"] += 1
             return False
+        if record.previous:
+            self._rotate(signed, now)
         self._table.put(signed)
         self._table_changed(signed)
         return True
 
+    def _rotate(self, signed: SignedRecord, now: float) -> None:
+        """The new key takes the old one's place in the table; our lists follow when the old one stays silent."""
+        old = self._table.rotate(signed, now)
+        if old is not None:
+            self.detector.died(old.record.peer, "rotated")
+            self._table_changed(old)
+
     def _bury(self, news: Death | Departure, now: float, way: Way) -> bool:
         if news.incarnation < self._table.incarnation(news.peer) or news.peer in self._table.tombs:
             return False
+        if news.peer in self._table.key_tombs:
+            return False  # it lives on under another key
         signed = self._table.records.get(news.peer)
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
@@ -333,6 +346,8 @@ class Gossip:
 
     def _expire_some(self, now: float) -> None:
         self._table.open_old_tombs(now)
+        for peer in [peer for peer in self.detector.unwell if peer in self._table.key_tombs]:
+            del self.detector.unwell[peer]  # a list still named it: it is silent for good
         peers = self._table.peers()
         step = bounds.SWEEP_STEP * (1 + len(peers) // 4096)
         expired = []

@@ -88,6 +88,7 @@ class RingStatistics:
     peers_estimated: float  # virtual nodes in the ring
     unwell: tuple[tuple[PeerKey, str], ...]
     tombs: int
+    key_tombs: int
     graves: int
     rumours: int
     gossip_level: int  # 0 full table, 1 slower, 2 sampled
@@ -185,7 +186,9 @@ class RingMachine:
         if sender.peer in self._detector.unwell:
             self._detector.heard(sender.peer)
         handler = self._handlers.get(type(message))
-        if self._is_left:
+        if sender.peer in self.table.key_tombs:
+            self._host.counts["from a rotated key"] += 1
+        elif self._is_left:
             self._host.counts["after leaving"] += 1
         elif handler is not None:
             handler(message, sender, now)
@@ -256,6 +259,14 @@ class RingMachine:
         self._gossip.seeds.append(contact)
         self._gossip.exchange(contact, now)
 
+    def forget_previous_key(self, now: float) -> None:
+        """The ring has known our rotation for long enough: from now on our own signature does alone."""
+        if self._record.previous:
+            self._record = replace(self._record, previous=b"")
+            if self.record is not None and not self._is_left:
+                self._renew_record(0, now)
+                self._gossip.tell(self.me.peer, now)
+
     def leave(self, now: float) -> None:
         """Say goodbye to the neighbours and to some others.  Hand over the data first."""
         signed = self.record
@@ -306,6 +317,7 @@ class RingMachine:
             peers_estimated=self.peers_estimated(),
             unwell=tuple(sorted((peer, illness.clock) for peer, illness in self._detector.unwell.items())),
             tombs=len(self.table.tombs),
+            key_tombs=len(self.table.key_tombs),
             graves=len(self._gossip.graves),
             rumours=len(self._gossip.rumours),
             gossip_level=self._gossip.level,
@@ -566,7 +578,10 @@ class RingMachine:
         self._record = replace(
             self._record, incarnation=incarnation, issued_s=int(now), expires_s=int(now) + RECORD_LIFE_S
         )
-        self.table.put(self._host.notary.sign_record(self._record))
+        signed = self._host.notary.sign_record(self._record)
+        if signed.record.previous:
+            self.table.rotate(signed, now)
+        self.table.put(signed)
         self._host.at(now + self._host.jittered(RECORD_REFRESH_S), partial(self._refresh_record, incarnation))
 
     def _refresh_record(self, incarnation: int, now: float) -> None:

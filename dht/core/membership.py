@@ -50,6 +50,7 @@ class Membership:
         "_order",
         "_weights",
         "contacts",
+        "key_tombs",
         "positions",
         "records",
         "sums",
@@ -60,6 +61,7 @@ class Membership:
         self._id_check: IdCheck = id_check
         self.records: dict[PeerKey, SignedRecord] = {}
         self.tombs: OrderedDict[PeerKey, tuple[Death | Departure, float]] = OrderedDict()
+        self.key_tombs: OrderedDict[PeerKey, tuple[PeerKey, float]] = OrderedDict()  # old -> (new, until)
         self.positions: list[Key] = []
         self.contacts: list[Contact] = []  # parallel to positions
         self.sums = [0] * BUCKETS
@@ -80,9 +82,15 @@ class Membership:
     def refusal(self, signed: SignedRecord) -> str | None:
         """Why a sound record does not enter the table; None when it is news."""
         record = signed.record
+        if record.peer in self.key_tombs:
+            return "key rotated"
         if record.incarnation <= self.incarnation(record.peer):
             return "old"
-        if record.peer in self.records:
+        if record.previous:
+            fault = self._rotation_refusal(signed)
+            if fault is not None:
+                return fault
+        if record.peer in self.records or self._takes_over(signed):
             return None
         if len(self.records) >= bounds.MEMBERS_MAX:
             return "full"
@@ -90,10 +98,27 @@ class Membership:
             return "crowded"
         return self._position_refusal(signed)
 
+    def _rotation_refusal(self, signed: SignedRecord) -> str | None:
+        """A key is rotated once, to one successor, which may renew the record that both signed."""
+        previous = PeerKey(signed.record.previous)
+        heir = self.key_tombs.get(previous)
+        if heir is not None:
+            return None if heir[0] == signed.record.peer else "key rotated"
+        return "old" if signed.record.incarnation <= self.incarnation(previous) else None
+
+    def _takes_over(self, signed: SignedRecord) -> bool:
+        """Does it stand where its previous key stood, and take no more room?"""
+        old = self.records.get(PeerKey(signed.record.previous))
+        if old is None:
+            return False
+        ours, theirs = signed.record, old.record
+        is_same_place = (ours.addresses[0], ours.slot) == (theirs.addresses[0], theirs.slot)
+        return is_same_place and ours.virtual_nodes <= theirs.virtual_nodes
+
     def _position_refusal(self, signed: SignedRecord) -> str | None:
         for contact in contacts_of(signed.record, self._id_check):
             holder = self.at(contact.position)
-            if holder is None or holder.peer == signed.record.peer:
+            if holder is None or holder.peer in (signed.record.peer, signed.record.previous):
                 continue
             other = self.records.get(holder.peer)
             if other is not None and other.record.issued_s <= signed.record.issued_s:
@@ -128,6 +153,19 @@ class Membership:
             self._erase(contact)
         return signed
 
+    def rotate(self, signed: SignedRecord, now: float) -> SignedRecord | None:
+        """Bury the key that this record replaces; gives what it had said, if it was known."""
+        previous = PeerKey(signed.record.previous)
+        if previous in self.key_tombs:
+            return None
+        old = self.remove(previous)
+        if self.tombs.pop(previous, None) is not None:
+            self._delist(previous)
+        self.key_tombs[previous] = (signed.record.peer, now + bounds.KEY_TOMB_LIFE_S)
+        if len(self.key_tombs) > bounds.KEY_TOMBS_MAX:
+            self.key_tombs.popitem(last=False)
+        return old
+
     def bury(self, news: Death | Departure, now: float) -> SignedRecord | None:
         """Note a death; gives the record that it voids, if there was one."""
         signed = self.remove(news.peer)
@@ -141,6 +179,8 @@ class Membership:
     def open_old_tombs(self, now: float) -> None:
         while self.tombs and next(iter(self.tombs.values()))[1] <= now:
             self._open_oldest_tomb()
+        while self.key_tombs and next(iter(self.key_tombs.values()))[1] <= now:
+            self.key_tombs.popitem(last=False)
 
     def hint(self, contact: Contact) -> None:
         """Remember a contact without a record (a finger).  Bounded; the oldest hints go first."""

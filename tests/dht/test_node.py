@@ -70,6 +70,7 @@ class Ways:
     is_address_guessed: bool = False
     virtual_nodes: int = 1
     incarnation: int = 0
+    previous: str = ""  # whose key was rotated
     copies: int = 6
 
 
@@ -103,6 +104,7 @@ async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
         is_address_guessed=ways.is_address_guessed,
         virtual_nodes=ways.virtual_nodes,
         incarnation=ways.incarnation,
+        previous_key=key_from(ways.previous) if ways.previous else None,
         limits=TransportLimits.for_one_machine(),
     )
     ports = NodePorts(
