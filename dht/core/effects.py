@@ -40,6 +40,14 @@ class JoinFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PositionTaken:
+    """Another peer behind our address has our slot, and is there: come back with another slot."""
+
+    contact: Contact  # ours
+    holder: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RingChanged:
     """The lists of one of my virtual nodes changed."""
 
@@ -114,6 +122,7 @@ Effect = (
     | FetchTable
     | Joined
     | JoinFailed
+    | PositionTaken
     | RingChanged
     | ArcsChanged
     | PeerChanged

@@ -18,7 +18,7 @@ from typing import Any
 
 from dht.core import rules as bounds
 from dht.core.arcs import arcs_of
-from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, LookupDone
+from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, LookupDone, PositionTaken
 from dht.core.errors import RingUsageError
 from dht.core.gossip import Gossip
 from dht.core.host import Host
@@ -106,7 +106,9 @@ class RingMachine:
         self._host = Host(first_contact_of(record, rules.id_check), rules, notary, random)
         self._rules = rules
         self.table = Membership(rules.id_check)
-        self._gossip = Gossip(self._host, self.table, self._refute, self._is_near, self._table_changed)
+        self._gossip = Gossip(
+            self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
+        )
         self._detector = self._gossip.detector
         self._host.on_loss(self._detector.lost)
         self.nodes = [
@@ -507,7 +509,26 @@ class RingMachine:
     def _find_via(
         self, contact: Contact, node: VirtualNode, done: Callable[[Found, float], None], now: float
     ) -> None:
-        Lookup(self._host, _Newcomer(self), node.contact.position, done).start([contact], (), now)
+        def found(answer: Found, later: float) -> None:
+            owner = answer.holders[0] if answer.holders else None
+            if owner is not None and owner.position == node.contact.position and owner.peer != self.me.peer:
+                self._stop_joining(owner)
+            done(answer, later)
+
+        Lookup(self._host, _Newcomer(self), node.contact.position, found).start([contact], (), now)
+
+    def _stop_joining(self, holder: Contact) -> None:
+        """It answered at our very position: only another slot leads into the ring."""
+        if self._joining is not None and not self._joining.is_over:
+            self._joining.is_over = True
+            self._report_taken(holder)
+
+    def _place_taken(self, claimant: SignedRecord) -> None:
+        self._report_taken(first_contact_of(claimant.record, self._rules.id_check))
+
+    def _report_taken(self, holder: Contact) -> None:
+        self._host.counts["own position taken"] += 1
+        self._host.effects.append(PositionTaken(contact=self.me, holder=holder))
 
     def _one_of_two(self, lookup_id: int, key: Key, answers: list[Found], found: Found, now: float) -> None:
         answers.append(found)
