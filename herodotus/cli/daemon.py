@@ -13,6 +13,7 @@ from typing import Any
 import anyio
 import click
 
+from herodotus import clock
 from herodotus.asking import NoAnswer, ask
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
@@ -21,6 +22,7 @@ from herodotus.config.load import text_layer, with_http_beside_ring
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
+from herodotus.rotation import standing_previous_key
 
 _WATCH_PERIOD_S = 2.0
 
@@ -93,9 +95,15 @@ def run(
     }
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
     effective = with_http_beside_ring(frame.effective(text_layer(flags)))
-    key, _ = unlocked_key(frame.home.key)
-    parts = peers.PeerParts(home=frame.home, charter=charter, settings=effective.settings, key=key)
+    key, passphrase = unlocked_key(frame.home.key)
     with locked(frame.home):
+        parts = peers.PeerParts(
+            home=frame.home,
+            charter=charter,
+            settings=effective.settings,
+            key=key,
+            previous_key=standing_previous_key(frame.home, key, passphrase, clock.unix_seconds()),
+        )
         frame.configure_logs(effective, into_home=True)
         on_ready = partial(_announce, frame, ready_fd)
         anyio.run(peers.run, parts, on_ready, backend="asyncio", backend_options={"use_uvloop": True})

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -70,6 +70,8 @@ class Ways:
     is_address_guessed: bool = False
     virtual_nodes: int = 1
     incarnation: int = 0
+    id_check: Literal["ip", "off"] = "off"
+    previous: str = ""  # whose key was rotated
     copies: int = 6
 
 
@@ -98,11 +100,12 @@ async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
 
     port = ways.port or free_port()
     settings = NodeSettings(
-        rules=replace(RULES, copies=ways.copies),
+        rules=replace(RULES, copies=ways.copies, id_check=ways.id_check),
         address=Address(host=ways.host, port=port),
         is_address_guessed=ways.is_address_guessed,
         virtual_nodes=ways.virtual_nodes,
         incarnation=ways.incarnation,
+        previous_key=key_from(ways.previous) if ways.previous else None,
         limits=TransportLimits.for_one_machine(),
     )
     ports = NodePorts(
