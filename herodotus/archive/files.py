@@ -19,6 +19,7 @@ from herodotus.core.layout import JOURNAL_FOLDER, LOG_FOLDER, SEGMENT_FOLDER, Fi
 
 OPEN_FILES_MAX = 256
 PIECE_BYTES = 1024 * 1024
+MISSING_NUMBERS = 1_000_000  # 256 TB of segments; the index has room for 4,000 such leaps
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +85,9 @@ class Files:
 
     def take_number(self) -> int:
         """Never given twice, not even while what has it is still being written."""
+        if not self._last_number and len(self.present) < len(self.slices):
+            # What a missing slice holds has numbers that nobody here knows: stay clear of them.
+            self._last_number = max(self.catalogue, default=0) + MISSING_NUMBERS
         self._last_number = max(self._last_number, max(self.catalogue, default=0)) + 1
         return self._last_number
 
