@@ -1,4 +1,4 @@
-"""Is the ring still sound?  The invariants I1-I6 of the ring, asserted after every event of a `RingWorld`,
+"""Is the ring still sound?  The invariants I1-I6 of the ring, asserted after every event of a ring's carrier,
 and I7 at its end.
 
 They look from outside, at lists and messages, and share nothing with the code they judge.
@@ -22,7 +22,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Message, Notify, State, Unchanged
 from dht.core.records import Contact
 from dht.core.ring import VirtualNode
-from simnet.rings import RingWorld, how_right, ring_of
+from simnet.rings import WatchedRing, how_right, ring_of
 
 
 class InvariantBrokenError(AssertionError):
@@ -34,7 +34,7 @@ class InvariantBrokenError(AssertionError):
 class RingChecker:
     """Watches a world.  `is_honest` and `is_whole` say which promises can be asked for."""
 
-    def __init__(self, world: RingWorld) -> None:
+    def __init__(self, world: WatchedRing) -> None:
         self.world = world
         self.is_honest = True
         self.is_whole = True
@@ -45,6 +45,15 @@ class RingChecker:
         self.false_alarms = 0
         world.after_event = self.after
         world.on_effect = self._watch_alarms
+
+    def begin_from(self, machine: RingMachine) -> None:
+        """It began with given lists, which nobody has to account for."""
+        for node in machine.nodes:
+            position = node.contact.position
+            if node.successors:
+                self._firsts[position] = node.successors[0]
+            if node.predecessor is not None:
+                self._notified.setdefault(position, set()).add(node.predecessor.position)
 
     def forget(self, machine: RingMachine) -> None:
         """It crashed: a restart begins from nothing."""

@@ -94,6 +94,8 @@ class Run:
         self.checkers: list[Checker] = []
         self.faults: list[Fault] = []
         self.series: dict[str, list[tuple[float, float]]] = {}
+        self.least_s = 0.0  # `stop_when` is not asked before
+        self._is_over: Callable[[], bool] = lambda: False
         self._given_faults = faults
         self._figures: dict[str, Callable[[], float]] = {}
         self._samples: dict[str, Callable[[], float]] = {}
@@ -124,6 +126,14 @@ class Run:
 
     def check(self, *checkers: Checker) -> None:
         self.checkers.extend(checkers)
+
+    def stop_when(self, is_over: Callable[[], bool]) -> None:
+        """The run may end before its time: nothing more is to be seen."""
+        self._is_over = is_over
+
+    @property
+    def is_over(self) -> bool:
+        return self.world.now >= self.least_s and self._is_over()
 
     def figure(self, name: str, value: Callable[[], float]) -> None:
         """A number for the summary, asked for at the end."""
@@ -231,6 +241,8 @@ def _go(run: Run, progress: Progress) -> None:
         run.take_samples()
         run.world.run_until(run.seconds * step / STEPS, run.checkers)
         progress(run.world.now, run.seconds)
+        if run.is_over:
+            break
     run.take_samples()
 
 
