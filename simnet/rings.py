@@ -303,8 +303,14 @@ def successors_at(ring: Sequence[Contact], place: int, length: int) -> tuple[Con
     count = len(ring)
     if count < 2:
         return ()
+    me, first = ring[place], ring[(place + 1) % count]
+    near = tuple(ring[place + 2 : place + length + 2])  # enough, where no host has several of these
+    if len(near) == length:
+        found = merged(me, first, near, length)
+        if len(found) == length:
+            return found
     following = tuple(ring[(place + step) % count] for step in range(2, min(count, 4 * length + 64)))
-    return merged(ring[place], ring[(place + 1) % count], following, length)
+    return merged(me, first, following, length)
 
 
 def ring_of(world: WatchedRing) -> list[Contact]:

@@ -98,6 +98,7 @@ class Run:
         self._is_over: Callable[[], bool] = lambda: False
         self._given_faults = faults
         self._figures: dict[str, Callable[[], float]] = {}
+        self._more_figures: Callable[[], dict[str, float]] = dict
         self._samples: dict[str, Callable[[], float]] = {}
         self._asked: set[str] = set()
 
@@ -139,6 +140,10 @@ class Run:
         """A number for the summary, asked for at the end."""
         self._figures[name] = value
 
+    def more_figures(self, values: Callable[[], dict[str, float]]) -> None:
+        """Several at once, by names that are known at the end only."""
+        self._more_figures = values
+
     def sample(self, name: str, value: Callable[[], float]) -> None:
         """A number asked for throughout the run, for the picture."""
         self._samples[name] = value
@@ -161,7 +166,8 @@ class Run:
             "datagrams_lost": float(counters.lost + counters.cut),
             "faults": float(self.world.faults_applied),
         }
-        return standard | {name: value() for name, value in self._figures.items()}
+        own = {name: value() for name, value in self._figures.items()}
+        return standard | own | self._more_figures()
 
 
 def check_options(scenario: Scenario, options: Options) -> None:
