@@ -12,7 +12,7 @@ us for dead meanwhile, or we would date our records wrongly.
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -32,6 +32,7 @@ from dht.core.effects import (
     JoinFailed,
     LookupDone,
     PeerChanged,
+    PositionTaken,
     RingChanged,
     Send,
     WalkDone,
@@ -41,6 +42,7 @@ from dht.core.machine import RingMachine, RingStatistics
 from dht.core.messages import Item
 from dht.core.records import (
     RECORD_VERSION,
+    SLOTS,
     Address,
     Contact,
     Notary,
@@ -98,6 +100,7 @@ class NodeSettings:
     incarnation: int = 0
     """The last one we used: ours must grow even where the clock was set back."""
     limits: TransportLimits | None = None
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,7 @@ class Subscription:
 
 TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
 OnRecord = Callable[[SignedRecord], None]
+OpenTransport = Callable[..., AbstractAsyncContextManager[UdpTransport]]
 
 
 async def _take_nothing(items: tuple[Item, ...], sender: Contact) -> bool:
@@ -167,6 +171,7 @@ class NodeStatistics:
     is_ideal: bool
     is_joined: bool
     restarts: int
+    slot: int  # ours among the peers of our address; another than the settings' where that was taken
 
 
 @dataclass(slots=True)
@@ -197,7 +202,10 @@ class RingNode:
         self._settings = settings
         self._ports = ports
         self._verifier = Verifier()
-        self._notary = notary or KeyNotary(key, settings.rules.network, self._verifier)
+        self._notary = notary or KeyNotary(
+            key, settings.rules.network, self._verifier, previous=settings.previous_key
+        )
+        self._previous = b"" if settings.previous_key is None else peer_key(settings.previous_key)
         self._peer = peer_key(key)
         self._transport: UdpTransport
         self.endpoint = Endpoint(
@@ -211,6 +219,8 @@ class RingNode:
         )
         self._offset_s = 0.0
         self._address = settings.address
+        self._slot = settings.slot
+        self._slots_taken: set[int] = set()
         self._machine = self._new_machine(settings.incarnation)
         self._deadline_moved = anyio.Event()
         self._armed_for: float | None = None
@@ -226,6 +236,7 @@ class RingNode:
         self._seen_as: Counter[bytes] = Counter()
         self._contacts: list[Contact] = []  # through whom we joined, in case we must again
         self._failed_joins = 0
+        self._is_stopped = False
 
     def _new_machine(self, incarnation: int) -> RingMachine:
         settings = self._settings
@@ -234,12 +245,13 @@ class RingNode:
             network=settings.rules.network,
             peer=self._peer,
             addresses=(self._address,),
-            slot=settings.slot,
+            slot=self._slot,
             virtual_nodes=settings.virtual_nodes,
             incarnation=incarnation,
             issued_s=0,
             expires_s=1,
             flags=0,
+            previous=self._previous,
         )
         return RingMachine(
             record=record, rules=settings.rules, notary=self._notary, random=self._ports.random
@@ -339,6 +351,7 @@ class RingNode:
             is_ideal=self._is_ideal(ring),
             is_joined=all(node.is_member for node in ring.nodes),
             restarts=self._restarts,
+            slot=self._slot,
         )
 
     def _is_ideal(self, ring: RingStatistics) -> bool:
@@ -357,6 +370,12 @@ class RingNode:
                 return False
         # The dead are asked now and then whether they are back, and stay silent: that is no flaw of the ring.
         return not any(peer in self._machine.table.records for peer, _ in ring.unwell)
+
+    def forget_previous_key(self) -> None:
+        """The ring knows our rotated key by now: renew our record without the old one."""
+        self._previous = b""
+        self._machine.forget_previous_key(self._now())
+        self._pump()
 
     def leave(self) -> None:
         """Say goodbye to the ring. Hand over the data first."""
@@ -391,6 +410,8 @@ class RingNode:
     # --- the loop
 
     def _on_messages(self, batch: Sequence[Received], _transport_now: float) -> None:
+        if self._is_stopped:
+            return  # the sockets close in a moment, and cannot answer any more
         now = self._now()
         for message, sender in batch:
             self._machine.receive(message, sender, now)
@@ -449,6 +470,8 @@ class RingNode:
                     logger.warning("batch not taken, too many wait items=%d", len(effect.items))
             case JoinFailed():
                 self._join_failed.set()
+            case PositionTaken():
+                self._take_another_slot(effect)
             case ArcsChanged() | RingChanged() | PeerChanged() | Joined():
                 self._tell(effect)
             case _:
@@ -477,6 +500,24 @@ class RingNode:
                 self._pump()
 
     # --- joining
+
+    def _take_another_slot(self, taken: PositionTaken) -> None:
+        """Another peer behind our address is there already, or was there first: the next slot, then."""
+        if taken.contact != self._machine.me:
+            return  # said by a machine that we have left behind
+        self._slots_taken.add(self._slot)
+        free = [slot for slot in range(SLOTS) if slot not in self._slots_taken]
+        if not free:
+            logger.error("all slots of this address are taken, trying them again slots=%d", SLOTS)
+            self._slots_taken.clear()
+            self._join_failed.set()
+            return
+        before, self._slot = self._slot, free[0]
+        holder = address_text(taken.holder.address)
+        logger.warning(
+            "our position is taken, joining in another slot slot=%d taken=%d by=%s", free[0], before, holder
+        )
+        self._start_over()
 
     def _start_over(self) -> None:
         """As after a restart: a new machine that knows whom to ask."""
@@ -626,12 +667,16 @@ async def open_node(
     ports: NodePorts,
     listen: Sequence[tuple[str, int]],
     notary: Notary | None = None,
+    open_transport: OpenTransport = open_udp,
 ) -> AsyncIterator[RingNode]:
-    """A node that listens, and is in no ring until `join` is called. Raises OSError when the address is taken."""
+    """A node that listens, and is in no ring until `join` is called. Raises OSError when the address is taken.
+
+    `open_transport` has the shape of `open_udp`; simulations bring their own.
+    """
     node = RingNode(settings, key, ports, notary)
     with node._batches_in, node._batches_out:  # the last to go: a datagram may arrive until the sockets close
         async with (
-            open_udp(
+            open_transport(
                 node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
             ) as transport,
             anyio.create_task_group() as tasks,
@@ -640,4 +685,5 @@ async def open_node(
             try:
                 yield node
             finally:
+                node._is_stopped = True
                 tasks.cancel_scope.cancel()

@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
 import anyio
@@ -45,6 +45,7 @@ from herodotus.core.fields import Endpoint
 from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
 from herodotus.files import write_durably
 from herodotus.home import Home
+from herodotus.rotation import previous_key_life_s, retire_previous_key
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,7 @@ class MembershipParts:
     charter: Charter
     settings: Settings
     key: Ed25519PrivateKey
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # of a rotation, while it counts
 
 
 class Membership:
@@ -87,6 +89,7 @@ class Membership:
             virtual_nodes=self._ring.virtual_nodes,
             incarnation=self._last_incarnation(),
             limits=TransportLimits.for_one_machine() if self._is_private else None,
+            previous_key=self._parts.previous_key,
         )
         finders = self._finders(listen, address)
         ports = NodePorts(
@@ -107,6 +110,8 @@ class Membership:
             try:
                 asked = anyio.Event()
                 tasks.start_soon(self._take_part, finders, asked)
+                if self._parts.previous_key is not None:
+                    tasks.start_soon(self._retire_previous_key)
                 with anyio.move_on_after(JOIN_PATIENCE_S):
                     await asked.wait()
                 if self._parts.settings.discovery.port_mapping:
@@ -122,6 +127,12 @@ class Membership:
         await self.node.join(await first_contacts(finders, self.node.me.address))
         asked.set()
         await keep_finding(finders, self.node)
+
+    async def _retire_previous_key(self) -> None:
+        """Records signed by both keys are needed for as long as the ring refuses the old one by itself."""
+        await anyio.sleep(previous_key_life_s(self._parts.home, clock.unix_seconds()))
+        self.node.forget_previous_key()
+        retire_previous_key(self._parts.home)
 
     def _bindable(self, listen: Endpoint) -> Endpoint:
         try:

@@ -40,6 +40,7 @@ class PeerParts:
     charter: Charter
     settings: Settings
     key: Ed25519PrivateKey = field(repr=False)
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)
 
     @property
     def peer_id(self) -> PeerId:
@@ -52,7 +53,13 @@ class Peer:
         self._started: datetime = clock.utc_now()
         self._portal = Portal(parts.settings.http, Handlers(self.status))
         self._membership = Membership(
-            MembershipParts(home=parts.home, charter=parts.charter, settings=parts.settings, key=parts.key)
+            MembershipParts(
+                home=parts.home,
+                charter=parts.charter,
+                settings=parts.settings,
+                key=parts.key,
+                previous_key=parts.previous_key,
+            )
         )
 
     def status(self) -> PeerStatus:

@@ -18,6 +18,7 @@ from math import ceil, exp, log10
 from typing import Literal
 
 from dht.core import rules as bounds
+from dht.core.contests import Contests
 from dht.core.detector import Detector
 from dht.core.effects import FetchTable
 from dht.core.host import Host
@@ -51,13 +52,16 @@ class Gossip:
         refute: Callable[[int, float], None],
         near: Callable[[Contact], bool],
         table_changed: Callable[[SignedRecord], None],
+        place_taken: Callable[[SignedRecord], None],
     ) -> None:
         self._host = host
         self._table = table
         self._refute = refute  # somebody holds us for dead
         self._is_near = near  # one of our ring neighbours?
         self._table_changed = table_changed
+        self._place_taken = place_taken  # ours, by an older claim
         self.detector = Detector(host, table, self.announce)
+        self.contests = Contests(host, table, self._lost_place)
         self.rumours: OrderedDict[PeerKey, list[int]] = OrderedDict()  # peer -> [times still to tell]
         self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
@@ -127,16 +131,40 @@ class Gossip:
         fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
         if fault is None and not self._host.notary.is_record_signed(signed):
             fault = "forged"
+        elif fault is None and record.previous == self._host.me.peer:
+            fault = "rotate our own key"  # an operator did so elsewhere: nobody will listen to us any more
+        if fault == "position taken" and self._host.notary.is_record_signed(signed):
+            self.contests.begin(signed, now)
         if fault is not None:
             self._host.counts[f"records {fault}"] += 1
             return False
+        if record.previous:
+            self._rotate(signed, now)
         self._table.put(signed)
         self._table_changed(signed)
         return True
 
+    def _lost_place(self, claimant: SignedRecord, rival: SignedRecord, now: float) -> None:
+        if rival.record.peer == self._host.me.peer:
+            self._place_taken(claimant)
+            return
+        self._table.remove(rival.record.peer)
+        self._table_changed(rival)
+        if self.hear(claimant, now, "rumour"):
+            self._host.counts["positions lost"] += 1
+
+    def _rotate(self, signed: SignedRecord, now: float) -> None:
+        """The new key takes the old one's place in the table; our lists follow when the old one stays silent."""
+        old = self._table.rotate(signed, now)
+        if old is not None:
+            self.detector.died(old.record.peer, "rotated")
+            self._table_changed(old)
+
     def _bury(self, news: Death | Departure, now: float, way: Way) -> bool:
         if news.incarnation < self._table.incarnation(news.peer) or news.peer in self._table.tombs:
             return False
+        if news.peer in self._table.key_tombs:
+            return False  # it lives on under another key
         signed = self._table.records.get(news.peer)
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
@@ -333,6 +361,8 @@ class Gossip:
 
     def _expire_some(self, now: float) -> None:
         self._table.open_old_tombs(now)
+        for peer in [peer for peer in self.detector.unwell if peer in self._table.key_tombs]:
+            del self.detector.unwell[peer]  # a list still named it: it is silent for good
         peers = self._table.peers()
         step = bounds.SWEEP_STEP * (1 + len(peers) // 4096)
         expired = []

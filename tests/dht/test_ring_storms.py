@@ -135,6 +135,11 @@ def test_a_ring_keeps_its_invariants_through_a_storm(seed: int) -> None:
     assert run(seed) > 500
 
 
+def test_a_newcomer_does_not_join_behind_the_owner_that_a_farther_list_leaves_out() -> None:
+    """Seed 1361: the owner's predecessor was BUSY, and the list of a farther one was believed instead."""
+    assert run(1361) > 500
+
+
 def test_the_same_seed_gives_the_same_storm() -> None:
     assert run(7) == run(7)
 
