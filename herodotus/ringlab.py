@@ -6,6 +6,7 @@ joined by the others. `ring.json` in the lab's folder says who they are, so that
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ class NoLab(NotFound):
         self.folder = folder
 
     def __str__(self) -> str:
-        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {self.folder}`"
+        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {shlex.quote(str(self.folder))}`"
 
 
 class LabExists(Misuse):
@@ -69,7 +70,9 @@ class LabExists(Misuse):
         self.running = running
 
     def __str__(self) -> str:
-        way_out = f"end it with `herodotus ring down --dir {self.folder}`, or use another --dir"
+        way_out = (
+            f"end it with `herodotus ring down --dir {shlex.quote(str(self.folder))}`, or use another --dir"
+        )
         return f"{self.folder} already holds a ring of which {self.running} peers run; {way_out}"
 
 

@@ -206,4 +206,4 @@ class NotRunning(NotFound):
         self.home = home
 
     def __str__(self) -> str:
-        return f"no peer runs on {self.home.path}; start it with `herodotus run --home {self.home.path}`"
+        return f"no peer runs on {self.home.path}; start it with `herodotus run --home {self.home.quoted}`"
