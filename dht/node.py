@@ -12,7 +12,7 @@ us for dead meanwhile, or we would date our records wrongly.
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -136,6 +136,7 @@ class Subscription:
 
 TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
 OnRecord = Callable[[SignedRecord], None]
+OpenTransport = Callable[..., AbstractAsyncContextManager[UdpTransport]]
 
 
 async def _take_nothing(items: tuple[Item, ...], sender: Contact) -> bool:
@@ -235,6 +236,7 @@ class RingNode:
         self._seen_as: Counter[bytes] = Counter()
         self._contacts: list[Contact] = []  # through whom we joined, in case we must again
         self._failed_joins = 0
+        self._is_stopped = False
 
     def _new_machine(self, incarnation: int) -> RingMachine:
         settings = self._settings
@@ -408,6 +410,8 @@ class RingNode:
     # --- the loop
 
     def _on_messages(self, batch: Sequence[Received], _transport_now: float) -> None:
+        if self._is_stopped:
+            return  # the sockets close in a moment, and cannot answer any more
         now = self._now()
         for message, sender in batch:
             self._machine.receive(message, sender, now)
@@ -663,12 +667,16 @@ async def open_node(
     ports: NodePorts,
     listen: Sequence[tuple[str, int]],
     notary: Notary | None = None,
+    open_transport: OpenTransport = open_udp,
 ) -> AsyncIterator[RingNode]:
-    """A node that listens, and is in no ring until `join` is called. Raises OSError when the address is taken."""
+    """A node that listens, and is in no ring until `join` is called. Raises OSError when the address is taken.
+
+    `open_transport` has the shape of `open_udp`; simulations bring their own.
+    """
     node = RingNode(settings, key, ports, notary)
     with node._batches_in, node._batches_out:  # the last to go: a datagram may arrive until the sockets close
         async with (
-            open_udp(
+            open_transport(
                 node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
             ) as transport,
             anyio.create_task_group() as tasks,
@@ -677,4 +685,5 @@ async def open_node(
             try:
                 yield node
             finally:
+                node._is_stopped = True
                 tasks.cancel_scope.cancel()

@@ -5,6 +5,7 @@ hears of them. A crawl that was interrupted goes on where it was: the frontier i
 beside it.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -199,6 +200,11 @@ def summary(crawler: Crawler) -> dict[str, object]:
     }
 
 
+_SCHEME = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)"
+)  # example.org:8080 has a port, mailto:somebody a scheme
+
+
 def canonical_seeds(texts: Sequence[str], rules: UrlRules = STANDARD) -> tuple[str, ...]:
     """What a person typed, as canonical URLs; without a scheme https is meant. Raises MalformedUrlError."""
-    return tuple(rules.canonical(text if "://" in text else f"https://{text}") for text in texts)
+    return tuple(rules.canonical(text if _SCHEME.match(text) else f"https://{text}") for text in texts)

@@ -88,9 +88,10 @@ class Peer:
     async def serving(self) -> AsyncIterator[None]:
         """All parts are open inside; leaving drains them in the opposite order."""
         drain_s = self._parts.settings.lifecycle.drain_s
-        async with self._membership.opened(), self._portal.serving(drain_s):
-            publish_address(self._parts.home, self.http)
-            yield
+        with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
+            async with self._membership.opened(), self._portal.serving(drain_s):
+                publish_address(self._parts.home, self.http)
+                yield
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:

@@ -1,4 +1,4 @@
-"""Is the ring still sound?  The invariants I1-I6 of the ring, asserted after every event of a `RingWorld`,
+"""Is the ring still sound?  The invariants I1-I6 of the ring, asserted after every event of a ring's carrier,
 and I7 at its end.
 
 They look from outside, at lists and messages, and share nothing with the code they judge.
@@ -9,7 +9,7 @@ They look from outside, at lists and messages, and share nothing with the code t
 * I3 lists are in ring order, without duplicates, hosts repeated or oneself
 * I4 the first successor changes only on that node's own answer
 * I5 a predecessor is somebody who said NOTIFY
-* I6 an incarnation never falls, and nobody raises another's
+* I6 an incarnation never falls, is never used twice, and nobody raises another's
 * I7 after the faults stop, the ring is ideal within 10 (Ts + log2 N Tg)
 """
 
@@ -20,9 +20,9 @@ from dht.core.effects import Effect, PeerChanged
 from dht.core.ids import Key, PeerKey, is_between
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Notify, State, Unchanged
-from dht.core.records import Contact
+from dht.core.records import Contact, PeerRecord
 from dht.core.ring import VirtualNode
-from simnet.rings import RingWorld, how_right, ring_of
+from simnet.rings import WatchedRing, how_right, ring_of
 
 
 class InvariantBrokenError(AssertionError):
@@ -34,7 +34,7 @@ class InvariantBrokenError(AssertionError):
 class RingChecker:
     """Watches a world.  `is_honest` and `is_whole` say which promises can be asked for."""
 
-    def __init__(self, world: RingWorld) -> None:
+    def __init__(self, world: WatchedRing) -> None:
         self.world = world
         self.is_honest = True
         self.is_whole = True
@@ -42,9 +42,19 @@ class RingChecker:
         self._firsts: dict[Key, Contact] = {}
         self._notified: dict[Key, set[Key]] = {}
         self._incarnations: dict[tuple[PeerKey, PeerKey], int] = {}
+        self._own_records: dict[tuple[PeerKey, int], PeerRecord] = {}
         self.false_alarms = 0
         world.after_event = self.after
         world.on_effect = self._watch_alarms
+
+    def begin_from(self, machine: RingMachine) -> None:
+        """It began with given lists, which nobody has to account for."""
+        for node in machine.nodes:
+            position = node.contact.position
+            if node.successors:
+                self._firsts[position] = node.successors[0]
+            if node.predecessor is not None:
+                self._notified.setdefault(position, set()).add(node.predecessor.position)
 
     def forget(self, machine: RingMachine) -> None:
         """It crashed: a restart begins from nothing."""
@@ -64,6 +74,7 @@ class RingChecker:
                 self._first(node, machine, message, sender)
                 self._predecessor(node, machine)
                 self._living(node)
+        self._own_number(machine)
         self._numbers(machine)
         if self.is_honest and self.is_whole and isinstance(message, (State, Notify)):
             self.principals()
@@ -120,6 +131,12 @@ class RingChecker:
             return
         if before.position not in self._notified.get(node.contact.position, set()):
             raise InvariantBrokenError("I5", f"{_short(node.contact)} took {_short(before)} for predecessor")
+
+    def _own_number(self, machine: RingMachine) -> None:
+        record = machine.own_record
+        known = self._own_records.setdefault((record.peer, record.incarnation), record)
+        if known is not record and known != record:
+            raise InvariantBrokenError("I6", f"two records with incarnation {record.incarnation}")
 
     def _numbers(self, machine: RingMachine) -> None:
         for peer in machine.table.peers():
@@ -185,6 +202,18 @@ class RingChecker:
             if how_right(self.world) == (1, 1):
                 return self.world.now - start
         raise InvariantBrokenError("I7", f"not ideal after {bound_s:.0f} s: {how_right(self.world)}")
+
+    def everybody_is_known(self) -> float:
+        """I7 for the tables: in peace, every member comes to know every other, and takes nobody for dead."""
+        members = ring_of(self.world)
+        start = self.world.now
+        bound_s = 10 * log2(max(len(members), 2)) * self.world.rules.digest_s
+        while self.world.now - start < bound_s:
+            self.world.run(5)
+            tables = [machine.table for machine in self.world.machines.values()]
+            if all(member.peer in table.records for table in tables for member in members):
+                return self.world.now - start
+        raise InvariantBrokenError("I7", f"after {bound_s:.0f} s of peace some are unknown to others")
 
 
 def _passed_over(node: VirtualNode, members: list[Contact]) -> list[Key]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
 from random import Random
+from typing import Protocol
 
 from dht.core.effects import BatchArrived, Effect, FetchTable, Send
 from dht.core.ids import Key, NetworkId, PeerKey
@@ -66,13 +67,13 @@ class SimulatedNotary:
 
 @lru_cache(maxsize=1 << 17)
 def _record_tag(record: PeerRecord) -> bytes:
-    return blake2b(repr(record).encode(), digest_size=16, key=b"simulated").digest()
+    return blake2b(repr(record).encode(), digest_size=64, key=b"simulated").digest()
 
 
 @lru_cache(maxsize=1 << 17)
 def _tag(what: bytes, by: PeerKey, peer: PeerKey, incarnation: int) -> bytes:
     body = what + by + peer + incarnation.to_bytes(4, "big")
-    return blake2b(body, digest_size=16, key=b"simulated").digest()
+    return blake2b(body, digest_size=64, key=b"simulated").digest()
 
 
 def peer_number(number: int, *, virtual_nodes: int = 1) -> PeerRecord:
@@ -284,22 +285,41 @@ class RingWorld:
 # --- what a ring should look like
 
 
+class WatchedRing(Protocol):
+    """What can be asked of every carrier of ring machines."""
+
+    rules: RingRules
+    machines: dict[PeerKey, RingMachine]
+    after_event: Callable[[RingMachine, Message | None, Contact | None], None] | None
+    on_effect: Callable[[PeerKey, Effect], None]
+
+    @property
+    def now(self) -> float: ...
+    def run(self, seconds: float) -> None: ...
+
+
 def successors_at(ring: Sequence[Contact], place: int, length: int) -> tuple[Contact, ...]:
     """The list that the contact at a place of the sorted ring should have."""
     count = len(ring)
     if count < 2:
         return ()
+    me, first = ring[place], ring[(place + 1) % count]
+    near = tuple(ring[place + 2 : place + length + 2])  # enough, where no host has several of these
+    if len(near) == length:
+        found = merged(me, first, near, length)
+        if len(found) == length:
+            return found
     following = tuple(ring[(place + step) % count] for step in range(2, min(count, 4 * length + 64)))
-    return merged(ring[place], ring[(place + 1) % count], following, length)
+    return merged(me, first, following, length)
 
 
-def ring_of(world: RingWorld) -> list[Contact]:
+def ring_of(world: WatchedRing) -> list[Contact]:
     """All live members, in ring order."""
     members = [node.contact for m in world.machines.values() for node in m.nodes if node.is_member]
     return sorted(members, key=lambda contact: contact.position)
 
 
-def how_right(world: RingWorld) -> tuple[float, float]:
+def how_right(world: WatchedRing) -> tuple[float, float]:
     """Which share of the members has the right first successor, and which share all its lists right?"""
     ring = ring_of(world)
     places = {contact.position: place for place, contact in enumerate(ring)}

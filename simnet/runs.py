@@ -94,8 +94,11 @@ class Run:
         self.checkers: list[Checker] = []
         self.faults: list[Fault] = []
         self.series: dict[str, list[tuple[float, float]]] = {}
+        self.least_s = 0.0  # `stop_when` is not asked before
+        self._is_over: Callable[[], bool] = lambda: False
         self._given_faults = faults
         self._figures: dict[str, Callable[[], float]] = {}
+        self._more_figures: Callable[[], dict[str, float]] = dict
         self._samples: dict[str, Callable[[], float]] = {}
         self._asked: set[str] = set()
 
@@ -125,9 +128,21 @@ class Run:
     def check(self, *checkers: Checker) -> None:
         self.checkers.extend(checkers)
 
+    def stop_when(self, is_over: Callable[[], bool]) -> None:
+        """The run may end before its time: nothing more is to be seen."""
+        self._is_over = is_over
+
+    @property
+    def is_over(self) -> bool:
+        return self.world.now >= self.least_s and self._is_over()
+
     def figure(self, name: str, value: Callable[[], float]) -> None:
         """A number for the summary, asked for at the end."""
         self._figures[name] = value
+
+    def more_figures(self, values: Callable[[], dict[str, float]]) -> None:
+        """Several at once, by names that are known at the end only."""
+        self._more_figures = values
 
     def sample(self, name: str, value: Callable[[], float]) -> None:
         """A number asked for throughout the run, for the picture."""
@@ -151,7 +166,8 @@ class Run:
             "datagrams_lost": float(counters.lost + counters.cut),
             "faults": float(self.world.faults_applied),
         }
-        return standard | {name: value() for name, value in self._figures.items()}
+        own = {name: value() for name, value in self._figures.items()}
+        return standard | own | self._more_figures()
 
 
 def check_options(scenario: Scenario, options: Options) -> None:
@@ -231,6 +247,8 @@ def _go(run: Run, progress: Progress) -> None:
         run.take_samples()
         run.world.run_until(run.seconds * step / STEPS, run.checkers)
         progress(run.world.now, run.seconds)
+        if run.is_over:
+            break
     run.take_samples()
 
 

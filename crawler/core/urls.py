@@ -93,11 +93,12 @@ class UrlRules:
         return resolved
 
     def _finish(self, parsed: can_ada.URL, text: str) -> str:
-        if parsed.protocol not in ("http:", "https:"):
-            raise MalformedUrlError(text, "only http and https are crawled")
-        if parsed.has_credentials():
-            parsed.username = parsed.password = ""
         url: str = parsed.href
+        if not url.startswith(("http://", "https://")):
+            raise MalformedUrlError(text, "only http and https are crawled")
+        if "@" in url and parsed.has_credentials():
+            parsed.username = parsed.password = ""
+            url = parsed.href
         hash_at = url.find("#")
         if hash_at >= 0:
             url = url[:hash_at]

@@ -68,6 +68,7 @@ class Gossip:
         self.level = 0 if host.rules.gossips else 2  # 0 full table, 1 slower, 2 sampled
         self._is_telling = False
         self._is_eager = True
+        self._is_hastened = False
         self._sweep_at = 0
         self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
@@ -306,6 +307,9 @@ class Gossip:
 
     def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
         self._is_eager = bool(buckets)
+        if len(buckets) > bounds.URGENT_BUCKETS and not self._is_hastened:
+            self._is_hastened = True
+            self._host.at(now + self._host.jittered(bounds.DIGEST_URGENT_S), self._compare_again)
         if len(buckets) > bounds.BULK_BUCKETS and self._host.rules.has_bulk:
             if now - self._fetched_at >= bounds.DIGEST_EAGER_S / 2:
                 self._fetched_at = now
@@ -314,6 +318,13 @@ class Gossip:
         if not self._pulls:
             self._pulls.extend((source, bucket) for bucket in buckets)
             self._pull_more(now)
+
+    def _compare_again(self, now: float) -> None:
+        """Much differed: we are part of a merge, or fell far behind.  Others are too; do not wait a period."""
+        self._is_hastened = False
+        target = self._anybody()
+        if target is not None and self.level == 0:
+            self.exchange(target, now)
 
     def _pull_more(self, now: float) -> None:
         while self._pulls and self._pulling < bounds.PULLS_MAX:

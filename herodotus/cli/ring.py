@@ -3,7 +3,6 @@
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
 
 import anyio
 import click
@@ -63,8 +62,14 @@ def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, fo
         ringlab.make_home(Home(Path(peer.home)), charter)
     first = peers[0].peer
     ringlab.save(folder, Lab(peers=peers))
-    started = {peer.home: _start(peer, join=first if number else None) for number, peer in enumerate(peers)}
-    _wait(frame, peers, started, wait_s, "forming the ring")
+    started: dict[str, Popen[bytes]] = {}
+    try:
+        for number, peer in enumerate(peers):
+            started[peer.home] = _start(peer, join=first if number else None)
+        _wait(frame, peers, started, wait_s, "forming the ring")
+    except (KeyboardInterrupt, ringlab.PeerDied):
+        ringlab.give_up(folder, started.values())
+        raise
     lab = Lab(peers=tuple(map(_with_pid, peers)))
     ringlab.save(folder, lab)
     if frame.is_json:
@@ -129,10 +134,6 @@ def ring_status(frame: Frame, folder: Path) -> None:
     for number, peer, view in rows:
         state = "down" if view is None else f"members {view.get('members')}  ideal {view.get('ideal')}"
         click.echo(f"{number:>3}  {peer.peer}  {peer.http}/  {state}")
-
-
-def _view(peer: LabPeer) -> dict[str, Any] | None:
-    return ringlab.ring_view(peer) if ringlab.is_running(peer) else None
 
 
 @ring.command()

@@ -204,8 +204,9 @@ def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord
 
 def split_http(block: bytes) -> tuple[bytes, bytes]:
     """Head with its blank line, and body. A block without an end of head is all head."""
-    crlf, bare = block.find(b"\r\n\r\n"), block.find(b"\n\n")
-    if crlf >= 0 and (bare < 0 or crlf < bare):
+    crlf = block.find(b"\r\n\r\n")
+    bare = block.find(b"\n\n") if crlf < 0 else block.find(b"\n\n", 0, crlf)
+    if crlf >= 0 and bare < 0:
         return block[: crlf + 4], block[crlf + 4 :]
     return (block[: bare + 2], block[bare + 2 :]) if bare >= 0 else (block, b"")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simnet.runs import Play, Scenario, SimnetError
 
-MODULES = ("rumour", "toylog")
+MODULES = ("measures", "ring", "rumour", "storms", "toylog")
 _KNOWN: dict[str, Scenario] = {}
 
 

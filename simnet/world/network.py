@@ -288,5 +288,9 @@ class Network:
             self._trace.arrived(self._schedule.now, host, shown, data)
         plug.receive(data, shown)
 
+    def can_reach(self, source: int, target: int) -> bool:
+        """Whether a datagram would pass the cuts; for carriers of streams."""
+        return source in self._hosts and target in self._hosts and not self._is_cut(source, target)
+
     def _is_cut(self, source: int, target: int) -> bool:
         return any(source in sources and target in targets for sources, targets in self._cuts.values())

@@ -51,6 +51,7 @@ def found(links: PageLinks) -> list[tuple[str, str]]:
         ("<meta property=og:image content=o>", [("/dir/o", "image")]),
         ("<style>@import 'i'; a{b:url( u )}</style>", [("/dir/i", "requisite"), ("/dir/u", "requisite")]),
         ("<p style='background:url(\"u\")'>", [("/dir/u", "image")]),
+        ("<a href=x style='background:url(u)'>", [("/dir/x", "page"), ("/dir/u", "image")]),
         ("<svg><image href=i /><a xlink:href=/l></a></svg>", [("/dir/i", "image"), ("/l", "page")]),
         ("<blockquote cite=/c>", [("/c", "page")]),
         ("<noscript><img src=n></noscript>", [("/dir/n", "image")]),

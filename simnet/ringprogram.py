@@ -1,0 +1,342 @@
+"""How does a ring machine live in a world? As a host's program, behind the real codec.
+
+    ring = SimulatedRing(world, rules)
+    ring.found(100)                      a whole ring at once, or
+    ring.add(), ring.add(start_at=5.0)   peers that join through others
+
+A `RingProgram` does what the node shell does: it starts a new machine after a restart, a jump of the clock or
+a new address, and joins again when joining failed. Messages go through `dht.wire` and are as long as sealed
+ones; the sealing itself (handshakes, keys) is left out: a frame names its sender, and nobody can forge it.
+Whole peers with their sessions live on the other carrier (`simnet.host`, `simnet.whole`).
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from random import Random
+
+from dht.core.effects import BatchArrived, Effect, FetchTable, JoinFailed, LookupDone, Send
+from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
+from dht.core.ids import Key, PeerKey
+from dht.core.machine import RingMachine
+from dht.core.messages import Message, Owner, Records, Rumour
+from dht.core.records import RECORD_VERSION, Contact, PeerRecord, SignedRecord, contacts_of, first_contact_of
+from dht.core.rules import RingRules
+from dht.endpoint import packed_address, socket_address
+from dht.wire import Codec, Refused, encode_message, fitted
+from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, peer_number, successors_at
+from simnet.world.hosts import Host
+from simnet.world.network import Address
+from simnet.world.world import World
+
+FRAME_BYTES = SEALED_HEADER_BYTES + TAG_BYTES  # so that datagrams weigh what sealed ones do
+CLOCK_STEP_S = 60.0  # as the node shell: a wall clock further off than this was set
+JOIN_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+CONTACTS = 8  # whom a peer remembers from its last life
+EARLY_S = 1e-6  # a rounded wake-up may come so much before the deadline
+GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN: differences stay exact
+
+AfterEvent = Callable[[RingMachine, Message | None, Contact | None], None]
+Tamper = Callable[[PeerKey, Contact, Message], Message | None]
+
+
+class SimulatedRing:
+    """What the peers of one world share, and what a checker may look at."""
+
+    def __init__(
+        self, world: World, rules: RingRules | None = None, *, machine_class: type[RingMachine] = RingMachine
+    ) -> None:
+        self.world = world
+        self.rules = rules or RingRules(network=NETWORK, has_bulk=False)  # as the shell: no streams
+        self.machine_class = machine_class
+        self.machines: dict[PeerKey, RingMachine] = {}
+        self.programs: dict[PeerKey, RingProgram] = {}
+        self.hosts: list[Host] = []
+        self.peers: dict[int, PeerKey] = {}  # by the host's number
+        self.decode = Codec(self.rules.id_check).decode
+        self.refused = 0
+        self.tamper: Tamper | None = None
+        self.after_event: AfterEvent | None = None
+        self.on_effect: Callable[[PeerKey, Effect], None] = lambda _peer, _effect: None
+        self.on_stop: Callable[[RingMachine], None] = lambda _machine: None
+        self.on_found: Callable[[RingMachine], None] = lambda _machine: None
+        self._addresses = world.chance("ring addresses")
+        self._lists: dict[int, list[tuple[Contact | None, tuple[Contact, ...]]]] = {}
+        self._virtual_nodes: dict[int, int] = {}
+        self._lookups: dict[tuple[PeerKey, int], Callable[[LookupDone], None]] = {}
+
+    @property
+    def now(self) -> float:
+        return self.world.now
+
+    def run(self, seconds: float) -> None:
+        self.world.run_until(self.world.now + seconds)
+
+    # -- peers -------------------------------------------------------------------------------------------
+
+    def add(self, *, start_at: float | None = 0.0, virtual_nodes: int = 1) -> Host:
+        """A peer that joins through some of those added before it; the first one makes the ring."""
+        number = len(self.world.hosts)
+        host = self.world.add_host(
+            partial(RingProgram, ring=self), address=self._fresh_address(), start_at=start_at
+        )
+        self.hosts.append(host)
+        self.peers[number] = peer_number(number).peer
+        self._virtual_nodes[number] = virtual_nodes
+        return host
+
+    def found(self, count: int, *, knows_all: bool = True, virtual_nodes: int = 1) -> list[Host]:
+        """A ring of so many, whole from the first moment: right lists, and tables if they are to know all."""
+        hosts = [self.add(start_at=None, virtual_nodes=virtual_nodes) for _ in range(count)]
+        self.world.schedule.at(0.0, self._begin_whole, hosts, knows_all)
+        return hosts
+
+    def _begin_whole(self, hosts: list[Host], knows_all: bool) -> None:
+        by_host = {host: contacts_of(self.record_of(host), self.rules.id_check) for host in hosts}
+        line = sorted((c for own in by_host.values() for c in own), key=lambda contact: contact.position)
+        places = {contact.position: place for place, contact in enumerate(line)}
+        for host, contacts in by_host.items():
+            self._lists[host.number] = [
+                (
+                    line[places[contact.position] - 1] if len(line) > 1 else None,
+                    successors_at(line, places[contact.position], self.rules.successors),
+                )
+                for contact in contacts
+            ]
+        for host in hosts:
+            host.start()
+        self._lists.clear()
+        machines = [self.machines[self.peers[host.number]] for host in hosts]
+        known = [machine.record for machine in machines if machine.record is not None]
+        for machine, host in zip(machines, hosts, strict=True):
+            self.on_found(machine)
+            if knows_all:
+                machine.learn(known, START_S)
+            host.wake()
+
+    def lists_for(self, host: Host) -> list[tuple[Contact | None, tuple[Contact, ...]]] | None:
+        return self._lists.get(host.number)
+
+    def record_of(self, host: Host) -> PeerRecord:
+        return PeerRecord(
+            version=RECORD_VERSION,
+            network=self.rules.network,
+            peer=self.peers[host.number],
+            addresses=(packed_address(host.address),),
+            slot=0,
+            virtual_nodes=self._virtual_nodes[host.number],
+            incarnation=0,
+            issued_s=0,
+            expires_s=1,
+            flags=0,
+        )
+
+    def contact_of(self, host: Host) -> Contact:
+        return first_contact_of(self.record_of(host), self.rules.id_check)
+
+    def contacts_for(self, host: Host) -> list[Contact]:
+        """Some of the others, up or down: what a peer was given, or remembers."""
+        others = [other for other in self.hosts if other is not host and other.boots]
+        chosen = host.rng.sample(others, min(CONTACTS, len(others)))
+        return [self.contact_of(other) for other in chosen]
+
+    def program_of(self, host: Host) -> "RingProgram | None":
+        return self.programs.get(self.peers[host.number])
+
+    def _fresh_address(self) -> Address:
+        """Anywhere in IPv4, and by the seed: positions follow from addresses."""
+        taken = {host.address for host in self.hosts[-1:]}
+        while True:
+            a, b, c, d = (self._addresses.randrange(1, 224), *self._addresses.randbytes(3))
+            address = (f"{a}.{b}.{c}.{d}", 4_484)
+            if address not in taken and a not in (10, 127, 203):  # those are the world's own
+                return address
+
+    # -- lookups -----------------------------------------------------------------------------------------
+
+    def look_up(self, program: "RingProgram", key: Key, done: Callable[[LookupDone], None]) -> None:
+        lookup_id = program.machine.lookup(key, program.now())
+        self._lookups[program.peer, lookup_id] = done
+        program.host.wake()
+
+    def performed(self, peer: PeerKey, effect: Effect) -> None:
+        if isinstance(effect, LookupDone):
+            done = self._lookups.pop((peer, effect.id), None)
+            if done is not None:
+                done(effect)
+        self.on_effect(peer, effect)
+
+    def gone(self, machine: RingMachine) -> None:
+        self.on_stop(machine)
+        for waiting in [known for known in self._lookups if known[0] == machine.me.peer]:
+            del self._lookups[waiting]
+
+
+class RingProgram:
+    def __init__(self, host: Host, *, ring: SimulatedRing) -> None:
+        self.host, self.ring = host, ring
+        self.peer = ring.peers[host.number]
+        self._address = host.address
+        self._offset_s = _grained(host.clock() + START_S - ring.world.now)
+        self._join_at: float | None = None
+        self._attempts = 0
+        self._heard: tuple[Message | None, Contact | None] | None = None
+        self.machine = self._new_machine()
+        lists = ring.lists_for(host)
+        if lists is not None:
+            self.machine.restore(lists, self.now())
+        else:
+            self._join(ring.contacts_for(host))
+
+    def _new_machine(self) -> RingMachine:
+        ring = self.ring
+        machine = ring.machine_class(
+            record=ring.record_of(self.host),
+            rules=ring.rules,
+            notary=SimulatedNotary(self.peer),
+            random=Random(self.host.rng.getrandbits(64)),
+        )
+        ring.machines[self.peer] = machine
+        ring.programs[self.peer] = self
+        return machine
+
+    def _join(self, contacts: Iterable[Contact]) -> None:
+        contacts = list(contacts)
+        if contacts:
+            self.machine.join(contacts, self.now())
+        else:
+            self.machine.create(self.now())
+
+    def now(self) -> float:
+        """The machine's time: this host's clock when it was last believed, and running like the world's."""
+        return self.ring.world.now + self._offset_s
+
+    def introduce(self, contact: Contact) -> None:
+        """Somebody shows us a peer that may be of another part of our ring."""
+        self.machine.merge(contact, self.now())
+        self.host.wake()
+
+    # -- the shape of a program --------------------------------------------------------------------------
+
+    def receive(self, data: bytes, sender: Address, now: float) -> None:
+        self._watch_clock(now)
+        ring = self.ring
+        source = ring.peers.get(int.from_bytes(data[:4], "big"))
+        if source is None or data[4:12] != self.peer[:8]:
+            ring.refused += 1  # for who was at this address before
+            return
+        message = ring.decode(data[FRAME_BYTES:])
+        if isinstance(message, Refused):
+            ring.refused += 1
+            return
+        contact = Contact.at(source, packed_address(sender), 0, 0, ring.rules.id_check)
+        self._heard = (message, contact)
+        self.machine.receive(message, contact, self.now())
+
+    def advance(self, now: float) -> None:
+        self._watch_clock(now)
+        time = self.now()
+        if self._join_at is not None and self._join_at <= time + EARLY_S:
+            self._join_at = None
+            self._join(self.ring.contacts_for(self.host))
+        deadline = self.machine.next_deadline()
+        if deadline is not None and time < deadline <= time + EARLY_S:
+            time = deadline
+        self._heard = (None, None)
+        self.machine.advance(time)
+
+    def next_deadline(self) -> float | None:
+        deadline = self.machine.next_deadline()
+        if self._join_at is not None and (deadline is None or self._join_at < deadline):
+            deadline = self._join_at
+        if deadline is None:
+            return None
+        due = deadline - self._offset_s
+        host = self.host
+        return due if not host.drift and not host.skew_s else due * (1.0 + host.drift) + host.skew_s
+
+    def take_datagrams(self) -> list[tuple[Address, bytes]]:
+        ring, machine = self.ring, self.machine
+        out: list[tuple[Address, bytes]] = []
+        while effects := machine.take_effects():
+            for effect in effects:
+                if type(effect) is Send:
+                    self._send(effect, out)
+                else:
+                    self._perform(effect)
+        heard, self._heard = self._heard, None
+        if heard is not None and ring.after_event is not None:
+            ring.after_event(machine, *heard)
+        return out
+
+    def stop(self) -> None:
+        self.ring.gone(self.machine)
+        self.ring.machines.pop(self.peer, None)
+        self.ring.programs.pop(self.peer, None)
+
+    def describe(self) -> str:
+        nodes = self.machine.statistics().nodes
+        lists = "; ".join(
+            f"{node.contact.position.hex()[:8]} {'member' if node.is_member else 'no member'} after "
+            f"{node.predecessor.position.hex()[:8] if node.predecessor else 'nobody'} before "
+            f"{' '.join(contact.position.hex()[:8] for contact in node.successors[:4]) or 'nobody'}"
+            for node in nodes
+        )
+        return f"{lists}; {len(self.machine.table)} in the table"
+
+    # -- inside ------------------------------------------------------------------------------------------
+
+    def _send(self, effect: Send, out: list[tuple[Address, bytes]]) -> None:
+        message: Message | None = effect.message
+        if self.ring.tamper is not None:
+            message = self.ring.tamper(self.peer, effect.to, effect.message)
+        if message is None:
+            return
+        if isinstance(message, (Rumour, Records, Owner)):
+            message = fitted(message)
+        to = effect.to
+        frame = self.host.number.to_bytes(4, "big") + to.peer[:8]
+        data = frame.ljust(FRAME_BYTES, b"\0") + encode_message(message)
+        out.append((socket_address(to.address.host, to.address.port), data))
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case BatchArrived():
+                self.machine.accept_batch(effect, self.now())
+            case FetchTable():
+                self.ring.world.schedule.after(BULK_S, self._fetch, effect, self.machine)
+            case JoinFailed():
+                self._join_at = self.now() + JOIN_AGAIN_S[min(self._attempts, len(JOIN_AGAIN_S) - 1)]
+                self._attempts += 1
+        self.ring.performed(self.peer, effect)
+
+    def _fetch(self, what: FetchTable, machine: RingMachine) -> None:
+        """A table over a stream, with `has_bulk`; it comes where a datagram would pass."""
+        source = self.ring.programs.get(what.source.peer)
+        if source is None or self.machine is not machine or self.ring.programs.get(self.peer) is not self:
+            return
+        if self.ring.world.network.can_reach(source.host.number, self.host.number):
+            machine.learn(source.machine.snapshot(), self.now())
+            self.host.wake()
+
+    def _watch_clock(self, clock: float) -> None:
+        step_s = clock + START_S - self.now()
+        if abs(step_s) >= CLOCK_STEP_S or self.host.address != self._address:
+            self._offset_s = _grained(self._offset_s + step_s)
+            self._address = self.host.address
+            self._start_over()
+        elif step_s > 1.0:
+            self._offset_s = _grained(self._offset_s + step_s)  # forward only
+
+    def _start_over(self) -> None:
+        known = [first_contact_of(s.record, self.ring.rules.id_check) for s in self._records()]
+        self.ring.gone(self.machine)
+        self.machine = self._new_machine()
+        self._join([contact for contact in known if contact.peer != self.peer])
+
+    def _records(self) -> list[SignedRecord]:
+        table = self.machine.table
+        return [table.records[peer] for peer in table.peers() if peer in table.records]
+
+
+def _grained(seconds: float) -> float:
+    return round(seconds * GRAIN) / GRAIN

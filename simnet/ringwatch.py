@@ -1,0 +1,153 @@
+"""What must hold in a world of ring machines? The ring's own checker as checkers of `simnet.runs`.
+
+Safety is looked at after every event, liveness once the faults have stopped. What costs too much for large
+rings is left out there, and the checker's name says what is asked.
+"""
+
+from math import log2
+
+from dht.core.effects import LookupDone
+from dht.core.ids import Key
+from dht.core.machine import RingMachine
+from dht.core.messages import Message
+from dht.core.records import Contact
+from dht.core.ring import VirtualNode
+from simnet.ringchecks import InvariantBrokenError, RingChecker
+from simnet.ringprogram import RingProgram, SimulatedRing
+from simnet.rings import how_right, owner_in, ring_of
+from simnet.world.world import World
+
+SMALL = 32  # peers up to which the checks that look at everybody are made after every event
+LOOK_S = 5.0
+
+
+class _Invariants(RingChecker):
+    """`is_whole`: nobody is cut off and crashes leave survivors in every list, so I1 and I2 can be asked."""
+
+    def __init__(self, ring: SimulatedRing, *, is_small: bool, is_whole: bool) -> None:
+        super().__init__(ring)
+        self.is_whole, self._is_small = is_whole, is_small
+
+    def _living(self, node: VirtualNode) -> None:
+        if self.is_whole:
+            super()._living(node)
+
+    def _numbers(self, machine: RingMachine) -> None:
+        if self._is_small:
+            super()._numbers(machine)
+
+    def principals(self) -> None:
+        if self._is_small:
+            super().principals()
+
+
+class RingIsSound:
+    """I3 to I6 after every event; I1 and I2 too where the scenario spares enough peers; up to 32 peers, I6
+    for everything that anybody knows."""
+
+    def __init__(self, ring: SimulatedRing, *, peers: int, is_whole: bool = False) -> None:
+        self.invariants = _Invariants(ring, is_small=peers <= SMALL, is_whole=is_whole)
+        self.name = "ring I1-I6" if is_whole else "ring I3-I6"
+        self._broken: str | None = None
+        ring.after_event = self._look
+        ring.on_stop = self.invariants.forget
+        ring.on_found = self.invariants.begin_from
+
+    def _look(self, machine: RingMachine, message: Message | None, sender: Contact | None) -> None:
+        if self._broken is None:
+            try:
+                self.invariants.after(machine, message, sender)
+            except InvariantBrokenError as error:
+                self._broken = str(error)
+
+    def after_event(self, world: World) -> str | None:
+        return self._broken
+
+    def at_end(self, world: World) -> str | None:
+        return self._broken
+
+
+def bound_s(ring: SimulatedRing, peers: int) -> float:
+    """I7: within so much virtual time of peace the ring is ideal."""
+    return 10 * (ring.rules.stabilize_s + log2(max(peers, 2)) * ring.rules.digest_s)
+
+
+class RingHeals:
+    """I7: after the faults stop at `peace_at_s`, every list becomes right, and all who are up are members."""
+
+    name = "ring I7 becomes ideal"
+
+    def __init__(self, ring: SimulatedRing, *, peers: int, peace_at_s: float) -> None:
+        self._ring, self._peace_at_s = ring, peace_at_s
+        self._look_at_s = peace_at_s
+        self._deadline_s = peace_at_s + bound_s(ring, peers)
+        self.first_s = self.ideal_s = -1.0
+
+    @property
+    def is_done(self) -> bool:
+        return self.ideal_s >= 0
+
+    def after_event(self, world: World) -> str | None:
+        if self.is_done or world.now < self._look_at_s:
+            return None
+        self._look_at_s = max(self._look_at_s + LOOK_S, world.now)
+        first, whole = health(self._ring)
+        if first < 1:
+            self.first_s = -1.0
+        elif self.first_s < 0:
+            self.first_s = world.now - self._peace_at_s
+        if whole == 1:
+            self.ideal_s = world.now - self._peace_at_s
+        elif world.now > self._deadline_s:
+            return self._sentence(world, first, whole)
+        return None
+
+    def at_end(self, world: World) -> str | None:
+        return None if self.is_done else self._sentence(world, *health(self._ring))
+
+    def _sentence(self, world: World, first: float, whole: float) -> str:
+        return (
+            f"{world.now - self._peace_at_s:.0f} s after the last fault {first:.1%} of the first successors "
+            f"and {whole:.1%} of all lists are right"
+        )
+
+
+def health(ring: SimulatedRing) -> tuple[float, float]:
+    """Shares of the peers that are up whose first successor, and whose whole lists, are right."""
+    nodes = sum(len(machine.nodes) for machine in ring.machines.values())
+    members = len(ring_of(ring))
+    first, whole = how_right(ring)
+    share = members / nodes if nodes else 0.0
+    return first * share, whole * share
+
+
+class Lookups:
+    """Random members look random keys up all the while; whom they find is compared with who really is the
+    owner at that moment."""
+
+    def __init__(self, ring: SimulatedRing, *, per_s: float, from_s: float, until_s: float) -> None:
+        self._ring, self._per_s, self._until_s = ring, per_s, until_s
+        self._chance = ring.world.chance("lookups")
+        self.asked = self.answered = self.wrong = self.empty = self.hops = 0
+        ring.world.schedule.at(from_s, self._ask)
+
+    def _ask(self) -> None:
+        ring = self._ring
+        if ring.world.now >= self._until_s:
+            return
+        ring.world.schedule.after(1.0 / self._per_s, self._ask)
+        members = [p for p in ring.programs.values() if self._is_asked(p)]
+        if members:
+            self.asked += 1
+            ring.look_up(self._chance.choice(members), Key(self._chance.randbytes(20)), self._done)
+
+    def _is_asked(self, program: RingProgram) -> bool:
+        return program.machine.nodes[0].is_member and program.host.is_responsive
+
+    def _done(self, done: LookupDone) -> None:
+        self.answered += 1
+        self.hops += done.hops
+        if not done.holders:
+            self.empty += 1
+        elif done.holders[0] != owner_in(ring_of(self._ring), done.key):
+            self.wrong += 1

@@ -1,0 +1,119 @@
+"""How does the real node live in a world? `dht.node` and `dht.udp` as they are, over a simulated socket.
+
+Only the system calls are replaced: datagrams go through the world's network instead of the kernel, time is
+trio's mock clock, keys and entropy come from the host's chance. Handshakes, sessions, rates and the shell's
+own tasks run as they do outside.
+
+    nodes = WholeNodes(carrier, rules)
+    nodes.add()                          the first one makes the ring
+    nodes.add(start_at=5.0)              joins through those before it
+"""
+
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core.frames import Address as SocketAddress
+from dht.core.rules import RingRules
+from dht.endpoint import Endpoint as RingEndpoint
+from dht.endpoint import packed_address
+from dht.node import NodePorts, NodeSettings, RingNode, open_node
+from dht.transport import OnEvent, OnMessages
+from dht.udp import UdpTransport
+from simnet.host import Endpoint, TrioCarrier
+from simnet.rings import START_S
+from simnet.world.hosts import Host
+from simnet.world.network import Address
+
+
+class SimulatedSocket(socket.socket):
+    """The four calls of a datagram socket that `dht.udp` makes, answered by the world."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        super().__init__(socket.AF_INET, socket.SOCK_DGRAM)  # never bound: nothing leaves the process
+        self._endpoint = endpoint
+        self._arrived: deque[tuple[bytes, Address]] = deque()
+
+    async def wait(self) -> None:
+        self._arrived.append(await self._endpoint.receive())
+
+    def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Address]:
+        del flags
+        if not self._arrived:
+            raise BlockingIOError
+        data, address = self._arrived.popleft()
+        return data[:bufsize], address
+
+    def sendto(self, data: bytes, address: Address) -> int:  # type: ignore[override]  # one shape of its two
+        self._endpoint.send(data, address)
+        return len(data)
+
+    def getsockname(self) -> Address:
+        return self._endpoint.local_address
+
+
+class SimulatedTransport(UdpTransport):
+    async def _serve_trio(self, sock: socket.socket) -> None:
+        assert isinstance(sock, SimulatedSocket)
+        while True:
+            await sock.wait()
+            self._on_readable(sock)
+
+
+class WholeNodes:
+    """The peers of one ring on the trio carrier."""
+
+    def __init__(self, carrier: TrioCarrier, rules: RingRules) -> None:
+        self.carrier, self.rules = carrier, rules
+        self.nodes: dict[int, RingNode] = {}  # of the hosts that are up, by number
+        self.hosts: list[Host] = []
+
+    def add(self, address: Address, *, start_at: float = 0.0) -> Host:
+        host = self.carrier.add_host(self._live, address=address, start_at=start_at)
+        self.hosts.append(host)
+        return host
+
+    async def _live(self, endpoint: Endpoint) -> None:
+        rng = Random(endpoint.rng.getrandbits(64))
+        identity = Random(f"identity/{self.carrier.world.seed}/{endpoint.number}")  # survives restarts
+        settings = NodeSettings(rules=self.rules, address=packed_address(endpoint.local_address))
+        ports = NodePorts(
+            wall_clock=lambda: endpoint.now() + START_S, random=rng, entropy=Random(rng.random()).randbytes
+        )
+        key = Ed25519PrivateKey.from_private_bytes(identity.randbytes(32))
+
+        @asynccontextmanager
+        async def opened(
+            ring: RingEndpoint,
+            listen: Sequence[SocketAddress],
+            *,
+            on_messages: OnMessages | None = None,
+            on_event: OnEvent | None = None,
+        ) -> AsyncIterator[UdpTransport]:
+            del listen
+            with SimulatedSocket(endpoint) as sock:
+                transport = SimulatedTransport(ring, [sock], on_messages, on_event)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(transport.run)
+                    try:
+                        yield transport
+                    finally:
+                        transport.close()
+                        tasks.cancel_scope.cancel()
+
+        async with open_node(settings, key, ports, [endpoint.local_address], open_transport=opened) as node:
+            self.nodes[endpoint.number] = node
+            try:
+                others = [
+                    host.address for host in self.hosts if host.number != endpoint.number and host.boots
+                ]
+                await node.join([packed_address(address) for address in others])
+                await anyio.sleep_forever()
+            finally:
+                if self.nodes.get(endpoint.number) is node:
+                    del self.nodes[endpoint.number]
