@@ -161,7 +161,7 @@ class Gossip:
             self.detector.died(old.record.peer, "rotated")
             self._table_changed(old)
 
-    def _bury(self, news: Death | Departure, now: float, way: Way) -> bool:
+    def _bury(self, news: Death | Departure, now: float, way: Way, *, is_seen: bool = False) -> bool:
         if news.incarnation < self._table.incarnation(news.peer) or news.peer in self._table.tombs:
             return False
         if news.peer in self._table.key_tombs:
@@ -169,6 +169,9 @@ class Gossip:
         signed = self._table.records.get(news.peer)
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
+            return False
+        if signed is not None and isinstance(news, Death) and not is_seen and not self._is_witnessed(news):
+            self._see_for_ourselves(news, signed, now)
             return False
         if signed is not None and self._may_refute(news, signed, way, now):
             return False
@@ -194,6 +197,22 @@ class Gossip:
             return True
         return False
 
+    def _is_witnessed(self, news: Death) -> bool:
+        """By us, or by somebody of our table; keys that we never heard of cost nothing to make."""
+        witnesses = (news.accuser, news.confirmer)
+        return news.peer in self.detector.unwell or any(peer in self._table.records for peer in witnesses)
+
+    def _see_for_ourselves(self, news: Death, signed: SignedRecord, now: float) -> None:
+        contact = first_contact_of(signed.record, self._host.rules.id_check)
+
+        def pinged(reply: Reply | None, later: float) -> None:
+            if reply is not None:
+                self._host.counts["deaths disbelieved"] += 1
+            elif self._bury(news, later, "rumour", is_seen=True):
+                self.tell(news.peer, later)
+
+        self._host.ask(contact, Ping(id=self._host.new_id()), pinged, now, is_favour=True)
+
     def _believe(self, news: Death, now: float) -> None:
         """Time to refute is over: only a newer incarnation has saved it."""
         if self._table.incarnation(news.peer) <= news.incarnation:
@@ -212,9 +231,7 @@ class Gossip:
         return news.peer not in self._table.records or self._are_near(news)
 
     def _are_near(self, news: Death) -> bool:
-        """Were the witnesses neighbours?  Those whom we do not know cannot be checked: one of the two must
-        be.
-        """
+        """Were the witnesses neighbours, as far as we know them?"""
         known = [peer for peer in (news.accuser, news.confirmer) if peer in self._table.records]
         if news.peer == self._host.me.peer:
             return True
