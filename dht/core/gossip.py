@@ -68,6 +68,7 @@ class Gossip:
         self.level = 0 if host.rules.gossips else 2  # 0 full table, 1 slower, 2 sampled
         self._is_telling = False
         self._is_eager = True
+        self._is_hastened = False
         self._sweep_at = 0
         self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
@@ -160,7 +161,7 @@ class Gossip:
             self.detector.died(old.record.peer, "rotated")
             self._table_changed(old)
 
-    def _bury(self, news: Death | Departure, now: float, way: Way) -> bool:
+    def _bury(self, news: Death | Departure, now: float, way: Way, *, is_seen: bool = False) -> bool:
         if news.incarnation < self._table.incarnation(news.peer) or news.peer in self._table.tombs:
             return False
         if news.peer in self._table.key_tombs:
@@ -168,6 +169,9 @@ class Gossip:
         signed = self._table.records.get(news.peer)
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
+            return False
+        if signed is not None and isinstance(news, Death) and not is_seen and not self._is_witnessed(news):
+            self._see_for_ourselves(news, signed, now)
             return False
         if signed is not None and self._may_refute(news, signed, way, now):
             return False
@@ -193,6 +197,22 @@ class Gossip:
             return True
         return False
 
+    def _is_witnessed(self, news: Death) -> bool:
+        """By us, or by somebody of our table; keys that we never heard of cost nothing to make."""
+        witnesses = (news.accuser, news.confirmer)
+        return news.peer in self.detector.unwell or any(peer in self._table.records for peer in witnesses)
+
+    def _see_for_ourselves(self, news: Death, signed: SignedRecord, now: float) -> None:
+        contact = first_contact_of(signed.record, self._host.rules.id_check)
+
+        def pinged(reply: Reply | None, later: float) -> None:
+            if reply is not None:
+                self._host.counts["deaths disbelieved"] += 1
+            elif self._bury(news, later, "rumour", is_seen=True):
+                self.tell(news.peer, later)
+
+        self._host.ask(contact, Ping(id=self._host.new_id()), pinged, now, is_favour=True)
+
     def _believe(self, news: Death, now: float) -> None:
         """Time to refute is over: only a newer incarnation has saved it."""
         if self._table.incarnation(news.peer) <= news.incarnation:
@@ -211,9 +231,7 @@ class Gossip:
         return news.peer not in self._table.records or self._are_near(news)
 
     def _are_near(self, news: Death) -> bool:
-        """Were the witnesses neighbours?  Those whom we do not know cannot be checked: one of the two must
-        be.
-        """
+        """Were the witnesses neighbours, as far as we know them?"""
         known = [peer for peer in (news.accuser, news.confirmer) if peer in self._table.records]
         if news.peer == self._host.me.peer:
             return True
@@ -289,6 +307,9 @@ class Gossip:
 
     def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
         self._is_eager = bool(buckets)
+        if len(buckets) > bounds.URGENT_BUCKETS and not self._is_hastened:
+            self._is_hastened = True
+            self._host.at(now + self._host.jittered(bounds.DIGEST_URGENT_S), self._compare_again)
         if len(buckets) > bounds.BULK_BUCKETS and self._host.rules.has_bulk:
             if now - self._fetched_at >= bounds.DIGEST_EAGER_S / 2:
                 self._fetched_at = now
@@ -297,6 +318,13 @@ class Gossip:
         if not self._pulls:
             self._pulls.extend((source, bucket) for bucket in buckets)
             self._pull_more(now)
+
+    def _compare_again(self, now: float) -> None:
+        """Much differed: we are part of a merge, or fell far behind.  Others are too; do not wait a period."""
+        self._is_hastened = False
+        target = self._anybody()
+        if target is not None and self.level == 0:
+            self.exchange(target, now)
 
     def _pull_more(self, now: float) -> None:
         while self._pulls and self._pulling < bounds.PULLS_MAX:

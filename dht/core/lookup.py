@@ -2,7 +2,8 @@
 is amplified.
 
 Two kinds of peers are asked.  *Claimed owners* sit at or after the key: somebody named them.  They are
-tried nearest first, and one is believed when it answers (for itself, or having been named by others).
+tried nearest first, and one is believed when it says so itself, or at least knows nobody between the key
+and itself.
 *Stations* sit before the key: they name owners, or stations that are nearer.  When all owners named by a
 station are dead, that is not the end: the nearest live station is asked for its whole successor list, in
 which the next live entry after the key is the owner.
@@ -21,7 +22,7 @@ from typing import Protocol
 from dht.core import rules as bounds
 from dht.core.host import Host
 from dht.core.ids import CIRCLE, Key, distance, is_between
-from dht.core.messages import HOLDERS_MAX, Busy, Closer, Find, GetState, Owner, Reply, State
+from dht.core.messages import HOLDERS_MAX, Busy, Closer, Find, GetState, NotMember, Owner, Reply, State
 from dht.core.records import Contact, SignedRecord
 
 
@@ -58,6 +59,7 @@ class Lookup:
         self._owners: dict[Contact, tuple[Contact, ...]] = {}  # claimed owner -> the holders from it on
         self._stations: set[Contact] = set()
         self._answered: set[Contact] = set()
+        self._verified: set[Contact] = set()  # owners that said so, or know nobody between the key and them
         self._silent: set[Contact] = set()
         self._stated: set[Contact] = set()
         self._busy = 0
@@ -99,12 +101,41 @@ class Lookup:
         for contact in sorted(self._owners, key=lambda c: distance(self.key, c.position)):
             if contact in self._silent:
                 continue
-            if contact in self._answered or contact.peer == self._host.me.peer:
+            if contact.peer == self._host.me.peer or contact in self._verified:
                 self._finish(self._owners[contact], now)
+            elif contact in self._answered:
+                self._verify(contact, now)
             else:
                 self._find(contact, now)
             return True
         return False
+
+    def _verify(self, contact: Contact, now: float) -> None:
+        """It was named owner but does not say so itself: whom does it know before it?"""
+        self._asks += 1
+        request = GetState(id=self._host.new_id(), source=self._host.me, target=contact.index, known=0)
+        self._host.ask(contact, request, partial(self._verified_by, contact), now)
+
+    def _verified_by(self, contact: Contact, reply: Reply | None, now: float) -> None:
+        if self._is_to_be_asked_again(reply, now):
+            return
+        if reply is None or isinstance(reply, NotMember):
+            self._silent.add(contact)
+            self.timeouts += reply is None
+        else:
+            self._verified.add(contact)
+        before = reply.predecessor if isinstance(reply, State) else None
+        if before is not None and distance(self.key, before.position) < distance(self.key, contact.position):
+            self.claim((before, *self._owners[contact])[:HOLDERS_MAX])
+        self._step(now)
+
+    def _is_to_be_asked_again(self, reply: Reply | None, now: float) -> bool:
+        """BUSY: yes, in a moment; but not for ever."""
+        if not isinstance(reply, Busy) or self._busy >= bounds.LOOKUP_BUSY_MAX:
+            return False
+        self._busy += 1
+        self._host.at(now + self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S), self._step)
+        return True
 
     def _try_station(self, now: float) -> bool:
         """Ask the nearest station; but one that is behind a live station only when that one's list has not
@@ -168,6 +199,7 @@ class Lookup:
         """Believed, unless we know of somebody alive between the key and it, who is then asked first."""
         owner = reply.holders[0]
         self._answered.add(owner)
+        self._verified.add(owner)
         self.claim(reply.holders)
         rival = self._guide.guess_owner(self.key)
         if (
@@ -192,11 +224,8 @@ class Lookup:
             self._stations.add(contact)
 
     def _listed(self, station: Contact, reply: Reply | None, now: float) -> None:
-        if isinstance(reply, Busy) and self._busy < bounds.LOOKUP_BUSY_MAX:
-            self._busy += 1
+        if self._is_to_be_asked_again(reply, now):
             self._stated.discard(station)
-            delay_s = self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S)
-            self._host.at(now + delay_s, self._step)
             return
         if isinstance(reply, State):
             self._read_list(station, reply.successors)

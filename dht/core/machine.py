@@ -110,7 +110,7 @@ class RingMachine:
             self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
         )
         self._detector = self._gossip.detector
-        self._host.on_loss(self._detector.lost)
+        self._host.on_loss(self._lost)
         self.nodes = [
             self.node_class(self._host, self.table, self._detector.unwell, contact, self._node_changed)
             for contact in contacts_of(record, rules.id_check)
@@ -649,10 +649,20 @@ class RingMachine:
         del node, now
         self._arcs_are_stale = True
 
+    def _lost(self, contact: Contact, now: float) -> None:
+        self._detector.lost(contact, now)
+        for node in self.nodes:
+            if node.successors and node.successors[0].peer == contact.peer:
+                node.hurry(now)
+
     def _table_changed(self, signed: SignedRecord) -> None:
+        contacts = contacts_of(signed.record, self._rules.id_check)
+        for node in self.nodes:
+            for contact in contacts:
+                node.met(contact, self._now)
         if self._arcs_are_stale:
             return
-        for contact in contacts_of(signed.record, self._rules.id_check):
+        for contact in contacts:
             if any(
                 is_in_arc(arc.start, contact.position, arc.end) or arc.start == contact.position
                 for arc in self._arcs

@@ -150,12 +150,13 @@ def status(frame: Frame, peer: str | None, watch: bool) -> None:
     address = peer or _running_address(frame)
     facts = _facts_of(address)
     _show(frame, facts, None)
-    while watch:
-        anyio.run(anyio.sleep, _WATCH_PERIOD_S)
-        facts, previous = _facts_of(address), facts
-        if frame.is_json is False:
-            click.clear()
-        _show(frame, facts, previous)
+    with contextlib.suppress(KeyboardInterrupt):  # the way out that `--watch` names
+        while watch:
+            anyio.run(anyio.sleep, _WATCH_PERIOD_S)
+            facts, previous = _facts_of(address), facts
+            if not frame.is_json:
+                click.clear()
+            _show(frame, facts, previous)
 
 
 def _running_address(frame: Frame) -> str:

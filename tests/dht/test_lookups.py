@@ -21,6 +21,7 @@ class Asker:
     """Peer 0 with a list of its own; everybody else answers from a script, or stays silent."""
 
     def __init__(self, line: tuple[int, ...]) -> None:
+        self.before: dict[int, int] = {}
         record = RECORDS[0]
         rules = RingRules(network=NETWORK, gossips=False)
         self.machine = RingMachine(
@@ -63,7 +64,8 @@ class Asker:
             replies = self.states[place]
             found = replies.pop(0) if len(replies) > 1 else replies[0]
             if isinstance(found, State):
-                return State(id=message.id, version=1, predecessor=None, successors=found.successors)
+                before = PEERS[self.before[place]] if place in self.before else None
+                return State(id=message.id, version=1, predecessor=before, successors=found.successors)
             return Busy(id=message.id) if isinstance(found, Busy) else NotMember(id=message.id)
         return None
 
@@ -126,6 +128,26 @@ def test_a_list_whose_first_six_owners_are_dead_is_read_to_its_end() -> None:
     found = asker.look_up(just_after(PEERS[1]))
     assert found.holders[0] == PEERS[7]
     assert found.timeouts == 5
+
+
+def test_an_owner_that_does_not_say_so_itself_is_asked_who_sits_before_it() -> None:
+    """The station's list is old: it passes over 4, which 5 knows to be its predecessor."""
+    asker = Asker(line=(1,))
+    asker.finds = {1: closer(3), 3: owner(5, 6), 5: closer(), 4: owner(4, 5)}
+    asker.states = {5: [Busy(id=0), state(6, 7)]}
+    asker.before = {5: 4}
+    found = asker.look_up(just_after(PEERS[3]))
+    assert found.holders == (PEERS[4], PEERS[5], PEERS[6])
+
+
+def test_a_dead_predecessor_does_not_hide_the_owner_behind_it() -> None:
+    asker = Asker(line=(1,))
+    asker.finds = {1: closer(3), 3: owner(5, 6), 5: closer()}
+    asker.states = {5: [state(6, 7)]}
+    asker.before = {5: 4}
+    found = asker.look_up(just_after(PEERS[3]))
+    assert found.holders[0] == PEERS[5]
+    assert found.timeouts == 1
 
 
 @pytest.mark.parametrize("failed", [0.3, 0.5])

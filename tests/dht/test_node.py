@@ -234,7 +234,11 @@ async def test_a_walk_ends_with_what_was_not_delivered_when_the_node_leaves() ->
         await anna.node.join([])
         await bert.node.join([anna.address])
         await until_ideal([anna, bert])
-        items = tuple(Item(key=key_of(b"url %d" % number), payload=b"") for number in range(20))
+        keys = [
+            *(key_of(b"url %d" % number) for number in range(20)),
+            *(peer.node.me.position for peer in (anna, bert)),
+        ]
+        items = tuple(Item(key=key, payload=b"") for key in keys)  # each of them owns one at least
         async with anyio.create_task_group() as tasks:
 
             async def walk_and_see() -> None:

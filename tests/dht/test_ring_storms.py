@@ -140,6 +140,11 @@ def test_a_newcomer_does_not_join_behind_the_owner_that_a_farther_list_leaves_ou
     assert run(1361) > 500
 
 
+def test_a_restarted_peer_does_not_join_behind_a_newcomer_that_an_old_list_passes_over() -> None:
+    """Seed 294: the list named its former life, and after it a peer that had got a predecessor meanwhile."""
+    assert run(294) > 500
+
+
 def test_the_same_seed_gives_the_same_storm() -> None:
     assert run(7) == run(7)
 
