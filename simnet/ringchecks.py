@@ -88,6 +88,12 @@ class RingChecker:
         machine = self.world.machines.get(contact.peer)
         return machine is not None and machine.nodes[contact.index].is_member
 
+    def _holds(self, line: tuple[Contact, ...], one: PeerKey, gone: PeerKey) -> bool:
+        """Does the list keep up a peer when another is gone?"""
+        sides = self.world.sides
+        others = (c for c in line if c.peer not in (one, gone) and sides.get(c.peer, 0) == sides.get(one, 0))
+        return any(map(self._is_live, others))
+
     def _order(self, node: VirtualNode) -> None:
         line = (node.contact, *node.successors)
         if len(node.successors) > self.world.rules.successors:
@@ -167,12 +173,18 @@ class RingChecker:
             raise InvariantBrokenError("I2", f"{found} principals of {members} members")
 
     def may_crash(self, peer: PeerKey) -> bool:
-        """Would the ring still meet the assumption under which Chord is correct?"""
+        """Would the ring still meet the assumption under which Chord is correct?
+
+        Everybody must keep a live successor on its own side of a split, also when it adopts the list that the
+        dead sent with its last datagram.
+        """
+        gone = self.world.machines[peer]
         for machine in self.world.machines.values():
             for node in machine.nodes:
-                if machine.me.peer == peer or not node.is_member or not node.successors:
+                if machine is gone or not node.is_member or not node.successors:
                     continue
-                if not any(s.peer != peer and self._is_live(s) for s in node.successors):
+                last = (g.successors for g in gone.nodes if g.contact in node.successors and g.successors)
+                if not all(self._holds(line, machine.me.peer, peer) for line in (node.successors, *last)):
                     return False
         found, _ = self.count_principals(peer, settled_only=True)
         return not (self.is_whole and self.is_honest) or found >= self.world.rules.successors + 1

@@ -152,6 +152,11 @@ def test_a_crash_is_not_allowed_while_a_restarted_host_is_listed_by_what_it_was(
     assert run(233) > 500
 
 
+def test_a_crash_is_not_allowed_that_leaves_somebody_alone_on_its_side_of_a_split() -> None:
+    """Seed 442: the list that the dead had just sent named nobody else on that side."""
+    assert run(442) > 500
+
+
 def test_the_same_seed_gives_the_same_storm() -> None:
     assert run(7) == run(7)
 
