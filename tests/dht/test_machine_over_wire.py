@@ -80,4 +80,6 @@ def test_four_machines_form_one_ring_through_sealed_datagrams() -> None:
             assert node.predecessor.position == positions[at - 1][0]
             assert node.successors[0].position == positions[(at + 1) % len(positions)][0]
         assert not peer.endpoint.dropped
-        assert set(peer.endpoint.link.dropped) <= {"yielded", "early"}
+        # Two that dial each other at once: one yields, the answer to its own hello then comes unasked, and
+        # the handshake which that answer had opened runs out.
+        assert set(peer.endpoint.link.dropped) <= {"yielded", "unasked", "half_open", "early"}
