@@ -639,6 +639,10 @@ class RingNode:
     async def run(self, transport: UdpTransport, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         self._transport = transport
         self._set_clock()
+        with self._batches_in, self._batches_out:
+            await self._run_tasks(task_status)
+
+    async def _run_tasks(self, task_status: anyio.abc.TaskStatus[None]) -> None:
         async with anyio.create_task_group() as tasks:
             for work in (self._keep_time, self._watch_clock, self._make_durable, self._join_again):
                 tasks.start_soon(work)

@@ -73,11 +73,13 @@ class SimulatedRing:
 
     # -- peers -------------------------------------------------------------------------------------------
 
-    def add(self, *, start_at: float | None = 0.0, virtual_nodes: int = 1) -> Host:
+    def add(
+        self, *, start_at: float | None = 0.0, virtual_nodes: int = 1, address: Address | None = None
+    ) -> Host:
         """A peer that joins through some of those added before it; the first one makes the ring."""
         number = len(self.world.hosts)
         host = self.world.add_host(
-            partial(RingProgram, ring=self), address=self._fresh_address(), start_at=start_at
+            partial(RingProgram, ring=self), address=address or self._fresh_address(), start_at=start_at
         )
         self.hosts.append(host)
         self.peers[number] = peer_number(number).peer

@@ -1,1 +1,185 @@
-"""What the papers measured, measured on our core: paths, timeouts, lookups under churn, bytes per link."""
+"""What the papers measured, measured on our core: paths, timeouts, lookups under churn, bytes per link.
+
+These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and all that the papers have. Only
+`paper-links` encodes every message, since bytes are what it counts.
+"""
+
+from dataclasses import replace
+from random import Random
+
+from dht.core.effects import Effect, WalkDone
+from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
+from dht.core.ids import Key, PeerKey
+from dht.core.machine import RingMachine
+from dht.core.messages import Item, Message
+from dht.wire import encode_message
+from simnet.rings import RingWorld, owner_in, peer_number, ring_of
+from simnet.ringtrials import NEVER_S, churn, give_fingers, lookups_without_repair, rules_with
+from simnet.runs import Run
+from simnet.scenarios import scenario
+from simnet.trials import Figures, try_out
+
+HEADERS_BYTES = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4, UDP, our session and its tag
+URL_BYTES = 59  # the thesis's mean; and its separator makes sixty
+LINKS_PER_PEER = 10  # "an aggregate of roughly ten URLs per node" (thesis 4.4.4)
+LOOKUPS = 1_000
+
+
+@scenario("chord-table", summary="paths and timeouts in a ring that nobody repairs, by the share of dead peers",
+          peers=1_000, peers_min=50, peers_max=20_000, seconds=1.0)  # fmt: skip
+def chord_table(run: Run) -> None:
+    lookups = int(run.setting("lookups", 2_000, low=1, high=1e6))
+    successors = int(run.setting("successors", 20, low=1, high=64))
+
+    def work() -> tuple[Figures, str | None]:
+        figures: Figures = {}
+        wrong = 0
+        for tenths in range(6):
+            paths = lookups_without_repair(run.options.seed, run.peers, successors, tenths / 10, lookups)
+            figures[f"path at 0.{tenths} dead"] = paths.mean
+            figures[f"timeouts at 0.{tenths} dead"] = paths.timeouts
+            wrong += paths.wrong
+        figures["wrong answers"] = float(wrong)
+        return figures, f"{wrong} lookups found a wrong owner" if wrong else None
+
+    try_out(run, "every lookup finds the owner", work)
+
+
+@scenario("chord-churn", summary="lookups while peers crash and others join at the same rate",
+          peers=500, peers_min=20, peers_max=5_000, seconds=1.0)  # fmt: skip
+def chord_churn(run: Run) -> None:
+    session_h = run.setting("session_h", 1.0, low=0.05, high=1e4)
+    for_s = run.setting("for_s", 600.0, low=10.0, high=1e6)
+
+    def work() -> tuple[Figures, str | None]:
+        told = churn(run.options.seed, run.peers, session_h * 3_600, for_s, max(int(for_s * 5), 1))
+        figures = {
+            "lookups": float(told.lookups),
+            "lookups wrong": float(told.wrong),
+            "lookups unanswered": float(told.unanswered),
+            "hops": told.hops,
+            "empty lists": float(told.empty_lists),
+            "bits per s and peer": told.bits_per_s,
+        }
+        bad = told.wrong + told.unanswered
+        return figures, f"{bad} of {told.lookups} lookups fail" if bad > 0.01 * told.lookups else None
+
+    try_out(run, "at most one lookup in a hundred fails", work)
+
+
+@scenario("paper-links", summary="bytes per link: a lookup each, lookups and batches, a walk around the ring",
+          peers=1_000, peers_min=20, peers_max=20_000, seconds=1.0)  # fmt: skip
+def paper_links(run: Run) -> None:
+    lookups = int(run.setting("lookups", LOOKUPS, low=10, high=1e6))
+    links_per_peer = int(run.setting("links_per_peer", LINKS_PER_PEER, low=1, high=1_000))
+
+    def work() -> tuple[Figures, str | None]:
+        return link_costs(run.options.seed, run.peers, lookups, links_per_peer), None
+
+    try_out(run, "links are carried", work)
+
+
+def link_costs(seed: int, peers: int, lookups: int, links_per_peer: int) -> Figures:
+    """Counted at the sender's and the answerers' sockets together, headers and sealing included."""
+    world = _fingered(seed, peers)
+    chance = Random(seed)
+    machine = world.machines[peer_number(seed * 1_000_000).peer]
+    done: list[Effect] = []
+    world.on_effect = lambda _peer, effect: done.append(effect)
+    hops = 0
+    for _ in range(lookups):
+        done.clear()
+        machine.lookup(Key(chance.randbytes(20)), world.now)
+        world.settle(machine)
+        while not done and world.step():
+            pass
+        (found,) = done
+        hops += getattr(found, "hops", 0)
+    per_lookup, lookup_messages = world.bytes_sent / lookups, sum(world.sent.values()) / lookups
+    links = peers * links_per_peer
+    stops_before = world.sent["Batch"]
+    batched = _walked(world, machine, chance, links)
+    stops = world.sent["Batch"] - stops_before
+    single = _single(world, machine, chance)
+    direct, amortized = per_lookup + single, per_lookup + batched
+    return {
+        "messages per lookup": lookup_messages,
+        "hops per lookup": hops / lookups,
+        "bytes per lookup": per_lookup,
+        "direct, bytes per link": direct,
+        "batched lookup, bytes per link": amortized,
+        "ring walk, bytes per link": batched,
+        "direct over walk": direct / batched,
+        "batched over walk": amortized / batched,
+        **_by_thesis(hops / lookups, stops / links),
+    }
+
+
+def _by_thesis(hops: float, stops_per_link: float) -> Figures:
+    """The same paths and stops at the thesis's sizes: an RPC of a lookup 100 bytes, a link 60, headers 60."""
+    lookup, walk = 100 * hops, 60 + 60 * stops_per_link
+    return {
+        "thesis sizes, direct": lookup + 120,
+        "thesis sizes, batched lookup": lookup,
+        "thesis sizes, ring walk": walk,
+        "thesis sizes, direct over walk": (lookup + 120) / walk,
+    }
+
+
+def _fingered(seed: int, peers: int) -> RingWorld:
+    """A whole ring that routes by fingers, as the thesis's; nothing runs but what is asked."""
+    rules = replace(
+        rules_with(gossips=False),
+        stabilize_s=NEVER_S,
+        graveyard_s=NEVER_S,
+        finger_s=NEVER_S,
+        digest_s=NEVER_S,
+    )
+    world = RingWorld(seed, rules)
+    world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
+    ring = ring_of(world)
+    for machine in world.machines.values():
+        give_fingers(machine, ring)
+    world.sizes = _size_of
+    return world
+
+
+def _size_of(message: Message) -> int:
+    return HEADERS_BYTES + len(encode_message(message))
+
+
+def _single(world: RingWorld, machine: RingMachine, chance: Random) -> float:
+    """One link to an owner that is known: a batch of one, and its answer."""
+    ring = ring_of(world)
+    before = world.bytes_sent
+    sent = 0
+    for _ in range(100):
+        key = Key(chance.randbytes(20))
+        owner = owner_in(ring, key)
+        if owner.peer != machine.me.peer:
+            machine.table.hint(owner)
+            _walk(world, machine, [Item(key=key, payload=chance.randbytes(URL_BYTES))])
+            sent += 1
+    return (world.bytes_sent - before) / max(sent, 1)
+
+
+def _walked(world: RingWorld, machine: RingMachine, chance: Random, links: int) -> float:
+    before = world.bytes_sent
+    items = [Item(key=Key(chance.randbytes(20)), payload=chance.randbytes(URL_BYTES)) for _ in range(links)]
+    _walk(world, machine, items)
+    return (world.bytes_sent - before) / links
+
+
+def _walk(world: RingWorld, machine: RingMachine, items: list[Item]) -> None:
+    ended: list[WalkDone] = []
+
+    def note(_peer: PeerKey, effect: Effect) -> None:
+        if isinstance(effect, WalkDone):
+            ended.append(effect)
+
+    world.on_effect = note
+    machine.walk(items, world.now)
+    world.settle(machine)
+    while not ended and world.step():
+        pass
+    assert not ended[0].undelivered, "nobody is dead here"
