@@ -177,6 +177,15 @@ class Lookup:
 
     def _listed(self, station: Contact, reply: Reply | None, now: float) -> None:
         if isinstance(reply, State):
+            before = [c for c in reply.successors if is_between(station.position, c.position, self.key)]
+            unasked = {c for c in before if c not in self._silent and c not in self._answered}
+            if unasked:
+                # A list leaves out the further virtual nodes of hosts listed earlier: only when those before
+                # the key are dead is its next live entry certainly the owner.
+                self._stations |= unasked
+                self._stated.discard(station)
+                self._step(now)
+                return
             for place, contact in enumerate(reply.successors):
                 if is_between(station.position, contact.position, self.key):
                     self._stations.add(contact)
