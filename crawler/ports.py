@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawler.core.capture import Capture, PayloadDigest, UrlKey
+from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
@@ -21,7 +21,7 @@ class CaptureSink(Protocol):
     async def store(self, capture: Capture) -> None:
         """Returns when the capture is durable. A redelivered one (after a crash) may come twice."""
 
-    async def find(self, key: UrlKey, since: float) -> Capture | None:
+    async def find(self, url: str, since: float) -> Capture | None:
         """The newest capture of the URL with `requested_at >= since`, body included; asked after a crash."""
 
 

@@ -81,7 +81,11 @@ def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLi
     if not (is_html or is_xml or mime == "text/css"):
         return _NO_LINKS
     coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
-    body = decoded(capture.body, coding) if coding else capture.body
+    body = capture.body
+    if coding:
+        body, is_whole = decoded(body, coding)
+        if not is_whole and capture.truncated is None:
+            return _NO_LINKS  # browsers show nothing of a page whose coding is broken
     charset = MediaType.of(capture.header("Content-Type")).charset
     if is_html:
         return html_links(body, capture.url, charset=charset, product_token=product_token, rules=rules)

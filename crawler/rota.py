@@ -27,6 +27,10 @@ class Rota:
         self._is_closed = False
 
     @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    @property
     def queued(self) -> int:
         return len(self._ready)
 

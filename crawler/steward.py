@@ -61,7 +61,7 @@ class LocalSteward:
             if hop == 0:
                 retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
             status = found.status
-            body = decoded(found.body, found.header("Content-Encoding") or "", ROBOTS_BYTES_MAX)
+            body = decoded(found.body, found.header("Content-Encoding") or "", ROBOTS_BYTES_MAX).content
             if found.redirect_to is None:
                 break
             url = found.redirect_to

@@ -83,6 +83,16 @@ class CrawlCounts:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlProgress:
+    known: int
+    day: int
+    origins: int
+    """Being crawled, or resting until their next turn."""
+    busy: int
+    over_budget: int
+
+
 _COUNT_OF = {
     Result.UNCHANGED: "unchanged",
     Result.GONE: "gone",
@@ -136,6 +146,21 @@ class Crawler:
         """Let the fetches that are under way end and begin no other."""
         if self._rota is not None:
             self._rota.close()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._rota is not None and self._rota.is_closed
+
+    def progress(self) -> CrawlProgress:
+        """Where the crawl is now; `counts` says what it did."""
+        frontier = self._frontier.statistics()
+        return CrawlProgress(
+            known=frontier.known,
+            day=frontier.day,
+            origins=frontier.active_origins,
+            busy=self._rota.busy if self._rota is not None else 0,
+            over_budget=frontier.over_budget,
+        )
 
     def pause(self) -> None:
         if self._resumed.is_set():
@@ -209,7 +234,7 @@ class Crawler:
 
     async def _recover(self, entry: Entry) -> bool:
         day_start = self._frontier.day * self._settings.day_length_s
-        capture = await self._sink.find(entry.key, day_start)
+        capture = await self._sink.find(entry.known.url, day_start)
         if capture is None:
             return False
         self.counts.recovered += 1
@@ -292,9 +317,7 @@ class Crawler:
         if reading.noarchive:
             return False
         if reading.result in (Result.GONE, Result.REFUSED):
-            return bool(
-                known.last_result != reading.result.value
-            )  # the first such answer is kept, not each day's
+            return bool(known.last_result != reading.result.value)  # the first is kept, not each day's
         return reading.result is not Result.FAILED
 
     def _conclude(

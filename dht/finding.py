@@ -29,6 +29,7 @@ CONTACTS_WANTED = 8
 """A join asks two of them; the others are for when those are slow or lie."""
 LAN_LOOK_S = 30.0
 SAVE_S = 300.0
+RENDEZVOUS_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +102,19 @@ async def _meet_at_rendezvous(finders: Finders, node: RingNode) -> None:
     def own_record() -> bytes | None:
         return encode_record(node.record) if node.record is not None else None
 
-    await run_rendezvous(
-        finders.rendezvous,
-        own_record=own_record,
-        members=lambda: len(node.members()),
-        on_found=found,
-        chance=finders.random,
-        times=finders.times,
-    )
+    while True:
+        try:
+            await run_rendezvous(
+                finders.rendezvous,
+                own_record=own_record,
+                members=lambda: len(node.members()),
+                on_found=found,
+                chance=finders.random,
+                times=finders.times,
+            )
+        except OSError as error:  # its port is taken: a ring without a rendezvous is a ring all the same
+            logger.warning("no rendezvous for now error=%s", error)
+        await anyio.sleep(RENDEZVOUS_AGAIN_S)
 
 
 async def _look_on_lan(finders: Finders, node: RingNode) -> None:

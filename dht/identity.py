@@ -49,8 +49,15 @@ def rotation_record(old: Ed25519PrivateKey, new: Ed25519PrivateKey, record: Peer
     if record.peer != peer_key(old):
         raise ValueError("the record to be rotated belongs to another key")
     rotated = replace(record, peer=peer_key(new), previous=peer_key(old), incarnation=record.incarnation + 1)
-    signed = record_signed_bytes(rotated)
-    return SignedRecord(record=rotated, signature=new.sign(signed), previous_signature=old.sign(signed))
+    return sign_rotation(old, new, rotated)
+
+
+def sign_rotation(old: Ed25519PrivateKey, new: Ed25519PrivateKey, record: PeerRecord) -> SignedRecord:
+    """Both signatures under a record of the new key that names the old one: the first, or a renewal."""
+    if (record.peer, record.previous) != (peer_key(new), peer_key(old)):
+        raise ValueError("a rotation names the new key, and the old one as its previous")
+    signed = record_signed_bytes(record)
+    return SignedRecord(record=record, signature=new.sign(signed), previous_signature=old.sign(signed))
 
 
 def verify_record(signed: SignedRecord) -> bool:
@@ -95,13 +102,26 @@ class Verifier:
 class KeyNotary:
     """Signs with one key in one network, and checks what others signed (`dht.core.records.Notary`)."""
 
-    def __init__(self, key: Ed25519PrivateKey, network: NetworkId, verifier: Verifier | None = None) -> None:
-        """Simulated peers may share a `verifier`: a signature is good for all or none."""
+    def __init__(
+        self,
+        key: Ed25519PrivateKey,
+        network: NetworkId,
+        verifier: Verifier | None = None,
+        *,
+        previous: Ed25519PrivateKey | None = None,
+    ) -> None:
+        """Simulated peers may share a `verifier`: a signature is good for all or none.
+
+        `previous` is the key before a rotation: records that name it are signed by both.
+        """
         self._key = key
+        self._previous = previous
         self._network = network
         self._verifier = verifier or Verifier()
 
     def sign_record(self, record: PeerRecord) -> SignedRecord:
+        if record.previous and self._previous is not None:
+            return sign_rotation(self._previous, self._key, record)
         return sign_record(self._key, record)
 
     def is_record_signed(self, signed: SignedRecord) -> bool:

@@ -32,6 +32,7 @@ from dht.core.effects import (
     JoinFailed,
     LookupDone,
     PeerChanged,
+    PositionTaken,
     RingChanged,
     Send,
     WalkDone,
@@ -41,6 +42,7 @@ from dht.core.machine import RingMachine, RingStatistics
 from dht.core.messages import Item
 from dht.core.records import (
     RECORD_VERSION,
+    SLOTS,
     Address,
     Contact,
     Notary,
@@ -70,7 +72,13 @@ CLOCK_LOOK_S = 15.0
 CONNECT_S = 12.0
 """A handshake repeats each of its frames for 6.5 s; a peer that answers at all does so within two such frames."""
 MEET_AT_ONCE_MAX = 16
+MEET_ENOUGH = 2
+"""A join asks two contacts, apart."""
+MEET_GRACE_S = 1.0
+"""Once so many have answered, the others have this long: a dead contact is silent for 6.5 s."""
 JOIN_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+JOINS_BEFORE_ALONE = 2
+"""Peers that were started together may all be waiting for each other's ring: then somebody must be one."""
 EVENTS_MAX = 1_024
 BATCHES_MAX = 64
 """Batches waiting to be made durable; more are not answered, and their walker tries again."""
@@ -89,7 +97,10 @@ class NodeSettings:
     is_address_guessed: bool = False
     slot: int = 0
     virtual_nodes: int = 1
+    incarnation: int = 0
+    """The last one we used: ours must grow even where the clock was set back."""
     limits: TransportLimits | None = None
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +171,7 @@ class NodeStatistics:
     is_ideal: bool
     is_joined: bool
     restarts: int
+    slot: int  # ours among the peers of our address; another than the settings' where that was taken
 
 
 @dataclass(slots=True)
@@ -167,7 +179,7 @@ class _Waiter:
     """Somebody who awaits the end of a lookup or a walk."""
 
     event: anyio.Event = field(default_factory=anyio.Event)
-    effect: LookupDone | WalkDone | None = None
+    effect: LookupDone | WalkDone | None = None  # None when the machine ended before it
     delivered: list[tuple[Contact, tuple[Item, ...]]] = field(default_factory=list)
 
 
@@ -190,7 +202,10 @@ class RingNode:
         self._settings = settings
         self._ports = ports
         self._verifier = Verifier()
-        self._notary = notary or KeyNotary(key, settings.rules.network, self._verifier)
+        self._notary = notary or KeyNotary(
+            key, settings.rules.network, self._verifier, previous=settings.previous_key
+        )
+        self._previous = b"" if settings.previous_key is None else peer_key(settings.previous_key)
         self._peer = peer_key(key)
         self._transport: UdpTransport
         self.endpoint = Endpoint(
@@ -204,7 +219,9 @@ class RingNode:
         )
         self._offset_s = 0.0
         self._address = settings.address
-        self._machine = self._new_machine()
+        self._slot = settings.slot
+        self._slots_taken: set[int] = set()
+        self._machine = self._new_machine(settings.incarnation)
         self._deadline_moved = anyio.Event()
         self._armed_for: float | None = None
         self._is_pumping = False
@@ -213,25 +230,28 @@ class RingNode:
         self._batches_in: MemoryObjectSendStream[BatchArrived]
         self._batches_out: MemoryObjectReceiveStream[BatchArrived]
         self._batches_in, self._batches_out = anyio.create_memory_object_stream(BATCHES_MAX)
-        self._rejoin_wanted = anyio.Event()
+        self._join_failed = anyio.Event()
         self._last_record: SignedRecord | None = None
         self._restarts = 0
         self._seen_as: Counter[bytes] = Counter()
         self._contacts: list[Contact] = []  # through whom we joined, in case we must again
+        self._failed_joins = 0
+        self._is_stopped = False
 
-    def _new_machine(self) -> RingMachine:
+    def _new_machine(self, incarnation: int) -> RingMachine:
         settings = self._settings
         record = PeerRecord(
             version=RECORD_VERSION,
             network=settings.rules.network,
             peer=self._peer,
             addresses=(self._address,),
-            slot=settings.slot,
+            slot=self._slot,
             virtual_nodes=settings.virtual_nodes,
-            incarnation=0,
+            incarnation=incarnation,
             issued_s=0,
             expires_s=1,
             flags=0,
+            previous=self._previous,
         )
         return RingMachine(
             record=record, rules=settings.rules, notary=self._notary, random=self._ports.random
@@ -291,7 +311,12 @@ class RingNode:
         return tuple(holders[:copies])
 
     async def walk(self, items: Iterable[Item]) -> WalkReport:
-        """Carry items to their owners around the ring; answers when the walk is over."""
+        """Carry items to their owners around the ring; answers when the walk is over.
+
+        At least once: whose answer was lost is given the items again. A walk that ends early, because we leave
+        or join anew, delivered what its report says.
+        """
+        items = tuple(items)
         waiter = _Waiter()
         walk_id = self._machine.walk(items, self._now())
         self._waiters[walk_id] = waiter
@@ -300,14 +325,13 @@ class RingNode:
             await waiter.event.wait()
         finally:
             self._waiters.pop(walk_id, None)
-        done = waiter.effect
-        assert isinstance(done, WalkDone)
-        return WalkReport(
-            delivered=tuple(waiter.delivered),
-            undelivered=done.undelivered,
-            stops=done.stops,
-            lookups=done.lookups,
-        )
+        done, delivered = waiter.effect, tuple(waiter.delivered)
+        if isinstance(done, WalkDone):
+            left, stops, lookups = done.undelivered, done.stops, done.lookups
+        else:
+            taken = Counter(item for _, some in delivered for item in some)
+            left, stops, lookups = _without(items, taken), len(delivered), 0
+        return WalkReport(delivered=delivered, undelivered=left, stops=stops, lookups=lookups)
 
     @contextmanager
     def events(self) -> Iterator[Subscription]:
@@ -327,6 +351,7 @@ class RingNode:
             is_ideal=self._is_ideal(ring),
             is_joined=all(node.is_member for node in ring.nodes),
             restarts=self._restarts,
+            slot=self._slot,
         )
 
     def _is_ideal(self, ring: RingStatistics) -> bool:
@@ -343,12 +368,25 @@ class RingNode:
             listed = tuple(contact for contact in node.successors if contact.peer != self._peer)
             if not node.is_member or listed != expected or node.predecessor != before:
                 return False
-        return not ring.unwell
+        # The dead are asked now and then whether they are back, and stay silent: that is no flaw of the ring.
+        return not any(peer in self._machine.table.records for peer, _ in ring.unwell)
+
+    def forget_previous_key(self) -> None:
+        """The ring knows our rotated key by now: renew our record without the old one."""
+        self._previous = b""
+        self._machine.forget_previous_key(self._now())
+        self._pump()
 
     def leave(self) -> None:
         """Say goodbye to the ring. Hand over the data first."""
         self._machine.leave(self._now())
         self._pump()
+        self._end_waiting()
+
+    def _end_waiting(self) -> None:
+        """The machine forgets its lookups and walks: who awaits them should not do so for ever."""
+        for waiter in self._waiters.values():
+            waiter.event.set()
 
     # --- time
 
@@ -372,6 +410,8 @@ class RingNode:
     # --- the loop
 
     def _on_messages(self, batch: Sequence[Received], _transport_now: float) -> None:
+        if self._is_stopped:
+            return  # the sockets close in a moment, and cannot answer any more
         now = self._now()
         for message, sender in batch:
             self._machine.receive(message, sender, now)
@@ -381,10 +421,12 @@ class RingNode:
         if isinstance(event, PeerMet):
             if event.record is not None:
                 self._ports.on_met(first_contact_of(event.record.record, self._settings.rules.id_check))
-        elif isinstance(event, OwnAddressChanged) and self._settings.rules.id_check == "ip":
-            logger.warning("this peer's address changed, joining again at its new positions")
-            self._address = Address(host=event.address.host, port=self._address.port)
-            self._start_over()
+        elif isinstance(event, OwnAddressChanged):
+            is_news = event.address.host != self._address.host
+            if is_news and self._settings.is_address_guessed:  # what the operator stated stays
+                logger.warning("this peer's address changed, joining again at its new positions")
+                self._address = Address(host=event.address.host, port=self._address.port)
+                self._start_over()
 
     def _pump(self) -> None:
         """Perform all effects; those that performing causes come after them, in the same call."""
@@ -427,7 +469,9 @@ class RingNode:
                 except anyio.WouldBlock:
                     logger.warning("batch not taken, too many wait items=%d", len(effect.items))
             case JoinFailed():
-                self._rejoin_wanted.set()
+                self._join_failed.set()
+            case PositionTaken():
+                self._take_another_slot(effect)
             case ArcsChanged() | RingChanged() | PeerChanged() | Joined():
                 self._tell(effect)
             case _:
@@ -457,6 +501,24 @@ class RingNode:
 
     # --- joining
 
+    def _take_another_slot(self, taken: PositionTaken) -> None:
+        """Another peer behind our address is there already, or was there first: the next slot, then."""
+        if taken.contact != self._machine.me:
+            return  # said by a machine that we have left behind
+        self._slots_taken.add(self._slot)
+        free = [slot for slot in range(SLOTS) if slot not in self._slots_taken]
+        if not free:
+            logger.error("all slots of this address are taken, trying them again slots=%d", SLOTS)
+            self._slots_taken.clear()
+            self._join_failed.set()
+            return
+        before, self._slot = self._slot, free[0]
+        holder = address_text(taken.holder.address)
+        logger.warning(
+            "our position is taken, joining in another slot slot=%d taken=%d by=%s", free[0], before, holder
+        )
+        self._start_over()
+
     def _start_over(self) -> None:
         """As after a restart: a new machine that knows whom to ask."""
         self._restarts += 1
@@ -464,10 +526,11 @@ class RingNode:
             first_contact_of(s.record, self._settings.rules.id_check)
             for s in self._machine.table.records.values()
         ]
-        for waiter in self._waiters.values():
-            waiter.event.set()
-        self._machine = self._new_machine()
-        others = [contact for contact in known if contact.peer != self._peer]
+        self._end_waiting()
+        self._failed_joins = 0
+        self._join_failed = anyio.Event()
+        self._machine = self._new_machine(self._machine.own_record.incarnation)
+        others = [contact for contact in known if contact.peer != self._peer] or self._contacts
         if others:
             self._machine.join(others, self._now())
         else:
@@ -475,8 +538,8 @@ class RingNode:
         self._deadline_moved.set()
         self._pump()
 
-    async def meet(self, address: Address) -> SignedRecord | None:
-        """Who is at this address? Its signed record; None when nobody of our network answers."""
+    async def meet(self, address: Address) -> Contact | None:
+        """Who is at this address? None when nobody of our network answers."""
         try:
             with anyio.fail_after(CONNECT_S):
                 met = await self._transport.connect(address)
@@ -485,11 +548,11 @@ class RingNode:
             return None
         if met.seen is not None:
             self._seen_as[met.seen.host] += 1
-        return met.record
+        return met.contact
 
     async def join(self, addresses: Sequence[Address]) -> bool:
         """Join the ring of whoever answers; False when nobody does, and we are a ring of one until somebody is met."""
-        contacts = await self._meet_all(addresses)
+        contacts = await self._meet_some(addresses)
         self._believe_where_we_are()
         now = self._now()
         self._contacts = contacts
@@ -506,34 +569,41 @@ class RingNode:
             host = max(sorted(self._seen_as), key=lambda host: self._seen_as[host])
             if host != self._address.host:
                 self._address = Address(host=host, port=self._address.port)
-                self._machine = self._new_machine()
+                self._machine = self._new_machine(self._machine.own_record.incarnation)
 
-    async def _meet_all(self, addresses: Sequence[Address]) -> list[Contact]:
-        contacts: list[Contact] = []
+    async def _meet_some(self, addresses: Sequence[Address]) -> list[Contact]:
+        """Whom of these we can talk to; the silent are not waited for once some have answered."""
+        contacts: dict[PeerKey, Contact] = {}
         limiter = anyio.CapacityLimiter(MEET_AT_ONCE_MAX)
 
-        async def meet_one(address: Address) -> None:
-            async with limiter:
-                signed = await self.meet(address)
-            if signed is not None and signed.record.peer != self._peer:
-                contacts.append(first_contact_of(signed.record, self._settings.rules.id_check))
-
         async with anyio.create_task_group() as tasks:
+
+            async def meet_one(address: Address) -> None:
+                async with limiter:
+                    contact = await self.meet(address)
+                if contact is not None and contact.peer != self._peer:
+                    contacts[contact.peer] = contact
+                    if len(contacts) >= MEET_ENOUGH:
+                        grace_end = anyio.current_time() + MEET_GRACE_S
+                        tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, grace_end)
+
             for address in addresses:
                 tasks.start_soon(meet_one, address)
-        return sorted(contacts, key=lambda contact: contact.position)
+        return sorted(contacts.values(), key=lambda contact: contact.position)
 
     async def show(self, address: Address) -> bool:
         """Somebody says that a peer is there: if it is one we do not know, compare tables with it."""
-        signed = await self.meet(address)
-        return signed is not None and self.show_record(signed)
+        contact = await self.meet(address)
+        return contact is not None and self._compare_with(contact)
 
     def show_record(self, signed: SignedRecord) -> bool:
         """A signed record of a peer that may be of another part of our ring."""
-        peer = signed.record.peer
-        if peer == self._peer or peer in self._machine.table.records:
+        return self._compare_with(first_contact_of(signed.record, self._settings.rules.id_check))
+
+    def _compare_with(self, contact: Contact) -> bool:
+        if contact.peer == self._peer or contact.peer in self._machine.table.records:
             return False
-        self._machine.merge(first_contact_of(signed.record, self._settings.rules.id_check), self._now())
+        self._machine.merge(contact, self._now())
         self._pump()
         return True
 
@@ -541,21 +611,30 @@ class RingNode:
         return any(address in signed.record.addresses for signed in self._machine.table.records.values())
 
     async def _join_again(self) -> None:
-        """After a failed join: be a ring of one, and try the contacts again for as long as it takes."""
-        attempt = 0
+        """After a failed join: try again for as long as it takes, as a ring of one before long."""
         while True:
-            await self._rejoin_wanted.wait()
-            self._rejoin_wanted = anyio.Event()
-            await anyio.sleep(JOIN_AGAIN_S[min(attempt, len(JOIN_AGAIN_S) - 1)])
-            attempt += 1
-            logger.warning("joining failed, trying again attempt=%d", attempt)
-            contacts = [
-                first_contact_of(signed.record, self._settings.rules.id_check)
-                for signed in self._machine.table.records.values()
-            ]
-            contacts += self._contacts
-            self._machine.join([c for c in contacts if c.peer != self._peer], self._now())
-            self._pump()
+            await self._join_failed.wait()
+            wait_s = JOIN_AGAIN_S[min(self._failed_joins, len(JOIN_AGAIN_S) - 1)]
+            await anyio.sleep(wait_s * self._ports.random.uniform(0.5, 1.5))
+            if self._join_failed.is_set():  # else we started over meanwhile
+                self._join_failed = anyio.Event()
+                self._failed_joins += 1
+                self._join_or_be_alone()
+
+    def _join_or_be_alone(self) -> None:
+        now, records = self._now(), self._machine.table.records.values()
+        known = [first_contact_of(signed.record, self._settings.rules.id_check) for signed in records]
+        contacts = [contact for contact in (*known, *self._contacts) if contact.peer != self._peer]
+        is_in_ring = any(node.is_member for node in self._machine.nodes)
+        if is_in_ring or self._failed_joins < JOINS_BEFORE_ALONE:
+            logger.warning("joining failed, trying again attempt=%d", self._failed_joins)
+            self._machine.join(contacts, now)
+        else:
+            logger.warning("joining failed, a ring of its own for now attempt=%d", self._failed_joins)
+            self._machine.create(now)
+            for contact in contacts[:MEET_AT_ONCE_MAX]:
+                self._machine.merge(contact, now)
+        self._pump()
 
     async def run(self, transport: UdpTransport, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         self._transport = transport
@@ -568,6 +647,16 @@ class RingNode:
             for work in (self._keep_time, self._watch_clock, self._make_durable, self._join_again):
                 tasks.start_soon(work)
             task_status.started()
+
+
+def _without(items: Iterable[Item], taken: Counter[Item]) -> tuple[Item, ...]:
+    left = []
+    for item in items:
+        if taken[item]:
+            taken[item] -= 1
+        else:
+            left.append(item)
+    return tuple(left)
 
 
 def address_text(address: Address) -> str:
@@ -589,14 +678,16 @@ async def open_node(
     `open_transport` has the shape of `open_udp`; simulations bring their own.
     """
     node = RingNode(settings, key, ports, notary)
-    async with (
-        open_transport(
-            node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
-        ) as transport,
-        anyio.create_task_group() as tasks,
-    ):
-        await tasks.start(node.run, transport)
-        try:
-            yield node
-        finally:
-            tasks.cancel_scope.cancel()
+    with node._batches_in, node._batches_out:  # the last to go: a datagram may arrive until the sockets close
+        async with (
+            open_transport(
+                node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
+            ) as transport,
+            anyio.create_task_group() as tasks,
+        ):
+            await tasks.start(node.run, transport)
+            try:
+                yield node
+            finally:
+                node._is_stopped = True
+                tasks.cancel_scope.cancel()

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -29,6 +30,11 @@ _ASKERS_MAX = 10_000  # tries while others merely ask who holds the lock; they l
 @dataclass(frozen=True, slots=True)
 class Home:
     path: Path
+
+    @property
+    def quoted(self) -> str:
+        """The path as it stands in a command that people paste into a shell."""
+        return shlex.quote(str(self.path))
 
     @property
     def config(self) -> Path:
@@ -166,9 +172,9 @@ class HomeOccupied(Misuse):
 
     def __str__(self) -> str:
         if self.home.exists():
-            return (
-                f"{self.home.path} is already a home; `herodotus run --home {self.home.path}` starts its peer"
-            )
+            return f"{self.home.path} is already a home; `herodotus run --home {self.home.quoted}` starts its peer"
+        if not self.home.path.is_dir():
+            return f"{self.home.path} is not a folder; choose another place with --home"
         return f"{self.home.path} is not empty and not a home; choose another folder with --home"
 
 
@@ -177,7 +183,7 @@ class HomeMissing(NotFound):
         self.home = home
 
     def __str__(self) -> str:
-        return f"{self.home.path} is not a home; make one with `herodotus init --home {self.home.path}`"
+        return f"{self.home.path} is not a home; make one with `herodotus init --home {self.home.quoted}`"
 
 
 def open_home(home: Home) -> Charter:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import NewType
@@ -18,13 +19,14 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from herodotus.core.errors import IdentityError, KeyLocked, Misuse
+from herodotus.core.errors import IdentityError, KeyLocked, Misuse, StorageFailure
 from herodotus.files import storage_failure
 
 PeerId = NewType("PeerId", bytes)
 
 _KEY_BYTES_MAX = 10_000  # an Ed25519 key in PEM is 119 bytes, with a passphrase about 400
 PASSPHRASE_BYTES_MAX = 1023  # what OpenSSL takes
+_RESTORE = "restore identity.key from a backup, or make a new home with `herodotus init --home`"
 
 
 def peer_id(public_key: Ed25519PublicKey) -> PeerId:
@@ -62,6 +64,9 @@ def load_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
 def _read_privately(path: Path) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not block us
+    except FileNotFoundError as error:
+        missing = "no such file or directory"
+        raise StorageFailure(path=str(path), action="read", reason=missing, hint=_RESTORE) from error
     except OSError as error:
         raise storage_failure(error, path, "read") from error
     try:
@@ -73,7 +78,7 @@ def _read_privately(path: Path) -> bytes:
             raise IdentityError(
                 file=str(path),
                 problem=f"can be read by others (mode {mode:04o})",
-                hint=f"mend it with: chmod 600 {path}",
+                hint=f"mend it with: chmod 600 {shlex.quote(str(path))}",
             )
         return os.read(descriptor, _KEY_BYTES_MAX)
     except OSError as error:
@@ -83,7 +88,6 @@ def _read_privately(path: Path) -> bytes:
 
 
 def key_from_pem(pem: bytes, passphrase: bytes | None, *, file: str) -> Ed25519PrivateKey:
-    restore = "restore identity.key from a backup, or make a new home with `herodotus init --home`"
     try:
         key = load_pem_private_key(pem, passphrase)
     except TypeError as error:
@@ -95,10 +99,10 @@ def key_from_pem(pem: bytes, passphrase: bytes | None, *, file: str) -> Ed25519P
         if passphrase is not None:
             hint = "check the passphrase; if it is right, the file is damaged"
             raise IdentityError(file=file, problem="does not open with this passphrase", hint=hint) from error
-        raise IdentityError(file=file, problem="is not a private key in PEM form", hint=restore) from error
+        raise IdentityError(file=file, problem="is not a private key in PEM form", hint=_RESTORE) from error
     if not isinstance(key, Ed25519PrivateKey):
         kind = type(key).__name__.removesuffix("PrivateKey").lstrip("_")
         raise IdentityError(
-            file=file, problem=f"holds a key of another kind ({kind}), not Ed25519", hint=restore
+            file=file, problem=f"holds a key of another kind ({kind}), not Ed25519", hint=_RESTORE
         )
     return key

@@ -6,21 +6,22 @@ The part of the composition root that knows `dht`: everything else of the peer s
 import logging
 import random
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dht import Contact, Item, NodePorts, NodeSettings, RingNode, open_node
+from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import NetworkId
 from dht.core.machine import NodeView
 from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
 from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
+from dht.discovery.overlay_protocol import REQUESTS_PER_S
 from dht.discovery.port_mapping import (
     DatagramGateway,
     MappingOutcome,
@@ -35,7 +36,7 @@ from dht.endpoint import socket_address
 from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
 from dht.identity import Verifier, peer_key
 from dht.transport import TransportLimits
-from dht.wire import encode_record
+from dht.wire import decode_record, encode_record
 from herodotus import clock
 from herodotus.config import Settings
 from herodotus.core.charter import Charter
@@ -44,11 +45,14 @@ from herodotus.core.fields import Endpoint
 from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
 from herodotus.files import write_durably
 from herodotus.home import Home
+from herodotus.rotation import previous_key_life_s, retire_previous_key
 
 logger = logging.getLogger(__name__)
 
 RENDEZVOUS_PORT_OFFSET = 2000
-TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
+_REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share one prefix
+JOIN_PATIENCE_S = 3.0
+"""How long the peer's other parts wait for the ring: readers are served even where no contact answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,7 @@ class MembershipParts:
     charter: Charter
     settings: Settings
     key: Ed25519PrivateKey
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # of a rotation, while it counts
 
 
 class Membership:
@@ -66,6 +71,7 @@ class Membership:
         self._parts = parts
         self._ring = parts.settings.ring
         self._rules = rules_of(parts.charter, parts.settings)
+        self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
         self._random = random.SystemRandom()
         self.node: RingNode
@@ -73,29 +79,41 @@ class Membership:
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
-        listen = self._ring.listen
+        listen = self._bindable(self._ring.listen)
         address, is_guessed = own_address(listen, self._ring.advertise)
-        node_settings = NodeSettings(
+        settings = NodeSettings(
             rules=self._rules,
             address=address,
             is_address_guessed=is_guessed,
             slot=self._ring.slot,
             virtual_nodes=self._ring.virtual_nodes,
-            limits=TransportLimits.for_one_machine() if self._parts.charter.allow_private_addresses else None,
+            incarnation=self._last_incarnation(),
+            limits=TransportLimits.for_one_machine() if self._is_private else None,
+            previous_key=self._parts.previous_key,
         )
-        finders = self._finders(address)
+        finders = self._finders(listen, address)
         ports = NodePorts(
             wall_clock=clock.unix_seconds,
             random=self._random,
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
         )
-        finders.remembered.load(clock.unix_seconds())
-        async with self._node(node_settings, ports) as self.node, anyio.create_task_group() as tasks:
-            await finders.lan.start()
+        async with (
+            open_node(settings, self._parts.key, ports, [(listen.host, listen.port)]) as self.node,
+            anyio.create_task_group() as tasks,
+        ):
             try:
-                await self.node.join(await first_contacts(finders, self.node.me.address))
-                tasks.start_soon(keep_finding, finders, self.node)
+                await finders.lan.start()
+            except OSError as error:  # no interface that knows multicast: the other finders remain
+                logger.warning("no discovery on the local network error=%s", error)
+                finders = replace(finders, lan=NoLan())
+            try:
+                asked = anyio.Event()
+                tasks.start_soon(self._take_part, finders, asked)
+                if self._parts.previous_key is not None:
+                    tasks.start_soon(self._retire_previous_key)
+                with anyio.move_on_after(JOIN_PATIENCE_S):
+                    await asked.wait()
                 if self._parts.settings.discovery.port_mapping:
                     tasks.start_soon(self._map_port)
                 yield
@@ -105,29 +123,37 @@ class Membership:
                 with anyio.CancelScope(shield=True):
                     await finders.lan.stop()
 
-    @asynccontextmanager
-    async def _node(self, settings: NodeSettings, ports: NodePorts) -> AsyncIterator[RingNode]:
-        listen = self._ring.listen
+    async def _take_part(self, finders: Finders, asked: anyio.Event) -> None:
+        await self.node.join(await first_contacts(finders, self.node.me.address))
+        asked.set()
+        await keep_finding(finders, self.node)
+
+    async def _retire_previous_key(self) -> None:
+        """Records signed by both keys are needed for as long as the ring refuses the old one by itself."""
+        await anyio.sleep(previous_key_life_s(self._parts.home, clock.unix_seconds()))
+        self.node.forget_previous_key()
+        retire_previous_key(self._parts.home)
+
+    def _bindable(self, listen: Endpoint) -> Endpoint:
         try:
-            bound = _bindable(listen)
+            return _bindable(listen)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise PortTaken(
                 address=str(listen), setting="ring.listen", flag="--listen", reason=reason
             ) from error
-        if listen.port == 0:
-            settings = _with_port(settings, bound.port)
-        async with open_node(settings, self._parts.key, ports, [(bound.host, bound.port)]) as node:
-            yield node
 
-    def _finders(self, address: Address) -> Finders:
+    def _finders(self, listen: Endpoint, address: Address) -> Finders:
         discovery = self._parts.settings.discovery
         remembered = RememberedPeers(self._parts.home.met, self._rules.network)
+        remembered.load(clock.unix_seconds())
         return Finders(
             given=[(one.host, one.port) for one in self._ring.join],
             remembered=remembered,
             lan=self._lan(address) if discovery.lan else NoLan(),
-            rendezvous=self._rendezvous(address, remembered) if discovery.kademlia else NoRendezvous(),
+            rendezvous=self._rendezvous(listen, address, remembered)
+            if discovery.kademlia
+            else NoRendezvous(),
             times=RendezvousTimes(
                 find_every_s=discovery.rendezvous_find_s, publish_every_s=discovery.rendezvous_publish_s
             ),
@@ -147,12 +173,11 @@ class Membership:
             )
         )
 
-    def _rendezvous(self, address: Address, remembered: RememberedPeers) -> Rendezvous:
+    def _rendezvous(self, listen: Endpoint, address: Address, remembered: RememberedPeers) -> Rendezvous:
         host, port = socket_address(address.host, address.port)
         known = [(one.host, one.port) for one in self._ring.join] + [
             p.endpoint for p in remembered.in_order()
         ]
-        listen = self._ring.listen
         settings = KademliaSettings(
             network=self._rules.network,
             listen_host=listen.host,
@@ -160,11 +185,21 @@ class Membership:
             public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
             contacts=[(known_host, known_port + RENDEZVOUS_PORT_OFFSET) for known_host, known_port in known],
             state_path=self._parts.home.rendezvous,
+            requests_per_s=_REQUESTS_OF_ONE_MACHINE if self._is_private else REQUESTS_PER_S,
         )
         validate = record_facts(self._rules, Verifier())
         return KademliaRendezvous(
             settings, validate=validate, wall_clock=clock.unix_seconds, chance=self._random
         )
+
+    def _last_incarnation(self) -> int:
+        """Of the last run; without it the clock alone makes us newer than we were."""
+        try:
+            signed = decode_record(self._parts.home.record.read_bytes())
+        except OSError:
+            return 0
+        is_ours = isinstance(signed, SignedRecord) and signed.record.peer == peer_key(self._parts.key)
+        return signed.record.incarnation if isinstance(signed, SignedRecord) and is_ours else 0
 
     def _keep_record(self, signed: SignedRecord) -> None:
         write_durably(self._parts.home.record, encode_record(signed))
@@ -265,14 +300,3 @@ def _bindable(listen: Endpoint) -> Endpoint:
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.bind((listen.host, listen.port))
         return Endpoint(host=listen.host, port=probe.getsockname()[1])
-
-
-def _with_port(settings: NodeSettings, port: int) -> NodeSettings:
-    return NodeSettings(
-        rules=settings.rules,
-        address=Address(host=settings.address.host, port=port),
-        is_address_guessed=settings.is_address_guessed,
-        slot=settings.slot,
-        virtual_nodes=settings.virtual_nodes,
-        limits=settings.limits,
-    )

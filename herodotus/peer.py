@@ -40,6 +40,7 @@ class PeerParts:
     charter: Charter
     settings: Settings
     key: Ed25519PrivateKey = field(repr=False)
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)
 
     @property
     def peer_id(self) -> PeerId:
@@ -52,7 +53,13 @@ class Peer:
         self._started: datetime = clock.utc_now()
         self._portal = Portal(parts.settings.http, Handlers(self.status))
         self._membership = Membership(
-            MembershipParts(home=parts.home, charter=parts.charter, settings=parts.settings, key=parts.key)
+            MembershipParts(
+                home=parts.home,
+                charter=parts.charter,
+                settings=parts.settings,
+                key=parts.key,
+                previous_key=parts.previous_key,
+            )
         )
 
     def status(self) -> PeerStatus:
@@ -81,9 +88,10 @@ class Peer:
     async def serving(self) -> AsyncIterator[None]:
         """All parts are open inside; leaving drains them in the opposite order."""
         drain_s = self._parts.settings.lifecycle.drain_s
-        async with self._membership.opened(), self._portal.serving(drain_s):
-            publish_address(self._parts.home, self.http)
-            yield
+        with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
+            async with self._membership.opened(), self._portal.serving(drain_s):
+                publish_address(self._parts.home, self.http)
+                yield
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:

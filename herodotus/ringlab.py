@@ -6,24 +6,34 @@ joined by the others. `ring.json` in the lab's folder says who they are, so that
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
 import anyio.to_thread
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.asking import NoAnswer, ask
+from herodotus.config import resolve
+from herodotus.config.load import HTTP_PORT_OFFSET, Layer
+from herodotus.config.render import commented_file
+from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, NotFound, WorldFailure
 from herodotus.files import write_durably
-from herodotus.home import Home, running_on, wait_released
+from herodotus.home import Home, NewHome, create_home, running_on, wait_released
+from herodotus.identity import key_to_pem
 
 PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet
-_READY_S = 60.0
+_GIVE_UP_S = 10.0
 _ASK_PERIOD_S = 0.25
 
 
@@ -51,7 +61,7 @@ class NoLab(NotFound):
         self.folder = folder
 
     def __str__(self) -> str:
-        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {self.folder}`"
+        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {shlex.quote(str(self.folder))}`"
 
 
 class LabExists(Misuse):
@@ -60,7 +70,9 @@ class LabExists(Misuse):
         self.running = running
 
     def __str__(self) -> str:
-        way_out = f"end it with `herodotus ring down --dir {self.folder}`, or use another --dir"
+        way_out = (
+            f"end it with `herodotus ring down --dir {shlex.quote(str(self.folder))}`, or use another --dir"
+        )
         return f"{self.folder} already holds a ring of which {self.running} peers run; {way_out}"
 
 
@@ -102,11 +114,10 @@ def note_in(folder: Path) -> Path:
 
 def load(folder: Path) -> Lab:
     try:
-        note = json.loads(note_in(folder).read_bytes())
-        return Lab(peers=tuple(LabPeer(**peer) for peer in note["peers"]), web=note["web"])
+        return msgspec.json.decode(note_in(folder).read_bytes(), type=Lab)
     except FileNotFoundError:
         raise NoLab(folder) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except msgspec.MsgspecError as error:
         raise LabDamaged(folder) from error
 
 
@@ -120,6 +131,25 @@ class LabDamaged(Misuse):
 
 def save(folder: Path, lab: Lab) -> None:
     write_durably(note_in(folder), json.dumps(lab.to_json(), indent=1).encode())
+
+
+def place(folder: Path, number: int, base_port: int) -> LabPeer:
+    port = base_port + number
+    return LabPeer(
+        home=str(folder / f"peer-{number:03}"),
+        peer=f"127.0.0.1:{port}",
+        http=f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}",
+        pid=0,
+    )
+
+
+def make_home(home: Home, charter: Charter, chosen: Mapping[str, object] = MappingProxyType({})) -> None:
+    """`chosen` are settings by dotted key, beside those of the test preset."""
+    if home.exists():
+        return  # a ring that was ended earlier goes on with what its peers had
+    config = commented_file(resolve(Layer(preset="test")).preset, chosen)
+    key_pem = key_to_pem(Ed25519PrivateKey.generate(), None)
+    create_home(home, NewHome(config=config, charter=charter, key_pem=key_pem))
 
 
 def is_running(peer: LabPeer) -> bool:
@@ -142,6 +172,19 @@ def start(
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
         )
+
+
+def give_up(folder: Path, started: Collection[subprocess.Popen[bytes]]) -> None:
+    """A ring that will not be: nobody of it is left behind, and no note of it."""
+    for process in started:
+        process.terminate()
+    for process in started:
+        try:
+            process.wait(_GIVE_UP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    note_in(folder).unlink(missing_ok=True)
 
 
 async def wait_ideal(
@@ -194,12 +237,17 @@ def ring_view(peer: LabPeer) -> dict[str, Any] | None:
     return view if isinstance(view, dict) else None
 
 
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it ended by itself a moment ago
+        os.kill(pid, number)
+
+
 def kill(peer: LabPeer) -> bool:
     """As a power cut would; False when it was not running."""
     running = running_on(Home(Path(peer.home)))
     if running is None or not running.pid:
         return False
-    os.kill(running.pid, signal.SIGKILL)
+    _signal(running.pid, signal.SIGKILL)
     wait_released(Home(Path(peer.home)))
     return True
 
@@ -210,7 +258,7 @@ async def end(peers: Iterable[LabPeer], wait_s: float) -> tuple[int, int]:
     for peer in running:
         process = running_on(Home(Path(peer.home)))
         if process is not None and process.pid:
-            os.kill(process.pid, signal.SIGTERM)
+            _signal(process.pid, signal.SIGTERM)
     with anyio.move_on_after(wait_s):
         async with anyio.create_task_group() as tasks:
             for peer in running:

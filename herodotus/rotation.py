@@ -14,6 +14,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.records import RECORD_LIFE_S, SignedRecord
+from dht.core.rules import KEY_TOMB_LIFE_S
 from dht.identity import peer_key, rotation_record
 from dht.wire import decode_record, encode_record
 from herodotus.files import storage_failure, write_durably
@@ -68,6 +69,25 @@ def rotate(home: Home, passphrase: bytes | None, *, now_s: int) -> Rotation:
     return Rotation(old=old, new=new, record=record)
 
 
+def previous_key_life_s(home: Home, now_s: float) -> float:
+    """How long the key before the last rotation still has to vouch for its successor; 0 when it is over or away."""
+    try:
+        rotated_s = home.previous_key.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+    except OSError as error:
+        raise storage_failure(error, home.previous_key, "read") from error
+    return max(0.0, rotated_s + KEY_TOMB_LIFE_S - now_s)
+
+
+def retire_previous_key(home: Home) -> None:
+    """Nobody needs it any more, so nobody shall find it."""
+    try:
+        home.previous_key.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_failure(error, home.previous_key, "remove") from error
+
+
 def previous_key(
     home: Home, current: Ed25519PrivateKey, passphrase: bytes | None
 ) -> Ed25519PrivateKey | None:
@@ -77,3 +97,13 @@ def previous_key(
         return None
     key = load_key(path, passphrase)
     return key if peer_key(key) != peer_key(current) else None
+
+
+def standing_previous_key(
+    home: Home, current: Ed25519PrivateKey, passphrase: bytes | None, now_s: float
+) -> Ed25519PrivateKey | None:
+    """The key that a starting peer signs with beside its own; one whose time is over is removed instead."""
+    if previous_key_life_s(home, now_s) > 0:
+        return previous_key(home, current, passphrase)
+    retire_previous_key(home)
+    return None

@@ -61,7 +61,10 @@ def settings_page() -> str:
 def commands_of(group: click.Group, path: str) -> list[tuple[str, click.Command]]:
     """(full name, command), groups opened, in alphabetical order."""
     found: list[tuple[str, click.Command]] = []
-    for name, command in sorted(group.commands.items()):
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         full = f"{path} {name}"
         found += commands_of(command, full) if isinstance(command, click.Group) else [(full, command)]
     return found

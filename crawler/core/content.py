@@ -6,6 +6,7 @@ more than the limit is a bomb: what is over the limit is never produced.
 
 import zlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import brotli
 import zstandard
@@ -38,20 +39,26 @@ class MediaType:
         return cls(mime, charset)
 
 
-def decoded(body: bytes, content_encoding: str, bytes_max: int = DECODED_BYTES_MAX) -> bytes:
-    """The content, cut at `bytes_max`; as much as can be decoded of a damaged body, b"" of an
-    unknown coding.
-    """
+class Decoded(NamedTuple):
+    content: bytes
+    is_whole: bool
+    """False: the body is damaged or cut, or its coding unknown. What the limit cuts is not its fault."""
+
+
+def decoded(body: bytes, content_encoding: str, bytes_max: int = DECODED_BYTES_MAX) -> Decoded:
+    """The content, cut at `bytes_max`; of a damaged body as much as can be decoded."""
     codings = [coding.strip().lower() for coding in content_encoding.split(",")]
     codings = [coding for coding in codings if coding not in ("", "identity")]
     if len(codings) > CODINGS_MAX:
-        return b""
+        return Decoded(b"", False)
+    is_whole = True
     for coding in reversed(codings):
-        body = _undo(coding, body, bytes_max)
-    return body[:bytes_max]
+        body, is_good = _undo(coding, body, bytes_max)
+        is_whole = is_whole and is_good
+    return Decoded(body[:bytes_max], is_whole)
 
 
-def _undo(coding: str, body: bytes, bytes_max: int) -> bytes:
+def _undo(coding: str, body: bytes, bytes_max: int) -> Decoded:
     if coding in ("gzip", "x-gzip"):
         return _inflated(body, bytes_max, window_bits=31)
     if coding == "deflate":
@@ -61,10 +68,10 @@ def _undo(coding: str, body: bytes, bytes_max: int) -> bytes:
         return _brotli(body, bytes_max)
     if coding == "zstd":
         return _zstd(body, bytes_max)
-    return b""
+    return Decoded(b"", False)
 
 
-def _inflated(body: bytes, bytes_max: int, *, window_bits: int) -> bytes:
+def _inflated(body: bytes, bytes_max: int, *, window_bits: int) -> Decoded:
     decompressor = zlib.decompressobj(window_bits)
     pieces: list[bytes] = []
     room = bytes_max
@@ -78,11 +85,11 @@ def _inflated(body: bytes, bytes_max: int, *, window_bits: int) -> bytes:
             if not piece and not rest:
                 break
     except zlib.error:
-        pass  # what came before the damage counts
-    return b"".join(pieces)
+        return Decoded(b"".join(pieces), False)
+    return Decoded(b"".join(pieces), decompressor.eof or room <= 0)
 
 
-def _brotli(body: bytes, bytes_max: int) -> bytes:
+def _brotli(body: bytes, bytes_max: int) -> Decoded:
     decompressor = brotli.Decompressor()
     pieces: list[bytes] = []
     room = bytes_max
@@ -93,11 +100,11 @@ def _brotli(body: bytes, bytes_max: int) -> bytes:
             room -= len(piece)
             piece = decompressor.process(b"", output_buffer_limit=2**18)
     except brotli.error:
-        pass
-    return b"".join(pieces)
+        return Decoded(b"".join(pieces), False)
+    return Decoded(b"".join(pieces), decompressor.is_finished() or room <= 0)
 
 
-def _zstd(body: bytes, bytes_max: int) -> bytes:
+def _zstd(body: bytes, bytes_max: int) -> Decoded:
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_BYTES_MAX)
     pieces: list[bytes] = []
     room = bytes_max
@@ -107,5 +114,5 @@ def _zstd(body: bytes, bytes_max: int) -> bytes:
                 pieces.append(piece)
                 room -= len(piece)
     except zstandard.ZstdError:
-        pass
-    return b"".join(pieces)
+        return Decoded(b"".join(pieces), False)
+    return Decoded(b"".join(pieces), True)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import turbohtml
 
@@ -40,8 +41,9 @@ class LinkKind(Enum):
         return self is not LinkKind.PAGE
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
+    """A tuple, as a crawl makes tens of thousands of them each second."""
+
     url: str
     """Canonical."""
     kind: LinkKind
@@ -100,6 +102,7 @@ _NO_PAGE_RELATIONS = frozenset(
 )
 
 _REFRESH = re.compile(r"(?i)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
+_SRCSET_URL = re.compile(r"[\s,]*([^\s,]\S*)")
 _CSS_COMMENT = re.compile(r"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
 _CSS_URL = re.compile(
     r"(?i)url\(\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^)\"'\s]*))|@import\s+(?:\"([^\"\n]*)\"|'([^'\n]*)')"
@@ -139,6 +142,15 @@ def html_links(
     directives = page_directives(asked, product_token)
     collected = _Collector(base, rules, encoding=document.encoding)
     for element in elements:
+        if element.tag == "a" and not directives.nofollow and (href := element.attr("href")) is not None:
+            if element.attr("rel") is None or not _is_nofollow(element):
+                collected.add(href, _PAGE)  # nearly all links are these
+            else:
+                collected.not_followed += 1
+            if (style := element.attr("style")) is not None:
+                for reference in css_references(style):
+                    collected.add(reference, _IMAGE)
+            continue
         for reference, kind in _references(element):
             if kind is _PAGE and (directives.nofollow or _is_nofollow(element)):
                 collected.not_followed += 1
@@ -148,7 +160,8 @@ def html_links(
 
 
 def _parse(body: bytes, charset: str | None) -> turbohtml.Document:
-    if charset:
+    if charset and not (charset.lower().startswith("utf-16") and b"\0" not in body[:1024]):
+        # Markup in UTF-16 is every second byte zero; a label that says so of other bytes is a mistake.
         try:
             return turbohtml.parse(body, encoding=charset, positions=False)
         except LookupError:
@@ -163,11 +176,6 @@ def _is_nofollow(element: turbohtml.Element) -> bool:
 
 def _references(element: turbohtml.Element) -> _References:
     tag = element.tag
-    if tag == "a":  # nearly all links are these
-        href = element.attr("href")
-        if href is not None:
-            yield href, _PAGE
-            return
     if tag in ("link", "meta", "style"):
         yield from _HEAD_ELEMENTS[tag](element)
     else:
@@ -225,14 +233,11 @@ def srcset_references(text: str) -> Iterator[str]:
     """The URLs of an image candidate list (HTML, 4.8.4.3.9): a comma inside a URL belongs to it."""
     at = 0
     for _ in range(SRCSET_CANDIDATES_MAX):
-        while at < len(text) and (text[at].isspace() or text[at] == ","):
-            at += 1
-        start = at
-        while at < len(text) and not text[at].isspace():
-            at += 1
-        if start == at:
+        match = _SRCSET_URL.match(text, at)
+        if match is None:
             return
-        reference = text[start:at]
+        at = match.end()
+        reference = match[1]
         if reference.endswith(","):
             reference = reference.rstrip(",")
         else:

@@ -10,7 +10,7 @@ only at its end, and a new steward may begin with a silent period. It does not f
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from crawler.core.robots import RobotsRules
@@ -28,6 +28,8 @@ class PolitenessPolicy:
     """An origin rests this many times its response time: slow means busy (IRLbot, BUbiNG)."""
     delay_max_s: float = 60.0
     """Bound on what the factor can make of a slow answer; a crawl-delay may be longer."""
+    crawl_delay_max_s: float = 3600.0
+    """A longer crawl-delay is taken as this one."""
     per_address_concurrency: int = 2
     backoff_base_s: float = 30.0
     """Rest after the first 429, 503 or failed connection; doubles with each further one."""
@@ -189,7 +191,7 @@ class HostSteward:
 
     def _delay_s(self, state: _OriginState, duration_s: float) -> float:
         policy = self._policy
-        asked_s = (state.rules.crawl_delay_s or 0.0) if state.rules else 0.0
+        asked_s = min((state.rules.crawl_delay_s or 0.0) if state.rules else 0.0, policy.crawl_delay_max_s)
         measured_s = (
             min(policy.delay_factor * duration_s, policy.delay_max_s) if policy.delay_floor_s else 0.0
         )
@@ -223,11 +225,11 @@ class HostSteward:
             del self._busy_at[state.address]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class OptOutList:
     """Hosts whose owners asked to be left alone; a name covers its subdomains."""
 
-    hosts: frozenset[str] = field(default_factory=frozenset)
+    hosts: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "OptOutList":

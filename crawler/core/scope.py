@@ -22,8 +22,8 @@ PARAMETERS_MAX = 16
 CALENDAR_YEARS_AHEAD = 2
 CALENDAR_YEAR_MIN = 1990
 
-_CALENDAR = re.compile(r"(?i)(?:calendar|events?|kalender|agenda|archive|month|date|day|year)")
-_YEAR = re.compile(r"(?<!\d)(\d{4})(?!\d)")
+# A year counts only where a date is meant: before a month, or as the value of a parameter for dates.
+_CALENDAR_DATE = re.compile(r"(?i)/(\d{4})[/-]\d{1,2}(?=[/?&-]|$)|[?&](?:year|date|month|day)=(\d{4})(?!\d)")
 
 
 class ScopeKind(Enum):
@@ -134,8 +134,7 @@ def trap_reason(url: str, *, year: int) -> str | None:
             return "trap: repeated segments"
     if query.count("&") >= PARAMETERS_MAX:
         return "trap: many parameters"
-    if _CALENDAR.search(target):
-        years = [int(match) for match in _YEAR.findall(target)]
-        if any(not CALENDAR_YEAR_MIN <= found <= year + CALENDAR_YEARS_AHEAD for found in years):
+    for before_month, parameter in _CALENDAR_DATE.findall(target):
+        if not CALENDAR_YEAR_MIN <= int(before_month or parameter) <= year + CALENDAR_YEARS_AHEAD:
             return "trap: calendar"
     return None

@@ -40,6 +40,8 @@ TRACKING_PARAMETERS = frozenset(
 TRACKING_PREFIXES = ("utm_",)
 SESSION_PARAMETERS = frozenset({"jsessionid", "phpsessid", "cfid", "cftoken"})
 SESSION_PREFIXES = ("aspsessionid",)
+SESSION_BY_VALUE = re.compile(r"(?i)(?:sid|sess|session|session_?id)=(?=[a-z]*\d)[0-9a-z]{16,64}")
+"""Names that are used for other things, too: dropped only with a value that no person would choose."""
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 # An escape that follows "%" or "%x" is left alone: decoding it could make up a new escape out of the pieces.
@@ -60,6 +62,7 @@ class UrlRules:
         self._dropped = TRACKING_PARAMETERS | SESSION_PARAMETERS | {name.lower() for name in extra_parameters}
         prefixes = TRACKING_PREFIXES + SESSION_PREFIXES
         names = sorted(map(re.escape, self._dropped)) + [f"{re.escape(prefix)}[^=&]*" for prefix in prefixes]
+        names += ["sid", "sess(?:ion)?(?:_?id)?"]
         # One search decides for nearly all URLs that there is nothing to drop.
         self._has_dropped = re.compile(rf"(?i)[?&](?:{'|'.join(names)})(?:[=&]|$)")
 
@@ -90,11 +93,12 @@ class UrlRules:
         return resolved
 
     def _finish(self, parsed: can_ada.URL, text: str) -> str:
-        if parsed.protocol not in ("http:", "https:"):
-            raise MalformedUrlError(text, "only http and https are crawled")
-        if parsed.has_credentials():
-            parsed.username = parsed.password = ""
         url: str = parsed.href
+        if not url.startswith(("http://", "https://")):
+            raise MalformedUrlError(text, "only http and https are crawled")
+        if "@" in url and parsed.has_credentials():
+            parsed.username = parsed.password = ""
+            url = parsed.href
         hash_at = url.find("#")
         if hash_at >= 0:
             url = url[:hash_at]
@@ -123,7 +127,9 @@ class UrlRules:
 
     def _is_dropped(self, parameter: str) -> bool:
         name = parameter.partition("=")[0].lower()
-        return name in self._dropped or name.startswith(TRACKING_PREFIXES + SESSION_PREFIXES)
+        if name in self._dropped or name.startswith(TRACKING_PREFIXES + SESSION_PREFIXES):
+            return True
+        return SESSION_BY_VALUE.fullmatch(parameter) is not None
 
 
 def _scalar(text: str) -> str:

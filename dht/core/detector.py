@@ -25,11 +25,12 @@ from dht.core.records import Contact, Death
 
 
 class Illness:
-    __slots__ = ("clock", "contact", "is_examined", "since")
+    __slots__ = ("clock", "contact", "doubts", "is_examined", "since")
 
     def __init__(self, contact: Contact, now: float) -> None:
         self.contact = contact
         self.clock: Clock = "unreachable"
+        self.doubts = 0  # how often helpers did reach it, or none could be reached
         self.is_examined = False  # an examination, recheck or suspicion is under way
         self.since = now
 
@@ -99,9 +100,15 @@ class Detector:
             return
         if any(answers) or all(answer is None for answer in answers):
             self._host.health = min(self._host.health + 1, bounds.HEALTH_MAX)
-            self._recheck_later(illness, now)
+            self._doubt(illness, now)
         else:
             self._suspect(illness, now)
+
+    def _doubt(self, illness: Illness, now: float) -> None:
+        """It probably lives, and only our datagrams were lost: see soon; less soon each time it stays silent."""
+        delay_s = min(bounds.RECHECK_SOON_S * 2**illness.doubts, bounds.RECHECK_S)
+        illness.doubts = min(illness.doubts + 1, 8)
+        self._host.at(now + self._host.jittered(delay_s), partial(self._recheck, illness))
 
     def _recheck_later(self, illness: Illness, now: float) -> None:
         self._host.at(now + self._host.jittered(bounds.RECHECK_S), partial(self._recheck, illness))

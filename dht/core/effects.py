@@ -9,7 +9,7 @@ from dht.core.ids import Key, PeerKey
 from dht.core.messages import Item, Message
 from dht.core.records import Contact
 
-Clock = Literal["well", "unreachable", "suspect", "dead", "left", "departed"]
+Clock = Literal["well", "unreachable", "suspect", "dead", "left", "rotated", "departed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,14 @@ class JoinFailed:
     """No contact led to a ring.  The machine has stopped trying; call `join` again."""
 
     contact: Contact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionTaken:
+    """Another peer behind our address has our slot, and is there: come back with another slot."""
+
+    contact: Contact  # ours
+    holder: Contact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +122,7 @@ Effect = (
     | FetchTable
     | Joined
     | JoinFailed
+    | PositionTaken
     | RingChanged
     | ArcsChanged
     | PeerChanged

@@ -18,6 +18,7 @@ from math import ceil, exp, log10
 from typing import Literal
 
 from dht.core import rules as bounds
+from dht.core.contests import Contests
 from dht.core.detector import Detector
 from dht.core.effects import FetchTable
 from dht.core.host import Host
@@ -51,19 +52,23 @@ class Gossip:
         refute: Callable[[int, float], None],
         near: Callable[[Contact], bool],
         table_changed: Callable[[SignedRecord], None],
+        place_taken: Callable[[SignedRecord], None],
     ) -> None:
         self._host = host
         self._table = table
         self._refute = refute  # somebody holds us for dead
         self._is_near = near  # one of our ring neighbours?
         self._table_changed = table_changed
+        self._place_taken = place_taken  # ours, by an older claim
         self.detector = Detector(host, table, self.announce)
+        self.contests = Contests(host, table, self._lost_place)
         self.rumours: OrderedDict[PeerKey, list[int]] = OrderedDict()  # peer -> [times still to tell]
         self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
         self.level = 0 if host.rules.gossips else 2  # 0 full table, 1 slower, 2 sampled
         self._is_telling = False
         self._is_eager = True
+        self._is_hastened = False
         self._sweep_at = 0
         self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
@@ -127,19 +132,46 @@ class Gossip:
         fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
         if fault is None and not self._host.notary.is_record_signed(signed):
             fault = "forged"
+        elif fault is None and record.previous == self._host.me.peer:
+            fault = "rotate our own key"  # an operator did so elsewhere: nobody will listen to us any more
+        if fault == "position taken" and self._host.notary.is_record_signed(signed):
+            self.contests.begin(signed, now)
         if fault is not None:
             self._host.counts[f"records {fault}"] += 1
             return False
+        if record.previous:
+            self._rotate(signed, now)
         self._table.put(signed)
         self._table_changed(signed)
         return True
 
-    def _bury(self, news: Death | Departure, now: float, way: Way) -> bool:
+    def _lost_place(self, claimant: SignedRecord, rival: SignedRecord, now: float) -> None:
+        if rival.record.peer == self._host.me.peer:
+            self._place_taken(claimant)
+            return
+        self._table.remove(rival.record.peer)
+        self._table_changed(rival)
+        if self.hear(claimant, now, "rumour"):
+            self._host.counts["positions lost"] += 1
+
+    def _rotate(self, signed: SignedRecord, now: float) -> None:
+        """The new key takes the old one's place in the table; our lists follow when the old one stays silent."""
+        old = self._table.rotate(signed, now)
+        if old is not None:
+            self.detector.died(old.record.peer, "rotated")
+            self._table_changed(old)
+
+    def _bury(self, news: Death | Departure, now: float, way: Way, *, is_seen: bool = False) -> bool:
         if news.incarnation < self._table.incarnation(news.peer) or news.peer in self._table.tombs:
             return False
+        if news.peer in self._table.key_tombs:
+            return False  # it lives on under another key
         signed = self._table.records.get(news.peer)
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
+            return False
+        if signed is not None and isinstance(news, Death) and not is_seen and not self._is_witnessed(news):
+            self._see_for_ourselves(news, signed, now)
             return False
         if signed is not None and self._may_refute(news, signed, way, now):
             return False
@@ -165,6 +197,22 @@ class Gossip:
             return True
         return False
 
+    def _is_witnessed(self, news: Death) -> bool:
+        """By us, or by somebody of our table; keys that we never heard of cost nothing to make."""
+        witnesses = (news.accuser, news.confirmer)
+        return news.peer in self.detector.unwell or any(peer in self._table.records for peer in witnesses)
+
+    def _see_for_ourselves(self, news: Death, signed: SignedRecord, now: float) -> None:
+        contact = first_contact_of(signed.record, self._host.rules.id_check)
+
+        def pinged(reply: Reply | None, later: float) -> None:
+            if reply is not None:
+                self._host.counts["deaths disbelieved"] += 1
+            elif self._bury(news, later, "rumour", is_seen=True):
+                self.tell(news.peer, later)
+
+        self._host.ask(contact, Ping(id=self._host.new_id()), pinged, now, is_favour=True)
+
     def _believe(self, news: Death, now: float) -> None:
         """Time to refute is over: only a newer incarnation has saved it."""
         if self._table.incarnation(news.peer) <= news.incarnation:
@@ -183,9 +231,7 @@ class Gossip:
         return news.peer not in self._table.records or self._are_near(news)
 
     def _are_near(self, news: Death) -> bool:
-        """Were the witnesses neighbours?  Those whom we do not know cannot be checked: one of the two must
-        be.
-        """
+        """Were the witnesses neighbours, as far as we know them?"""
         known = [peer for peer in (news.accuser, news.confirmer) if peer in self._table.records]
         if news.peer == self._host.me.peer:
             return True
@@ -261,6 +307,9 @@ class Gossip:
 
     def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
         self._is_eager = bool(buckets)
+        if len(buckets) > bounds.URGENT_BUCKETS and not self._is_hastened:
+            self._is_hastened = True
+            self._host.at(now + self._host.jittered(bounds.DIGEST_URGENT_S), self._compare_again)
         if len(buckets) > bounds.BULK_BUCKETS and self._host.rules.has_bulk:
             if now - self._fetched_at >= bounds.DIGEST_EAGER_S / 2:
                 self._fetched_at = now
@@ -269,6 +318,13 @@ class Gossip:
         if not self._pulls:
             self._pulls.extend((source, bucket) for bucket in buckets)
             self._pull_more(now)
+
+    def _compare_again(self, now: float) -> None:
+        """Much differed: we are part of a merge, or fell far behind.  Others are too; do not wait a period."""
+        self._is_hastened = False
+        target = self._anybody()
+        if target is not None and self.level == 0:
+            self.exchange(target, now)
 
     def _pull_more(self, now: float) -> None:
         while self._pulls and self._pulling < bounds.PULLS_MAX:
@@ -333,6 +389,8 @@ class Gossip:
 
     def _expire_some(self, now: float) -> None:
         self._table.open_old_tombs(now)
+        for peer in [peer for peer in self.detector.unwell if peer in self._table.key_tombs]:
+            del self.detector.unwell[peer]  # a list still named it: it is silent for good
         peers = self._table.peers()
         step = bounds.SWEEP_STEP * (1 + len(peers) // 4096)
         expired = []

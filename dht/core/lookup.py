@@ -2,10 +2,17 @@
 is amplified.
 
 Two kinds of peers are asked.  *Claimed owners* sit at or after the key: somebody named them.  They are
-tried nearest first, and one is believed when it answers (for itself, or having been named by others).
+tried nearest first, and one is believed when it says so itself, or at least knows nobody between the key
+and itself.
 *Stations* sit before the key: they name owners, or stations that are nearer.  When all owners named by a
 station are dead, that is not the end: the nearest live station is asked for its whole successor list, in
 which the next live entry after the key is the owner.
+
+A list has a say beyond the key only when everybody it names before the key is dead.  While one of them
+lives, that one knows better: lists hold distinct hosts, so a farther list may leave the owner out because
+its host stands in it already, with another virtual node.  A nearer station that is BUSY is therefore asked
+again rather than passed over.  When all ways are used up we consult our own lists anew, for whom we found
+silent on the way is left out of them now.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +22,7 @@ from typing import Protocol
 from dht.core import rules as bounds
 from dht.core.host import Host
 from dht.core.ids import CIRCLE, Key, distance, is_between
-from dht.core.messages import HOLDERS_MAX, Closer, Find, GetState, Owner, Reply, State
+from dht.core.messages import HOLDERS_MAX, Busy, Closer, Find, GetState, NotMember, Owner, Reply, State
 from dht.core.records import Contact, SignedRecord
 
 
@@ -34,6 +41,7 @@ class Guide(Protocol):
     """What a lookup asks of the machine that runs it."""
 
     def guess_owner(self, key: Key) -> Contact | None: ...
+    def way_to(self, key: Key) -> Owner | Closer: ...
     def is_unwell(self, contact: Contact) -> bool: ...
     def learned(self, records: Iterable[SignedRecord], now: float) -> None: ...
 
@@ -51,8 +59,10 @@ class Lookup:
         self._owners: dict[Contact, tuple[Contact, ...]] = {}  # claimed owner -> the holders from it on
         self._stations: set[Contact] = set()
         self._answered: set[Contact] = set()
+        self._verified: set[Contact] = set()  # owners that said so, or know nobody between the key and them
         self._silent: set[Contact] = set()
         self._stated: set[Contact] = set()
+        self._busy = 0
 
     def start(self, first: Iterable[Contact], stations: Iterable[Contact], now: float) -> None:
         self._first = list(first)
@@ -60,8 +70,12 @@ class Lookup:
         self._step(now)
 
     def claim(self, holders: tuple[Contact, ...]) -> None:
-        """Somebody names these as owner and followers."""
+        """Somebody names these as owner and followers.  Ourselves at the very key are no owner: we are
+        joining there, and the list remembers our former life.
+        """
         for place, contact in enumerate(holders):
+            if contact.position == self.key and contact.peer == self._host.me.peer:
+                continue
             if len(holders[place:]) >= len(self._owners.get(contact, ())):
                 self._owners[contact] = holders[place:]
 
@@ -76,19 +90,52 @@ class Lookup:
             if contact not in self._answered and contact not in self._silent:
                 self._find(contact, now)
                 return
-        if not self._try_owner(now) and not self._try_station(now) and not self._try_list(now):
+        if self._try_owner(now) or self._try_station(now) or self._try_list(now):
+            return
+        if self._consult_ourselves():
+            self._step(now)
+        else:
             self._finish((), now)
 
     def _try_owner(self, now: float) -> bool:
         for contact in sorted(self._owners, key=lambda c: distance(self.key, c.position)):
             if contact in self._silent:
                 continue
-            if contact in self._answered or contact.peer == self._host.me.peer:
+            if contact.peer == self._host.me.peer or contact in self._verified:
                 self._finish(self._owners[contact], now)
+            elif contact in self._answered:
+                self._verify(contact, now)
             else:
                 self._find(contact, now)
             return True
         return False
+
+    def _verify(self, contact: Contact, now: float) -> None:
+        """It was named owner but does not say so itself: whom does it know before it?"""
+        self._asks += 1
+        request = GetState(id=self._host.new_id(), source=self._host.me, target=contact.index, known=0)
+        self._host.ask(contact, request, partial(self._verified_by, contact), now)
+
+    def _verified_by(self, contact: Contact, reply: Reply | None, now: float) -> None:
+        if self._is_to_be_asked_again(reply, now):
+            return
+        if reply is None or isinstance(reply, NotMember):
+            self._silent.add(contact)
+            self.timeouts += reply is None
+        else:
+            self._verified.add(contact)
+        before = reply.predecessor if isinstance(reply, State) else None
+        if before is not None and distance(self.key, before.position) < distance(self.key, contact.position):
+            self.claim((before, *self._owners[contact])[:HOLDERS_MAX])
+        self._step(now)
+
+    def _is_to_be_asked_again(self, reply: Reply | None, now: float) -> bool:
+        """BUSY: yes, in a moment; but not for ever."""
+        if not isinstance(reply, Busy) or self._busy >= bounds.LOOKUP_BUSY_MAX:
+            return False
+        self._busy += 1
+        self._host.at(now + self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S), self._step)
+        return True
 
     def _try_station(self, now: float) -> bool:
         """Ask the nearest station; but one that is behind a live station only when that one's list has not
@@ -152,6 +199,7 @@ class Lookup:
         """Believed, unless we know of somebody alive between the key and it, who is then asked first."""
         owner = reply.holders[0]
         self._answered.add(owner)
+        self._verified.add(owner)
         self.claim(reply.holders)
         rival = self._guide.guess_owner(self.key)
         if (
@@ -176,26 +224,37 @@ class Lookup:
             self._stations.add(contact)
 
     def _listed(self, station: Contact, reply: Reply | None, now: float) -> None:
+        if self._is_to_be_asked_again(reply, now):
+            self._stated.discard(station)
+            return
         if isinstance(reply, State):
-            before = [c for c in reply.successors if is_between(station.position, c.position, self.key)]
-            unasked = {c for c in before if c not in self._silent and c not in self._answered}
-            if unasked:
-                # A list leaves out the further virtual nodes of hosts listed earlier: only when those before
-                # the key are dead is its next live entry certainly the owner.
-                self._stations |= unasked
-                self._stated.discard(station)
-                self._step(now)
-                return
-            for place, contact in enumerate(reply.successors):
-                if is_between(station.position, contact.position, self.key):
-                    self._stations.add(contact)
-                elif contact.peer != self._host.me.peer:
-                    self.claim(reply.successors[place : place + HOLDERS_MAX])
-                    break
-            for contact in reply.successors[HOLDERS_MAX:]:
-                if not is_between(station.position, contact.position, self.key):
-                    self._owners.setdefault(contact, (contact,))
+            self._read_list(station, reply.successors)
+        elif not isinstance(reply, Busy):
+            self._silent.add(station)  # silent, or not a member (any more)
+            self.timeouts += reply is None
         self._step(now)
+
+    def _read_list(self, station: Contact, line: tuple[Contact, ...]) -> None:
+        before = [c for c in line if is_between(station.position, c.position, self.key)]
+        nearer = {c for c in before if c not in self._silent and c.peer != self._host.me.peer}
+        self._stations |= nearer
+        if nearer:
+            if nearer - self._answered:
+                self._stated.discard(station)  # to be read again should they all be dead
+            return
+        after = line[len(before) :]
+        for place in range(len(after)):
+            self.claim(after[place : place + HOLDERS_MAX])
+
+    def _consult_ourselves(self) -> bool:
+        """Is there a way that we did not know of, or did not take, when we began?"""
+        way, tried = self._guide.way_to(self.key), self._answered | self._silent
+        if isinstance(way, Owner):
+            self.claim(way.holders)
+            return any(contact not in tried for contact in way.holders)
+        unasked = {contact for contact in way.contacts if contact not in tried}
+        self._stations |= unasked
+        return bool(unasked)
 
     def _finish(self, holders: tuple[Contact, ...], now: float) -> None:
         living = tuple(c for c in holders if c not in self._silent)

@@ -18,7 +18,7 @@ from typing import Any
 
 from dht.core import rules as bounds
 from dht.core.arcs import arcs_of
-from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, LookupDone
+from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, LookupDone, PositionTaken
 from dht.core.errors import RingUsageError
 from dht.core.gossip import Gossip
 from dht.core.host import Host
@@ -88,6 +88,7 @@ class RingStatistics:
     peers_estimated: float  # virtual nodes in the ring
     unwell: tuple[tuple[PeerKey, str], ...]
     tombs: int
+    key_tombs: int
     graves: int
     rumours: int
     gossip_level: int  # 0 full table, 1 slower, 2 sampled
@@ -105,9 +106,11 @@ class RingMachine:
         self._host = Host(first_contact_of(record, rules.id_check), rules, notary, random)
         self._rules = rules
         self.table = Membership(rules.id_check)
-        self._gossip = Gossip(self._host, self.table, self._refute, self._is_near, self._table_changed)
+        self._gossip = Gossip(
+            self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
+        )
         self._detector = self._gossip.detector
-        self._host.on_loss(self._detector.lost)
+        self._host.on_loss(self._lost)
         self.nodes = [
             self.node_class(self._host, self.table, self._detector.unwell, contact, self._node_changed)
             for contact in contacts_of(record, rules.id_check)
@@ -185,7 +188,9 @@ class RingMachine:
         if sender.peer in self._detector.unwell:
             self._detector.heard(sender.peer)
         handler = self._handlers.get(type(message))
-        if self._is_left:
+        if sender.peer in self.table.key_tombs:
+            self._host.counts["from a rotated key"] += 1
+        elif self._is_left:
             self._host.counts["after leaving"] += 1
         elif handler is not None:
             handler(message, sender, now)
@@ -256,6 +261,14 @@ class RingMachine:
         self._gossip.seeds.append(contact)
         self._gossip.exchange(contact, now)
 
+    def forget_previous_key(self, now: float) -> None:
+        """The ring has known our rotation for long enough: from now on our own signature does alone."""
+        if self._record.previous:
+            self._record = replace(self._record, previous=b"")
+            if self.record is not None and not self._is_left:
+                self._renew_record(0, now)
+                self._gossip.tell(self.me.peer, now)
+
     def leave(self, now: float) -> None:
         """Say goodbye to the neighbours and to some others.  Hand over the data first."""
         signed = self.record
@@ -306,6 +319,7 @@ class RingMachine:
             peers_estimated=self.peers_estimated(),
             unwell=tuple(sorted((peer, illness.clock) for peer, illness in self._detector.unwell.items())),
             tombs=len(self.table.tombs),
+            key_tombs=len(self.table.key_tombs),
             graves=len(self._gossip.graves),
             rumours=len(self._gossip.rumours),
             gossip_level=self._gossip.level,
@@ -446,6 +460,9 @@ class RingMachine:
         """The first live entry of the table at or after a key."""
         return next(self.table.clockwise(key, self._detector.unwell), None)
 
+    def way_to(self, key: Key) -> Owner | Closer:
+        return self._answer_find(0, key)
+
     def is_unwell(self, contact: Contact) -> bool:
         return contact.peer in self._detector.unwell
 
@@ -495,7 +512,26 @@ class RingMachine:
     def _find_via(
         self, contact: Contact, node: VirtualNode, done: Callable[[Found, float], None], now: float
     ) -> None:
-        Lookup(self._host, _Newcomer(self), node.contact.position, done).start([contact], (), now)
+        def found(answer: Found, later: float) -> None:
+            owner = answer.holders[0] if answer.holders else None
+            if owner is not None and owner.position == node.contact.position and owner.peer != self.me.peer:
+                self._stop_joining(owner)
+            done(answer, later)
+
+        Lookup(self._host, _Newcomer(self), node.contact.position, found).start([contact], (), now)
+
+    def _stop_joining(self, holder: Contact) -> None:
+        """It answered at our very position: only another slot leads into the ring."""
+        if self._joining is not None and not self._joining.is_over:
+            self._joining.is_over = True
+            self._report_taken(holder)
+
+    def _place_taken(self, claimant: SignedRecord) -> None:
+        self._report_taken(first_contact_of(claimant.record, self._rules.id_check))
+
+    def _report_taken(self, holder: Contact) -> None:
+        self._host.counts["own position taken"] += 1
+        self._host.effects.append(PositionTaken(contact=self.me, holder=holder))
 
     def _one_of_two(self, lookup_id: int, key: Key, answers: list[Found], found: Found, now: float) -> None:
         answers.append(found)
@@ -566,7 +602,10 @@ class RingMachine:
         self._record = replace(
             self._record, incarnation=incarnation, issued_s=int(now), expires_s=int(now) + RECORD_LIFE_S
         )
-        self.table.put(self._host.notary.sign_record(self._record))
+        signed = self._host.notary.sign_record(self._record)
+        if signed.record.previous:
+            self.table.rotate(signed, now)
+        self.table.put(signed)
         self._host.at(now + self._host.jittered(RECORD_REFRESH_S), partial(self._refresh_record, incarnation))
 
     def _refresh_record(self, incarnation: int, now: float) -> None:
@@ -610,10 +649,20 @@ class RingMachine:
         del node, now
         self._arcs_are_stale = True
 
+    def _lost(self, contact: Contact, now: float) -> None:
+        self._detector.lost(contact, now)
+        for node in self.nodes:
+            if node.successors and node.successors[0].peer == contact.peer:
+                node.hurry(now)
+
     def _table_changed(self, signed: SignedRecord) -> None:
+        contacts = contacts_of(signed.record, self._rules.id_check)
+        for node in self.nodes:
+            for contact in contacts:
+                node.met(contact, self._now)
         if self._arcs_are_stale:
             return
-        for contact in contacts_of(signed.record, self._rules.id_check):
+        for contact in contacts:
             if any(
                 is_in_arc(arc.start, contact.position, arc.end) or arc.start == contact.position
                 for arc in self._arcs
@@ -642,6 +691,10 @@ class _Newcomer:
     def guess_owner(self, key: Key) -> Contact | None:
         del key
         return None
+
+    def way_to(self, key: Key) -> Owner | Closer:
+        del key
+        return Closer(id=0, contacts=())
 
     def is_unwell(self, contact: Contact) -> bool:
         return self._machine.is_unwell(contact)

@@ -15,7 +15,17 @@ from hashlib import blake2b
 from dht.core import rules as bounds
 from dht.core.ids import IPV4_BYTES, IdCheck, Key, PeerKey, anchor_of
 from dht.core.messages import BUCKETS
-from dht.core.records import VIRTUAL_NODES_MAX, Contact, Death, Departure, News, SignedRecord, contacts_of
+from dht.core.records import (
+    LEAF,
+    VIRTUAL_NODES_MAX,
+    Contact,
+    Death,
+    Departure,
+    News,
+    PeerRecord,
+    SignedRecord,
+    contacts_of,
+)
 
 NOBODY: frozenset[PeerKey] = frozenset()
 
@@ -45,11 +55,13 @@ def _prefix_of(host: bytes) -> bytes:
 
 class Membership:
     __slots__ = (
+        "_claims",
         "_hints",
         "_id_check",
         "_order",
         "_weights",
         "contacts",
+        "key_tombs",
         "positions",
         "records",
         "sums",
@@ -60,10 +72,14 @@ class Membership:
         self._id_check: IdCheck = id_check
         self.records: dict[PeerKey, SignedRecord] = {}
         self.tombs: OrderedDict[PeerKey, tuple[Death | Departure, float]] = OrderedDict()
+        self.key_tombs: OrderedDict[PeerKey, tuple[PeerKey, float]] = OrderedDict()  # old -> (new, until)
         self.positions: list[Key] = []
         self.contacts: list[Contact] = []  # parallel to positions
         self.sums = [0] * BUCKETS
         self._order: list[PeerKey] = []  # everybody in records or tombs, sorted: buckets are ranges of it
+        self._claims: dict[
+            PeerKey, int
+        ] = {}  # since when a peer has its place: only where it renewed its record
         self._weights: dict[bytes, int] = {}  # positions per address prefix
         self._hints: OrderedDict[Key, None] = OrderedDict()
 
@@ -80,30 +96,56 @@ class Membership:
     def refusal(self, signed: SignedRecord) -> str | None:
         """Why a sound record does not enter the table; None when it is news."""
         record = signed.record
+        if record.peer in self.key_tombs:
+            return "key rotated"
         if record.incarnation <= self.incarnation(record.peer):
             return "old"
-        if record.peer in self.records:
+        if record.previous:
+            fault = self._rotation_refusal(signed)
+            if fault is not None:
+                return fault
+        held = self._held_by(record)
+        if held is not None and _is_same_place(held.record, record):
             return None
-        if len(self.records) >= bounds.MEMBERS_MAX:
+        if held is None and len(self.records) >= bounds.MEMBERS_MAX:
             return "full"
-        if self._id_check == "ip" and self._is_crowded(signed):
+        if self._id_check == "ip" and self._is_crowded(signed, held):
             return "crowded"
-        return self._position_refusal(signed)
+        return "position taken" if self.rival_of(signed) else None
 
-    def _position_refusal(self, signed: SignedRecord) -> str | None:
+    def rival_of(self, signed: SignedRecord) -> SignedRecord | None:
+        """Who else has one of its positions?"""
         for contact in contacts_of(signed.record, self._id_check):
             holder = self.at(contact.position)
-            if holder is None or holder.peer == signed.record.peer:
-                continue
-            other = self.records.get(holder.peer)
-            if other is not None and other.record.issued_s <= signed.record.issued_s:
-                return "position taken"
+            if holder is not None and holder.peer not in (signed.record.peer, signed.record.previous):
+                rival = self.records.get(holder.peer)
+                if rival is not None:
+                    return rival
         return None
+
+    def claimed_s(self, signed: SignedRecord) -> int:
+        """Since when this member has its place, as far as we saw."""
+        return self._claims.get(signed.record.peer, signed.record.issued_s)
+
+    def _rotation_refusal(self, signed: SignedRecord) -> str | None:
+        """A key is rotated once, to one successor, which may renew the record that both signed."""
+        previous = PeerKey(signed.record.previous)
+        heir = self.key_tombs.get(previous)
+        if heir is not None:
+            return None if heir[0] == signed.record.peer else "key rotated"
+        return "old" if signed.record.incarnation <= self.incarnation(previous) else None
+
+    def _held_by(self, record: PeerRecord) -> SignedRecord | None:
+        """What we know of the same peer, under this key or the one before."""
+        return self.records.get(record.peer) or self.records.get(PeerKey(record.previous))
 
     def put(self, signed: SignedRecord) -> None:
         """Enter a record that `refusal` has nothing against."""
-        peer = signed.record.peer
+        peer, before = signed.record.peer, self._held_by(signed.record)
+        since_s = self.claimed_s(before) if before and _is_same_place(before.record, signed.record) else None
         self.remove(peer)
+        if since_s is not None and since_s < signed.record.issued_s:
+            self._claims[peer] = since_s
         self.tombs.pop(peer, None)
         self.records[peer] = signed
         self._enlist(peer)
@@ -118,6 +160,7 @@ class Membership:
         signed = self.records.pop(peer, None)
         if signed is None:
             return None
+        self._claims.pop(peer, None)
         if peer not in self.tombs:
             self._delist(peer)
         self.sums[peer[0]] = (self.sums[peer[0]] - fingerprint(peer, signed.record.incarnation, True)) % (
@@ -127,6 +170,23 @@ class Membership:
         for contact in contacts_of(signed.record, self._id_check):
             self._erase(contact)
         return signed
+
+    def rotate(self, signed: SignedRecord, now: float) -> SignedRecord | None:
+        """Bury the key that this record replaces; gives what it had said, if it was known."""
+        previous = PeerKey(signed.record.previous)
+        if previous in self.key_tombs:
+            return None
+        old = self.records.get(previous)
+        if old is not None:
+            if _is_same_place(old.record, signed.record):
+                self._claims[signed.record.peer] = self.claimed_s(old)
+            self.remove(previous)
+        if self.tombs.pop(previous, None) is not None:
+            self._delist(previous)
+        self.key_tombs[previous] = (signed.record.peer, now + bounds.KEY_TOMB_LIFE_S)
+        if len(self.key_tombs) > bounds.KEY_TOMBS_MAX:
+            self.key_tombs.popitem(last=False)
+        return old
 
     def bury(self, news: Death | Departure, now: float) -> SignedRecord | None:
         """Note a death; gives the record that it voids, if there was one."""
@@ -141,6 +201,8 @@ class Membership:
     def open_old_tombs(self, now: float) -> None:
         while self.tombs and next(iter(self.tombs.values()))[1] <= now:
             self._open_oldest_tomb()
+        while self.key_tombs and next(iter(self.key_tombs.values()))[1] <= now:
+            self.key_tombs.popitem(last=False)
 
     def hint(self, contact: Contact) -> None:
         """Remember a contact without a record (a finger).  Bounded; the oldest hints go first."""
@@ -273,16 +335,29 @@ class Membership:
         else:
             self._weights.pop(prefix, None)
 
-    def _is_crowded(self, signed: SignedRecord) -> bool:
+    def _is_crowded(self, signed: SignedRecord, held: SignedRecord | None) -> bool:
         """Too many positions on one address or prefix?  An address is only counted where its prefix is
         heavy.
         """
         host, more = signed.record.addresses[0].host, signed.record.virtual_nodes
         weight = self._weights.get(_prefix_of(host), 0) + more
+        if held is not None and _prefix_of(held.record.addresses[0].host) == _prefix_of(host):
+            weight -= held.record.virtual_nodes
         if weight > max(bounds.PREFIX_POSITIONS_MAX, len(self.positions) // 100):
             return True
         if weight <= VIRTUAL_NODES_MAX:
             return False
         anchor = anchor_of(host)
         same = (s.record for s in self.records.values() if anchor_of(s.record.addresses[0].host) == anchor)
-        return sum(record.virtual_nodes for record in same) + more > VIRTUAL_NODES_MAX
+        return (
+            sum(r.virtual_nodes for r in same if held is None or r != held.record) + more > VIRTUAL_NODES_MAX
+        )
+
+
+def _is_same_place(old: PeerRecord, new: PeerRecord) -> bool:
+    """The same positions, or fewer of them?"""
+    return (
+        (old.addresses[0], old.slot) == (new.addresses[0], new.slot)
+        and old.virtual_nodes >= new.virtual_nodes
+        and (old.flags & LEAF) <= (new.flags & LEAF)
+    )

@@ -15,7 +15,7 @@ die together, so the first live entry is right.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import partial
 
 from dht.core import rules as bounds
@@ -28,6 +28,7 @@ from dht.core.messages import (
     GetState,
     Notify,
     NotMember,
+    Ping,
     Reply,
     State,
     Unchanged,
@@ -56,9 +57,9 @@ def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: 
 
 class VirtualNode:
     __slots__ = (
-        "_changed_at", "_host", "_known", "_next_at", "_not_members", "_notifies", "_on_change",
-        "_passed_over", "_table", "_unwell", "contact", "is_busy", "is_member", "predecessor", "successors",
-        "version", )  # fmt: skip
+        "_are_pinged", "_changed_at", "_host", "_is_desperate", "_known", "_next_at", "_not_members",
+        "_notifies", "_on_change", "_passed_over", "_table", "_unwell", "contact", "is_busy", "is_member",
+        "predecessor", "successors", "version", )  # fmt: skip
 
     def __init__(
         self,
@@ -79,6 +80,8 @@ class VirtualNode:
         self.is_member = False
         self.is_busy = False
         self._known: tuple[Contact, State] | None = None  # the last full state of the first successor
+        self._are_pinged = False  # the whole list, in the present step
+        self._is_desperate = False  # nobody of the list was left in the present step
         self._changed_at = 0.0
         self._next_at = float("inf")
         self._not_members = 0
@@ -124,7 +127,18 @@ class VirtualNode:
 
     def hurry(self, now: float) -> None:
         """Stabilize soon: something happened nearby."""
-        self._schedule(now, self._soon())
+        if self.is_member and self._next_at - now > bounds.RETRY_MAX_S:
+            self._schedule(now, self._soon())
+
+    def met(self, contact: Contact, now: float) -> None:
+        """Our table took somebody in, or let somebody go: does it touch our first successor?"""
+        if not self.successors:
+            if contact.peer != self._host.me.peer:
+                self.hurry(now)
+            return
+        first = self.successors[0]
+        if contact == first or is_between(self.contact.position, contact.position, first.position):
+            self.hurry(now)
 
     def _tick(self, now: float) -> None:
         if now < self._next_at or not self.is_member:
@@ -134,6 +148,7 @@ class VirtualNode:
             self._schedule(now, self._soon())
             return
         self.is_busy = True
+        self._are_pinged = self._is_desperate = False
         self._ask_next(deque(self._living_successors()), now)
 
     def _living_successors(self) -> Iterator[Contact]:
@@ -149,7 +164,9 @@ class VirtualNode:
         known = [contact for _, contact in zip(range(bounds.TRIES), others, strict=False)]
         if self.predecessor is not None and self.predecessor not in known:
             known.append(self.predecessor)
-        return iter(known or self.successors)
+        if known:
+            return iter(known)
+        return iter(self._host.random.sample(self.successors, min(bounds.TRIES, len(self.successors))))
 
     def _ask_next(self, targets: deque[Contact], now: float) -> None:
         if not targets:
@@ -165,7 +182,8 @@ class VirtualNode:
         if not self.is_busy:
             return  # we left meanwhile
         if reply is None:
-            self._ask_next(rest, now)
+            self._ping_all(rest, now)
+            self._ask_next(self._who_is_left(rest), now)
         elif isinstance(reply, State):
             self._known = (target, reply)
             self._adopted_first(target, reply, now)
@@ -178,6 +196,23 @@ class VirtualNode:
             if isinstance(reply, NotMember):
                 self._count_not_member(target, now)
             self._finish(now, self._soon())  # BUSY: abandon the step whole
+
+    def _who_is_left(self, rest: deque[Contact]) -> deque[Contact]:
+        """Of those still to be asked, whom nobody found silent meanwhile; else, once in a step, others."""
+        left = deque(contact for contact in rest if contact.peer not in self._unwell)
+        if not left and not self._is_desperate:
+            self._is_desperate = True
+            left.extend(self._living_successors())
+        return left
+
+    def _ping_all(self, contacts: Iterable[Contact], now: float) -> None:
+        """The first is silent, so the next may be too.  All are tried at once, so that a run of dead hosts
+        costs the patience for two of them, not for each; the detector notes who stays silent.
+        """
+        if not self._are_pinged:
+            self._are_pinged = True
+            for contact in contacts:
+                self._host.ask(contact, Ping(id=self._host.new_id()), _taken, now)
 
     def _adopted_first(self, first: Contact, state: State, now: float) -> None:
         self._not_members = 0
@@ -235,7 +270,7 @@ class VirtualNode:
 
     def _finish(self, now: float, delay_s: float) -> None:
         self.is_busy = False
-        self._schedule(now, delay_s)
+        self._schedule(now, min(delay_s, max(self._next_at - now, 0.0)))  # or sooner, if hurried meanwhile
         while self._notifies and not self.is_busy:
             self._rectify(self._notifies.popleft(), now)
 
@@ -263,8 +298,7 @@ class VirtualNode:
             return
         if (reply is None or isinstance(reply, NotMember)) and self.predecessor is present:
             self._set_predecessor(source, now)
-        delay_s = max(self._next_at - now, 0.0) if self._next_at != float("inf") else self._period(now)
-        self._finish(now, delay_s)
+        self._finish(now, self._period(now))
 
     def _set_predecessor(self, contact: Contact, now: float) -> None:
         self.predecessor = contact
@@ -341,4 +375,4 @@ class VirtualNode:
 
 
 def _taken(_reply: Reply | None, _now: float) -> None:
-    """A lost NOTIFY is repeated by the next stabilize."""
+    """A lost NOTIFY is repeated by the next stabilize; who answers a PING, the detector notes."""

@@ -131,6 +131,7 @@ class KademliaRendezvous:
         self._store = RecordStore(validate, wall_clock)
         self._chance = chance
         self._running: _Running | None = None
+        self._unmet: list[Endpoint] = []
         self._published = 0
         self._found = 0
 
@@ -150,7 +151,14 @@ class KademliaRendezvous:
         self._running = await self._listen(loop)
         saved = read_state(settings.state_path, _SavedState) if settings.state_path else None
         remembered = saved.neighbours[:NEIGHBOURS_KEPT_MAX] if saved and saved.version == 1 else []
-        await self.greet([*settings.contacts, *remembered])
+        self._unmet = list(dict.fromkeys([*settings.contacts, *remembered]))
+        await self._greet_unmet()
+
+    async def _greet_unmet(self) -> None:
+        """Those who were down may be another part of the overlay, which nobody else would show us."""
+        unmet = self._unmet
+        met = await self._greet_all(unmet)
+        self._unmet = [contact for contact in unmet if contact not in met]
 
     async def _listen(self, loop: asyncio.AbstractEventLoop) -> _Running:
         settings = self._settings
@@ -180,17 +188,20 @@ class KademliaRendezvous:
 
     async def greet(self, contacts: Sequence[Endpoint]) -> int:
         """Make ourselves known to nodes at these addresses and find our neighbourhood; how many answered."""
+        return len(await self._greet_all(contacts))
+
+    async def _greet_all(self, contacts: Sequence[Endpoint]) -> set[Endpoint]:
         if self._running is None:
-            return 0
+            return set()
         protocol, own = self._running.protocol, self._running.endpoint
-        answered: list[Node] = []
+        answered: set[Endpoint] = set()
 
         async def greet_one(contact: Endpoint) -> None:
             reply = await protocol.call(contact, "ping")
             if reply is not None:
                 node = Node(reply.node_id, *contact)
                 protocol.welcome_if_new(node)
-                answered.append(node)
+                answered.add(contact)
 
         async with anyio.create_task_group() as group:
             for contact in dict.fromkeys(contacts):
@@ -198,7 +209,7 @@ class KademliaRendezvous:
                     group.start_soon(greet_one, contact)
         if answered:
             await self._nearest(protocol.source_node.id)
-        return len(answered)
+        return answered
 
     async def _nearest(self, point: bytes) -> list[Node]:
         assert self._running is not None
@@ -252,6 +263,7 @@ class KademliaRendezvous:
         return copies
 
     async def find(self) -> list[bytes]:
+        await self._greet_unmet()
         if self._running is None:
             return []
         await self._running.protocol.do_chores()

@@ -121,10 +121,12 @@ async def run_rendezvous(
     try:
         while True:
             if anyio.current_time() >= publish_due:
-                publish_due = anyio.current_time() + waits.publish_every_s
                 record = own_record()
+                is_left = record is not None
                 if record is not None and chance.random() < publish_probability(members()):
-                    await rendezvous.publish(record)
+                    is_left = await rendezvous.publish(record) > 0
+                # Where nobody took it, as before we know anybody, the next look is the next try.
+                publish_due = anyio.current_time() + (waits.publish_every_s if is_left else 0)
             for record in await rendezvous.find():
                 await on_found(record)
             await anyio.sleep(waits.find_every_s * (1 + waits.jitter * (2 * chance.random() - 1)))

@@ -22,11 +22,15 @@ QUEUE_ITEMS_MAX = 4_096
 Done = Callable[[ArchiveError | None], None]
 
 
+class PreparedInVainError(ArchiveError):
+    """Something was deleted or lost between preparing an item and committing it: prepare it again."""
+
+
 class Committer:
     def __init__(self, archive: Archive, intake: Intake) -> None:
         self._archive = archive
         self._intake = intake
-        self._queue: deque[tuple[Item, Done]] = deque()
+        self._queue: deque[tuple[Item, Done, int | None]] = deque()
         self._changed = Condition()
         self._is_stopping = False
         self._thread = Thread(target=self._run, name="archive-committer", daemon=True)
@@ -45,7 +49,7 @@ class Committer:
                 raise StoreRefusedError("the archive is closing")
             if len(self._queue) >= QUEUE_ITEMS_MAX:
                 raise StoreRefusedError(f"{QUEUE_ITEMS_MAX} stores are waiting for the disk")
-            self._queue.append((item, done))
+            self._queue.append((item, done, generation))
             self._changed.notify()
             return True
 
@@ -58,19 +62,35 @@ class Committer:
 
     def _run(self) -> None:
         while batch := self._take():
-            error = self._commit([item for item, _ in batch])
+            # A deletion bumps the generation under the archive's lock: what was prepared before must not go
+            # in after.
+            with self._archive.lock:
+                stale = [
+                    done for _, done, generation in batch if generation not in (None, self._intake.generation)
+                ]
+                fresh = [
+                    (item, done)
+                    for item, done, generation in batch
+                    if generation in (None, self._intake.generation)
+                ]
+                error = self._commit([item for item, _ in fresh]) if fresh else None
+            for done in stale:
+                self._tell(done, PreparedInVainError())
             if error is not None:
                 with self._changed:
                     self._intake.forget()
-                    batch += self._queue
+                    fresh += [(item, done) for item, done, _ in self._queue]
                     self._queue.clear()
-            for _, done in batch:
-                try:
-                    done(error)
-                except Exception:  # a waiter's own failure must not stop the thread that all others wait for
-                    logger.exception("waiter failed")
+            for _, done in fresh:
+                self._tell(done, error)
 
-    def _take(self) -> list[tuple[Item, Done]]:
+    def _tell(self, done: Done, error: ArchiveError | None) -> None:
+        try:
+            done(error)
+        except Exception:  # a waiter's own failure must not stop the thread that all others wait for
+            logger.exception("waiter failed")
+
+    def _take(self) -> list[tuple[Item, Done, int | None]]:
         with self._changed:
             self._changed.wait_for(lambda: self._queue or self._is_stopping)
             return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_ITEMS_MAX))]

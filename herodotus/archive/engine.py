@@ -199,14 +199,18 @@ class Archive:
 
     # -- indexing -----------------------------------------------------------------------------------------
 
-    def put(self, batch: Batch, id_: CaptureId, entry: Entry) -> None:
+    def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
-        if self.index.get(family_key(TOMBSTONE, key)) is not None:
+        if not is_checked and self.index.get(family_key(TOMBSTONE, key)) is not None:
             return
-        put = batch.put_new if self.index.get(key) is None else batch.put
-        put(key, encode_entry(entry))
-        batch.put(payload_key(key, id_.digest))
+        if self.index.get(key) is None:
+            batch.put_new(key, encode_entry(entry))
+        else:
+            # Written anew: a revisit may have got the body, or a body that was found twice its place.
+            batch.put(key, encode_entry(entry))
+            batch.delete(payload_key(key, id_.digest, Kind.REVISIT if entry.kind is Kind.BODY else Kind.BODY))
+        batch.put(payload_key(key, id_.digest, entry.kind))
 
     def write(self, batch: Batch) -> None:
         """Every change of captures passes here, as the batch carries their number."""
@@ -225,8 +229,10 @@ class Archive:
                 batch.fresh.discard(key)
             gone_before.add(key)
             batch.put(family_key(TOMBSTONE, key))
-            for gone in (key, payload_key(key, id_.digest), family_key(VISITS, key)):
-                batch.delete(gone)
+            batch.delete(key)
+            batch.delete(family_key(VISITS, key))
+            for kind in Kind:
+                batch.delete(payload_key(key, id_.digest, kind))
 
     def _apply_committed(
         self, items: Sequence[Item], notes: list[Item], buffers: list[bytes], start: int
@@ -238,7 +244,7 @@ class Archive:
                 length = sum(map(len, item.members))
                 arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
                 entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
-                self.put(applying.batch, item.id, entry)
+                self.put(applying.batch, item.id, entry, is_checked=True)
                 offset += length
                 at += len(item.members)
         for note in notes:

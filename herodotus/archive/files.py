@@ -8,7 +8,6 @@ is reading it.
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 
@@ -19,6 +18,7 @@ from herodotus.core.layout import JOURNAL_FOLDER, LOG_FOLDER, SEGMENT_FOLDER, Fi
 
 OPEN_FILES_MAX = 256
 PIECE_BYTES = 1024 * 1024
+MISSING_NUMBERS = 1_000_000  # 256 TB of segments; the index has room for 4,000 such leaps
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +84,9 @@ class Files:
 
     def take_number(self) -> int:
         """Never given twice, not even while what has it is still being written."""
+        if not self._last_number and len(self.present) < len(self.slices):
+            # What a missing slice holds has numbers that nobody here knows: stay clear of them.
+            self._last_number = max(self.catalogue, default=0) + MISSING_NUMBERS
         self._last_number = max(self._last_number, max(self.catalogue, default=0)) + 1
         return self._last_number
 
@@ -113,14 +116,20 @@ class Files:
         return data
 
     def read_at(self, number: int, offset: int, length: int) -> bytes:
-        with self._opened(number) as (disk, fd):
-            data = disk.pread(fd, length, offset)
+        disk, opened = self._acquire(number)
+        try:
+            data = disk.pread(opened.fd, length, offset)
             while 0 < len(data) < length:  # a single read stops at 2 GiB, and on some file systems earlier
-                more = disk.pread(fd, length - len(data), offset + len(data))
+                more = disk.pread(opened.fd, length - len(data), offset + len(data))
                 if not more:
                     break
                 data += more
             return data
+        finally:
+            with self._lock:
+                opened.users -= 1
+                if opened.is_retired and not opened.users:
+                    disk.close(opened.fd)
 
     def find(self, number: int, wanted: bytes, start: int, end: int) -> int:
         """Where some bytes next occur, or `end`: to go on behind a damaged place."""
@@ -133,8 +142,7 @@ class Files:
             at += max(1, len(piece) - len(wanted) + 1)
         return end
 
-    @contextmanager
-    def _opened(self, number: int) -> Iterator[tuple[Disk, int]]:
+    def _acquire(self, number: int) -> tuple[Disk, _Open]:
         located = self.catalogue.get(number)
         if located is None:
             raise FileNotFoundError(f"the archive has no file {number}")
@@ -144,16 +152,10 @@ class Files:
             if opened is None:
                 opened = _Open(disk.open(located.name.path, os.O_RDONLY))
                 self._open[number] = opened
+                self._shrink(disk)
             self._open.move_to_end(number)
             opened.users += 1
-            self._shrink(disk)
-        try:
-            yield disk, opened.fd
-        finally:
-            with self._lock:
-                opened.users -= 1
-                if opened.is_retired and not opened.users:
-                    disk.close(opened.fd)
+        return disk, opened
 
     def _shrink(self, disk: Disk) -> None:
         while len(self._open) > OPEN_FILES_MAX:

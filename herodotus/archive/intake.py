@@ -71,15 +71,18 @@ class Intake:
         if self._archive.index.get(key) is not None:
             return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
         found = self._find_original(deposit, mode, bucket_of(id_.key))
+        record_id = deposit.record_id
         item = NewCapture(
-            id=id_, kind=Kind.BODY if found is None else Kind.REVISIT, members=compress_bundle(deposit, found)
+            id=id_,
+            kind=Kind.BODY if found is None else Kind.REVISIT,
+            members=compress_bundle(deposit, found, record_id),
         )
         own = Original(
             url=deposit.url,
             time_s=deposit.time_s,
             digest=id_.digest,
             size=len(deposit.body),
-            record_id=deposit.record_id,
+            record_id=record_id,
         )
         return Prepared(
             id=id_,
@@ -123,9 +126,11 @@ class Intake:
             self._recent.clear()
 
 
-def compress_bundle(deposit: Deposit, original: Original | None) -> tuple[bytes, ...]:
+def compress_bundle(
+    deposit: Deposit, original: Original | None, record_id: str | None = None
+) -> tuple[bytes, ...]:
     """One gzip member to the record, as every WARC reader expects."""
-    first, *companions = format_bundle(deposit, original)
+    first, *companions = format_bundle(deposit, original, record_id)
     compress = gzip_stored if original is None and is_compressed(deposit.mime) else gzip_member
     return (compress(first), *map(gzip_member, companions))
 

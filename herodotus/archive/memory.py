@@ -18,13 +18,14 @@ from herodotus.archive.engine import Archive, ArchiveSettings, NewVisits
 from herodotus.archive.files import Files
 from herodotus.archive.index import MemoryIndex
 from herodotus.archive.intake import Intake
-from herodotus.archive.reading import Reader, Version, directory_digests
+from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
 from herodotus.archive.store import STREAM_PAGE, ArchiveStatistics, Page, Stored, statistics_of
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
+from herodotus.core.warc import TIME_MAX_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +145,11 @@ class MemoryStore:
         await anyio.lowlevel.checkpoint()
         return self._reader.read(id_)
 
-    async def history(self, url: str) -> list[Version]:
+    async def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
         await anyio.lowlevel.checkpoint()
-        return self._reader.history(url)
+        return self._reader.history(url, from_s, to_s, limit)
 
     async def of_payload(self, digest: bytes) -> list[CaptureId]:
         await anyio.lowlevel.checkpoint()

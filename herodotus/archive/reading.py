@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from herodotus.archive.engine import Archive
 from herodotus.archive.members import decode_member
@@ -20,8 +21,10 @@ from herodotus.core.digests import directory_digest
 from herodotus.core.entries import (
     CAPTURE,
     DAY_S,
+    KEY_BYTES,
     VISITS,
     Entry,
+    Kind,
     Place,
     after,
     bucket_of,
@@ -35,9 +38,11 @@ from herodotus.core.entries import (
     url_prefix,
 )
 from herodotus.core.notes import is_note
-from herodotus.core.warc import WarcRecord, check_block, parse_date, split_record
+from herodotus.core.warc import PAYLOAD_SHA256, TIME_MAX_S, WarcRecord, check_block, parse_date, split_record
 
 BUCKETS = 16
+MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
+HISTORY_MAX = 100_000  # some 40 MB; who wants more asks by spans of time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,18 +85,18 @@ class Reader:
             end = found[0]
         return None
 
-    def history(self, url: str) -> list[Version]:
-        """Oldest first. Neighbours share a member, so a long history costs few reads."""
+    def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
+        """Oldest first, both ends included. Neighbours share a member, so a long history costs few reads."""
         prefix = url_prefix(url_key(url))
+        start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
         versions = []
         cache = MemberCache(self._archive)
-        for key, value in self._archive.index.scan(prefix, after(prefix)):
-            try:
-                record, _ = cache.records(decode_entry(value).place)
-                if record.url == url:
-                    versions.append(self._version(key, record))
-            except (DamagedRecordError, FileNotFoundError) as error:
-                self._note(decode_entry(value), error)
+        for key, value in islice(self._archive.index.scan(start, end), limit):
+            record = self._record_at(key, value, cache)
+            if record is not None and record.url == url:
+                versions.append(self._version(key, record))
         return versions
 
     def _version(self, key: bytes, record: WarcRecord) -> Version:
@@ -112,26 +117,50 @@ class Reader:
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
         """Every capture with a payload, revisits included: their number is the reference count."""
-        ids = []
+        ids: dict[CaptureId, None] = {}
         for bucket in buckets:
-            prefix = payload_prefix(bucket, digest)
-            for key, _ in self._archive.index.scan(prefix, after(prefix)):
-                start, time_s = captures_of_payload(key)
-                for found, value in self._archive.index.scan(start, after(start)):
-                    if time_of(found) != time_s:
-                        continue
-                    id_ = self.id_at(found, value)
-                    if id_ is not None and id_.digest == digest and id_ not in ids:
-                        ids.append(id_)
-        return ids
+            for key, value in self._entries_of_payload(bucket, digest):
+                id_ = self.id_at(key, value)
+                if id_ is not None and id_.digest == digest:
+                    ids[id_] = None
+        return list(ids)
+
+    def _entries_of_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Index entries that may have the payload: those with the body before those that refer to it."""
+        prefix = payload_prefix(bucket, digest)
+        for found, _ in self._archive.index.scan(prefix, after(prefix)):
+            url_start, time_s = captures_of_payload(found)
+            at = url_start
+            # Nearly always there is one URL with these eight bytes; its versions are not walked through.
+            while (first := next(self._archive.index.scan(at, after(url_start)), None)) is not None:
+                url = first[0][: 1 + KEY_BYTES]
+                moment = url + time_s.to_bytes(4, "big")
+                yield from self._archive.index.scan(moment, after(moment))
+                at = after(url)
 
     def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
-        try:
-            record, _ = self.read_records(decode_entry(value).place)
-        except (DamagedRecordError, FileNotFoundError) as error:
-            self._note(decode_entry(value), error)
-            return None
-        return id_of_record(record)
+        record = self._record_at(key, value)
+        return None if record is None else id_of_record(record)
+
+    def _record_at(self, key: bytes, value: bytes, cache: "MemberCache | None" = None) -> WarcRecord | None:
+        """None when it is damaged, which is noted, or was deleted meanwhile."""
+        entry = decode_entry(value)
+        for _ in range(MOVES_MAX):
+            try:
+                return (cache.records if cache is not None else self.read_records)(entry.place)[0]
+            except DamagedRecordError as error:
+                self._note(entry, error)
+                return None
+            except FileNotFoundError as error:
+                # Sealing moved it between the two steps; the index knows the new place.
+                data = self._archive.index.get(key)
+                if data is None:
+                    return None
+                if decode_entry(data) == entry:
+                    self._note(entry, error)  # on a slice that is missing
+                    return None
+                entry = decode_entry(data)
+        return None
 
     def directory(self, directory: int, day: int) -> list[CaptureId]:
         """The thesis's directory: captures of one day whose position starts with 16 bits, in key order."""
@@ -149,8 +178,8 @@ class Reader:
     def read(self, id_: CaptureId) -> StoredCapture | None:
         """None when there is no such capture; DamagedRecordError when it is there and broken."""
         key = capture_key(id_)
-        for attempt in (1, 2):
-            data = self._archive.index.get(key)
+        data = self._archive.index.get(key)
+        for _ in range(MOVES_MAX):
             if data is None:
                 return None
             entry = decode_entry(data)
@@ -158,11 +187,12 @@ class Reader:
                 return self.read_entry(entry)
             except FileNotFoundError as error:
                 # Sealing may have moved it between the two steps; the index knows the new place.
-                if attempt == 2:
-                    raise DamagedRecordError(
-                        self._archive.files.path(entry.place.file), entry.place.offset, str(error)
-                    ) from error
-        return None
+                moved = self._archive.index.get(key)
+                if moved == data:
+                    path = self._archive.files.path(entry.place.file)
+                    raise DamagedRecordError(path, entry.place.offset, str(error)) from error
+                data = moved
+        raise DamagedRecordError("", 0, "the capture keeps moving")
 
     def _try_read(self, key: bytes, value: bytes) -> StoredCapture | None:
         try:
@@ -196,20 +226,30 @@ class Reader:
         )
 
     def _body_of_original(self, record: WarcRecord, id_: CaptureId) -> bytes:
-        url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
-        candidates = []
-        if url is not None and date is not None:
-            candidates.append(CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest))
-        candidates += self.of_payload(id_.digest, range(bucket_of(id_.key), bucket_of(id_.key) + 1))
-        for candidate in candidates:
-            entry = self.find(candidate)
-            if entry is None or entry.kind != 0:
-                continue
-            original, _ = self.read_records(entry.place)
+        for original in self._possible_originals(record, id_):
             body = split_payload(original)[1]
             if self._archive.digest_of(body) == id_.digest:
                 return body
         raise DamagedRecordError(record.url or "", 0, "the original of this revisit is not here")
+
+    def _possible_originals(self, record: WarcRecord, id_: CaptureId) -> Iterator[WarcRecord]:
+        """The one that is named, then any other that has the body."""
+        url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
+        if url is not None and date is not None:
+            key = capture_key(CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest))
+            value = self._archive.index.get(key)
+            if value is not None:
+                named = self._record_at(key, value)
+                if named is not None and named.kind != "revisit":
+                    yield named
+        yield from self._bodies(bucket_of(id_.key), id_.digest)
+
+    def _bodies(self, bucket: int, digest: bytes) -> Iterator[WarcRecord]:
+        for key, value in self._entries_of_payload(bucket, digest):
+            if decode_entry(value).kind is Kind.BODY:
+                record = self._record_at(key, value)
+                if record is not None and record.kind != "revisit":
+                    yield record
 
     def read_records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
         """The capture's own record and its companions, as written."""
@@ -229,17 +269,10 @@ class Reader:
 
     def original(self, bucket: int, digest: bytes, size: int, body: bytes | None) -> Original | None:
         """A capture with this payload in the bucket; with a body given, every byte of it is compared."""
-        for id_ in self.of_payload(digest, range(bucket, bucket + 1)):
-            entry = self.find(id_)
-            if entry is None or entry.kind != 0:
-                continue
-            try:
-                record, _ = self.read_records(entry.place)
-            except (DamagedRecordError, FileNotFoundError) as error:
-                self._note(entry, error)
-                continue
+        for record in self._bodies(bucket, digest):
+            id_ = id_of_record(record)
             known = split_payload(record)[1]
-            if len(known) == size and (body is None or known == body):
+            if id_.digest == digest and len(known) == size and (body is None or known == body):
                 return original_of(record, id_, size)
         return None
 
@@ -256,7 +289,10 @@ def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
 def _take(content: bytes, skip: int) -> list[WarcRecord]:
     """The record at `skip` and what belongs to it: up to the next capture or note."""
     record, at = split_record(content, skip)
-    check_block(record)
+    if record.kind == "revisit" or record.get(PAYLOAD_SHA256) is None:
+        check_block(
+            record
+        )  # of others the caller checks the payload, and the codec's checksum covers the head
     records = [record]
     while at < len(content):
         record, at = split_record(content, at)
@@ -279,7 +315,10 @@ class MemberCache:
         at = (place.file, place.offset)
         if at != self._at:
             self._at = None
-            if self._archive.files.catalogue[place.file].name.is_log:
+            located = self._archive.files.catalogue.get(place.file)
+            if located is None:
+                raise FileNotFoundError(f"the archive has no file {place.file}")
+            if located.name.is_log:
                 return Reader(self._archive).read_records(place)
             data = self._archive.files.read(place)
             try:

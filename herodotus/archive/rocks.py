@@ -3,7 +3,9 @@
 Everything is in one column family, so what a crash leaves of the memtables is a prefix of the batches.
 """
 
+import logging
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from rocksdict import (
 
 from herodotus.archive.index import Batch
 from herodotus.core.archive_errors import UnusableArchiveError
+
+logger = logging.getLogger(__name__)
 
 CACHE_BYTES = 64 * 1024 * 1024
 WRITE_BUFFER_BYTES = 32 * 1024 * 1024  # with two of them and the cache, an open index stays near 130 MB
@@ -53,10 +57,18 @@ class RocksIndex:
         self._open()
 
     def _open(self) -> None:
+        path = os.fspath(self.folder)
         try:
-            self._db = Rdict(os.fspath(self.folder), _options())
+            self._db = Rdict(path, _options())
         except Exception as error:
-            raise UnusableArchiveError(str(self.folder), str(error)) from error
+            if "lock" in str(error).lower():
+                raise UnusableArchiveError(path, f"another process has its index open: {error}") from error
+            # Whatever RocksDB cannot open (torn, copied while it ran, of a newer version) is derived: begin
+            # anew.
+            logger.warning("index given up path=%s error=%s", path, error)
+            shutil.rmtree(self.folder)
+            self.folder.mkdir(parents=True)
+            self._db = Rdict(path, _options())
         write_options = WriteOptions()
         # A property, whatever its stub says.
         write_options.disable_wal = True  # type: ignore[method-assign, assignment]

@@ -14,18 +14,19 @@ import anyio
 import anyio.to_thread
 
 from herodotus.archive.checking import Verification, verify
-from herodotus.archive.committer import Committer
+from herodotus.archive.committer import Committer, PreparedInVainError
 from herodotus.archive.deleting import delete, expunge
 from herodotus.archive.engine import Archive, Item, NewVisits
 from herodotus.archive.intake import Intake, Outcome, Prepared
 from herodotus.archive.loops import current_waker
-from herodotus.archive.reading import Reader, Version, directory_digests
+from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
+from herodotus.core.warc import TIME_MAX_S
 
 READERS = 4  # two cores are full with two; more only helps slow disks
 INLINE_BYTES_MAX = 64 * 1024
@@ -83,8 +84,10 @@ class ArchiveStore(Protocol):
         """DamagedRecordError when it is there and broken."""
         ...
 
-    async def history(self, url: str) -> list[Version]:
-        """Oldest first."""
+    async def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
+        """Oldest first, both ends included, at most `limit`."""
         ...
 
     async def of_payload(self, digest: bytes) -> list[CaptureId]: ...
@@ -182,6 +185,8 @@ class DiskStore:
         if prepared is not None:
             self._intake.promise(prepared)
         await done.wait()
+        if failure and isinstance(failure[0], PreparedInVainError):
+            return False
         if failure:
             raise failure[0]
         return True
@@ -194,8 +199,10 @@ class DiskStore:
     async def read(self, id_: CaptureId) -> StoredCapture | None:
         return await self._in_thread(lambda: self._reader.read(id_))
 
-    async def history(self, url: str) -> list[Version]:
-        return await self._in_thread(lambda: self._reader.history(url))
+    async def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
+        return await self._in_thread(lambda: self._reader.history(url, from_s, to_s, limit))
 
     async def of_payload(self, digest: bytes) -> list[CaptureId]:
         return await self._in_thread(lambda: self._reader.of_payload(digest))

@@ -171,7 +171,7 @@ class Stream:
                 return self._reader.read_entry(decode_entry(value), self._cache)
             except DamagedRecordError:
                 break
-            except (FileNotFoundError, KeyError):
+            except FileNotFoundError:
                 continue  # it was moved between the two steps
         self.skipped += 1
         return None

@@ -8,17 +8,23 @@ import signal
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
 
+from herodotus import clock
 from herodotus.asking import NoAnswer, ask
 from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
+from herodotus.cli.status_text import status_lines
 from herodotus.config.load import text_layer, with_http_beside_ring
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
+from herodotus.rotation import standing_previous_key
+
+_WATCH_PERIOD_S = 2.0
 
 
 class StillRunning(WorldFailure):
@@ -89,9 +95,15 @@ def run(
     }
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
     effective = with_http_beside_ring(frame.effective(text_layer(flags)))
-    key, _ = unlocked_key(frame.home.key)
-    parts = peers.PeerParts(home=frame.home, charter=charter, settings=effective.settings, key=key)
+    key, passphrase = unlocked_key(frame.home.key)
     with locked(frame.home):
+        parts = peers.PeerParts(
+            home=frame.home,
+            charter=charter,
+            settings=effective.settings,
+            key=key,
+            previous_key=standing_previous_key(frame.home, key, passphrase, clock.unix_seconds()),
+        )
         frame.configure_logs(effective, into_home=True)
         on_ready = partial(_announce, frame, ready_fd)
         anyio.run(peers.run, parts, on_ready, backend="asyncio", backend_options={"use_uvloop": True})
@@ -120,54 +132,56 @@ def _announce(frame: Frame, ready_fd: int | None, status: PeerStatus) -> None:
 
 @main.command()
 @click.option("--peer", metavar="URL", help="Ask this peer instead of the one of the home.")
+@click.option(
+    "--watch", is_flag=True, help="Again and again, until Ctrl-C; rates are then those of the moment."
+)
 @common_options
 @json_option
 @pass_frame
-def status(frame: Frame, peer: str | None) -> None:
-    """Show what a peer holds and does.
+def status(frame: Frame, peer: str | None, watch: bool) -> None:
+    """Show what a peer holds and does, and how it sees its ring.
 
     \b
     Examples:
       herodotus status
+      herodotus status --watch
       herodotus status --json --peer http://192.0.2.7:5484
     """
-    if peer is None:
-        if not frame.home.exists():
-            raise HomeMissing(frame.home)
-        running = running_on(frame.home)
-        if running is None:
-            raise NotRunning(frame.home)
-        if not running.http:
-            raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
-        peer = running.http
-    facts = ask(peer, "/api/v1/status")
+    address = peer or _running_address(frame)
+    facts = _facts_of(address)
+    _show(frame, facts, None)
+    with contextlib.suppress(KeyboardInterrupt):  # the way out that `--watch` names
+        while watch:
+            anyio.run(anyio.sleep, _WATCH_PERIOD_S)
+            facts, previous = _facts_of(address), facts
+            if not frame.is_json:
+                click.clear()
+            _show(frame, facts, previous)
+
+
+def _running_address(frame: Frame) -> str:
+    if not frame.home.exists():
+        raise HomeMissing(frame.home)
+    running = running_on(frame.home)
+    if running is None:
+        raise NotRunning(frame.home)
+    if not running.http:
+        raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
+    return running.http
+
+
+def _facts_of(address: str) -> dict[str, Any]:
+    facts = ask(address, "/api/v1/status")
     if not isinstance(facts, dict):
-        raise NoAnswer(peer, "what came back is not a peer's status")
+        raise NoAnswer(address, "what came back is not a peer's status")
+    return facts
+
+
+def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None) -> None:
     if frame.is_json:
         frame.print_json(facts)
-        return
-    for name in (
-        "peer_id",
-        "nickname",
-        "version",
-        "network",
-        "network_id",
-        "http",
-        "pid",
-        "started",
-        "uptime_s",
-    ):
-        click.echo(f"{name:<11} {_harmless(facts.get(name, ''))}")
-    for name in ("ring", "crawl", "store", "copies"):
-        part = facts.get(name)
-        if isinstance(part, dict):
-            shown = "  ".join(f"{key} {value}" for key, value in part.items() if not isinstance(value, list))
-            click.echo(f"{name:<11} {_harmless(shown) or '-'}")
-
-
-def _harmless(value: object) -> str:
-    """Another peer's words must not steer this terminal."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(value)[:1000])
+    else:
+        click.echo("\n".join(status_lines(facts, previous)))
 
 
 @main.command()

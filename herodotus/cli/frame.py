@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
@@ -162,7 +163,31 @@ class FramedGroup(click.Group):
             raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
 
-@click.group(name="herodotus", cls=FramedGroup, context_settings=HELP)
+# Which module of this package registers which command: only what is asked for is imported, as some bring a whole
+# archive or HTTP server along.
+COMMAND_MODULES = {
+    **dict.fromkeys(("config", "identity", "init"), "setup"),
+    **dict.fromkeys(("run", "status", "stop"), "daemon"),
+    **dict.fromkeys(("export", "get", "history", "import", "rebuild-index", "stats", "verify"), "archive"),
+    "completion": "completion",
+    "crawl": "crawl",
+    "ring": "ring",
+}
+
+
+class Commands(FramedGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMAND_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMAND_MODULES.get(cmd_name)
+        if module is not None:
+            import_module(f"herodotus.cli.{module}")
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(name="herodotus", cls=Commands, context_settings=HELP)
 @click.version_option(__version__, prog_name="herodotus")
 @common_options
 def main() -> None:
@@ -181,4 +206,4 @@ class NotRunning(NotFound):
         self.home = home
 
     def __str__(self) -> str:
-        return f"no peer runs on {self.home.path}; start it with `herodotus run --home {self.home.path}`"
+        return f"no peer runs on {self.home.path}; start it with `herodotus run --home {self.home.quoted}`"

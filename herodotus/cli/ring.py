@@ -3,23 +3,16 @@
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
-from typing import Any
 
 import anyio
 import click
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from platformdirs import user_data_path
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from herodotus import ringlab
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter
-from herodotus.config import resolve
-from herodotus.config.load import HTTP_PORT_OFFSET, Layer
-from herodotus.config.render import commented_file
-from herodotus.core.charter import Charter
-from herodotus.home import Home, NewHome, create_home, running_on
-from herodotus.identity import key_to_pem
+from herodotus.home import Home, running_on
 from herodotus.ringlab import Lab, LabPeer
 
 _IDEAL_S = 180.0
@@ -64,13 +57,19 @@ def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, fo
     folder = folder.absolute()
     _refuse_running(folder)
     charter = chosen_charter(network)
-    peers = tuple(_place(folder, number, base_port) for number in range(count))
+    peers = tuple(ringlab.place(folder, number, base_port) for number in range(count))
     for peer in peers:
-        _make_home(Home(Path(peer.home)), charter)
+        ringlab.make_home(Home(Path(peer.home)), charter)
     first = peers[0].peer
     ringlab.save(folder, Lab(peers=peers))
-    started = {peer.home: _start(peer, join=first if number else None) for number, peer in enumerate(peers)}
-    _wait(frame, peers, started, wait_s, "forming the ring")
+    started: dict[str, Popen[bytes]] = {}
+    try:
+        for number, peer in enumerate(peers):
+            started[peer.home] = _start(peer, join=first if number else None)
+        _wait(frame, peers, started, wait_s, "forming the ring")
+    except (KeyboardInterrupt, ringlab.PeerDied):
+        ringlab.give_up(folder, started.values())
+        raise
     lab = Lab(peers=tuple(map(_with_pid, peers)))
     ringlab.save(folder, lab)
     if frame.is_json:
@@ -85,25 +84,6 @@ def _refuse_running(folder: Path) -> None:
         running = sum(map(ringlab.is_running, ringlab.load(folder).peers))
         if running:
             raise ringlab.LabExists(folder, running)
-
-
-def _place(folder: Path, number: int, base_port: int) -> LabPeer:
-    port = base_port + number
-    return LabPeer(
-        home=str(folder / f"peer-{number:03}"),
-        peer=f"127.0.0.1:{port}",
-        http=f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}",
-        pid=0,
-    )
-
-
-def _make_home(home: Home, charter: Charter) -> None:
-    if home.exists():
-        return  # a ring that was ended earlier goes on with what its peers had
-    config = commented_file(resolve(Layer(preset="test")).preset, {})
-    create_home(
-        home, NewHome(config=config, charter=charter, key_pem=key_to_pem(Ed25519PrivateKey.generate(), None))
-    )
 
 
 def _start(peer: LabPeer, join: str | None) -> Popen[bytes]:
@@ -154,10 +134,6 @@ def ring_status(frame: Frame, folder: Path) -> None:
     for number, peer, view in rows:
         state = "down" if view is None else f"members {view.get('members')}  ideal {view.get('ideal')}"
         click.echo(f"{number:>3}  {peer.peer}  {peer.http}/  {state}")
-
-
-def _view(peer: LabPeer) -> dict[str, Any] | None:
-    return ringlab.ring_view(peer) if ringlab.is_running(peer) else None
 
 
 @ring.command()

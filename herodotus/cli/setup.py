@@ -196,7 +196,8 @@ def identity_rotate(frame: Frame) -> None:
     The peer must not be running. The old key stays beside the new one until the ring has taken the change.
     """
     open_home(frame.home)
-    rotation = rotate(frame.home, passphrase_from_environment(), now_s=int(clock.unix_seconds()))
+    _, secret = unlocked_key(frame.home.key)
+    rotation = rotate(frame.home, secret, now_s=int(clock.unix_seconds()))
     old, new = (shown_peer_id(peer_id(key.public_key())) for key in (rotation.old, rotation.new))
     if frame.is_json:
         frame.print_json({"old": old, "new": new, "record": rotation.fingerprint})

@@ -204,8 +204,9 @@ def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord
 
 def split_http(block: bytes) -> tuple[bytes, bytes]:
     """Head with its blank line, and body. A block without an end of head is all head."""
-    crlf, bare = block.find(b"\r\n\r\n"), block.find(b"\n\n")
-    if crlf >= 0 and (bare < 0 or crlf < bare):
+    crlf = block.find(b"\r\n\r\n")
+    bare = block.find(b"\n\n") if crlf < 0 else block.find(b"\n\n", 0, crlf)
+    if crlf >= 0 and bare < 0:
         return block[: crlf + 4], block[crlf + 4 :]
     return (block[: bare + 2], block[bare + 2 :]) if bare >= 0 else (block, b"")
 
@@ -222,9 +223,9 @@ def parse_http_head(head: bytes) -> tuple[int, str]:
     return status, ""
 
 
-def format_bundle(deposit: Deposit, original: Original | None) -> list[bytes]:
+def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
     """The capture itself first, then what belongs to it. With an original, no body."""
-    primary_id = deposit.record_id
+    primary_id = record_id or deposit.record_id
     date = format_date(deposit.time_s)
     records = [_format_primary(deposit, primary_id, date, original)]
     shared = (("WARC-Target-URI", deposit.url), ("WARC-Date", date), ("WARC-Concurrent-To", primary_id))

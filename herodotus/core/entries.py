@@ -4,12 +4,12 @@ Keys sort by ring position and then by time, so that an arc of the ring, the ver
 directory of the thesis (16 bits of the position) are ranges. Everything can be computed again from the WARC
 files.
 
-    c  position[:12] time[4] variant[3]           -> place of the record, what kind it is, its arrival d
-    bucket[1] sha256[:6] position[:8] time[4]  -> (nothing): who has a payload, for deduplication v
-    position[:12] time[4] variant[3]           -> unchanged visits since that version: how many, the last when
-    t  position[:12] time[4] variant[3]           -> (nothing): deleted for good x  file[4] offset[4]
-    -> (nothing): visit logs and tombstones in a file m  name                                       ->
-    settings of the index itself
+    c  position[:12] time[4] variant[3]  -> place of the record, what kind it is, its arrival
+    d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): who has a payload
+    v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
+    t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
+    x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
+    m  name  -> settings of the index itself
 
 The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
 with the whole value. The variant is the digest's start: two contents of one URL and second are two captures.
@@ -86,14 +86,16 @@ def payload_prefix(bucket: int, digest: bytes) -> bytes:
     return b"".join((PAYLOAD, bytes((bucket,)), digest[:6]))
 
 
-def payload_key(capture: bytes, digest: bytes) -> bytes:
+def payload_key(capture: bytes, digest: bytes, kind: Kind) -> bytes:
     """`capture` is a key of family c."""
-    return payload_prefix(bucket_of(capture[1:]), digest) + capture[1:9] + capture[13:17]
+    return b"".join(
+        (payload_prefix(bucket_of(capture[1:]), digest), bytes((kind,)), capture[1:9], capture[13:17])
+    )
 
 
 def captures_of_payload(key: bytes) -> tuple[bytes, int]:
     """The position's first bytes and the time that a payload key leads to."""
-    return CAPTURE + key[8:16], int.from_bytes(key[16:20], "big")
+    return CAPTURE + key[9:17], int.from_bytes(key[17:21], "big")
 
 
 def auxiliary_key(file: int, offset: int) -> bytes:

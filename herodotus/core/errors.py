@@ -16,6 +16,7 @@ Faults of other peers get their family with the code that talks to peers. What i
 assertion or a crash, never one of these.
 """
 
+import shlex
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -112,7 +113,7 @@ class HomeInUse(WorldFailure):
 
     def __str__(self) -> str:
         owner = f"process {self.pid}" if self.pid else "another process"
-        way_out = f"stop it with `herodotus stop --home {self.home}` or use another home"
+        way_out = f"stop it with `herodotus stop --home {shlex.quote(self.home)}` or use another home"
         return f"{self.home} is in use by {owner}; {way_out}"
 
 

@@ -15,8 +15,8 @@ from enum import Enum
 
 LOG_FOLDER, SEGMENT_FOLDER, JOURNAL_FOLDER = "log", "segments", "journal"
 SEGMENT_BYTES_MAX = 256 * 1024 * 1024
-_LOG = re.compile(r"log/(\d{8})\.warc\.gz")
-_SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6})-(\d{8})\.warc\.(gz|zst)")
+_LOG = re.compile(r"log/(\d{8,10})\.warc\.gz")
+_SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6,10})-(\d{8,10})\.warc\.(gz|zst)")
 
 
 class Codec(Enum):

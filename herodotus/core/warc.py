@@ -11,7 +11,6 @@ import binascii
 import calendar
 import hashlib
 import re
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,6 +32,8 @@ PAYLOAD_SHA256 = "Herodotus-Payload-Digest"
 
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?Z")
 _VERSION = re.compile(rb"WARC/(?:0\.1[678]|1\.[01])\r?\n")
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _UNSAFE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -84,32 +85,36 @@ def format_record(fields: Iterable[tuple[str, str]], block: bytes) -> bytes:
     return b"".join((head, block, b"\r\n\r\n"))
 
 
-def split_head(data: bytes | memoryview, at: int = 0) -> tuple[Fields, int, int]:
+def split_head(data: bytes, at: int = 0) -> tuple[Fields, int, int]:
     """The fields of the record at `at`, where its block starts and how long it says it is."""
-    window = bytes(data[at : at + HEAD_BYTES_MAX])
-    version = _VERSION.match(window)
+    version = _VERSION.match(data, at)
     if version is None:
         raise MalformedRecordError("no WARC version line")
-    end, blank = _end_of_head(window, version.end())
-    fields = _parse_fields(window[version.end() : end])
+    end, blank = _end_of_head(data, version.end(), at + HEAD_BYTES_MAX)
+    fields = _parse_fields(data[version.end() : end])
     length = _content_length(fields)
-    kept = tuple(pair for pair in fields if pair[0].lower() != "content-length")
-    return kept, at + end + blank, length
+    # Ours come last and are written so; a stranger may write another case, in another place.
+    if fields[-1][0] == "Content-Length":
+        fields = fields[:-1]
+    kept = tuple([pair for pair in fields if len(pair[0]) != 14 or pair[0].lower() != "content-length"])
+    return kept, end + blank, length
 
 
-def _end_of_head(window: bytes, start: int) -> tuple[int, int]:
-    crlf = window.find(b"\r\n\r\n", start - 2)
-    bare = window.find(b"\n\n", start - 1)
-    if crlf >= 0 and (bare < 0 or crlf < bare):
-        return crlf + 2, 2
+def _end_of_head(data: bytes, start: int, limit: int) -> tuple[int, int]:
+    crlf = data.find(b"\r\n\r\n", start - 2, limit)
+    bare = data.find(b"\n\n", start - 1, limit if crlf < 0 else crlf)
     if bare >= 0:
         return bare + 1, 1
+    if crlf >= 0:
+        return crlf + 2, 2
     raise MalformedRecordError("the head is cut off or too long")
 
 
 def _parse_fields(head: bytes) -> Fields:
     if b"\0" in head:
         raise MalformedRecordError("a NUL in the head")
+    if head.count(b"\n") > FIELDS_MAX:
+        raise MalformedRecordError(f"more than {FIELDS_MAX} lines in the head")
     fields: list[tuple[str, str]] = []
     for line in head.decode("utf-8", "surrogateescape").replace("\r\n", "\n").split("\n"):
         if not line:
@@ -119,11 +124,10 @@ def _parse_fields(head: bytes) -> Fields:
             fields[-1] = (name, f"{value} {line.strip()}")
             continue
         name, colon, value = line.partition(":")
-        if not colon or not name.strip():
+        name = name.strip()
+        if not colon or not name:
             raise MalformedRecordError("a line of the head is no field")
-        fields.append((name.strip(), value.strip()))
-        if len(fields) > FIELDS_MAX:
-            raise MalformedRecordError(f"more than {FIELDS_MAX} fields")
+        fields.append((name, value.strip()))
     return tuple(fields)
 
 
@@ -163,6 +167,8 @@ def check_block(record: WarcRecord) -> None:
     if name.lower() not in ("sha1", "sha256", "md5", "sha512"):
         return
     actual = hashlib.new(name.lower(), record.block, usedforsecurity=False).digest()
+    if name == "sha1" and value == base32(actual):
+        return
     if decode_digest(value, len(actual)) != actual:
         raise MalformedRecordError("the block does not match its digest")
 
@@ -177,17 +183,26 @@ def decode_digest(text: str, size: int) -> bytes | None:
 
 
 def sha1_label(digest: bytes) -> str:
-    return "sha1:" + base64.b32encode(digest).decode()
+    return "sha1:" + base32(digest)
 
 
 def sha1_of(block: bytes) -> str:
     return sha1_label(hashlib.sha1(block, usedforsecurity=False).digest())
 
 
+def base32(digest: bytes) -> str:
+    """RFC 4648, for whole groups of five bytes: ten times as fast as the standard library's."""
+    number = int.from_bytes(digest, "big")
+    pairs = [_PAIRS[number >> shift & 1023] for shift in range(len(digest) * 8 - 10, -1, -10)]
+    return "".join(pairs)
+
+
 def derive_record_id(*parts: bytes) -> str:
     """A record's id follows from what it says, so that storing and recovering need no chance."""
-    digest = hashlib.sha256(b"\0".join(parts)).digest()
-    return f"<urn:uuid:{uuid.UUID(bytes=digest[:16], version=4)}>"
+    # A UUID of version 8, which leaves all other bits to us (RFC 9562, 5.8).
+    text = hashlib.sha256(b"\0".join(parts)).hexdigest()
+    variant = "89ab"[int(text[16], 16) & 3]
+    return f"<urn:uuid:{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}>"
 
 
 def format_date(time_s: int) -> str:

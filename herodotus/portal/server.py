@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
 from aiohttp import web
@@ -50,12 +50,13 @@ class _Strangers(logging.LoggerAdapter[logging.Logger]):
 
 
 class Portal:
-    """`serving` opens and closes it; `endpoint` is where it listens meanwhile."""
+    """`claimed` holds the port, `serving` answers on it; `endpoint` is where it listens meanwhile."""
 
     def __init__(self, settings: HttpSettings, handlers: Handlers) -> None:
         self._settings = settings
         self._handlers = handlers
         self._silent: dict[object, asyncio.TimerHandle] = {}  # connections that have not asked anything yet
+        self._listener: socket.socket | None = None
         self.endpoint = settings.listen
         self.refused = 0
         self._strangers = _Strangers(logger)
@@ -65,10 +66,26 @@ class Portal:
         """Requests that were not HTTP."""
         return self._strangers.malformed
 
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Readers who come wait until `serving`: what else needs the port learns here that it is taken."""
+        self._listener = self._listen()
+        try:
+            yield
+        finally:
+            self._listener.close()
+            self._listener = None
+
     @asynccontextmanager
     async def serving(self, stop_s: float) -> AsyncIterator[None]:
         """Leaving waits up to `stop_s` for answers under way."""
-        listener = self._listen()
+        with self.claimed() if self._listener is None else nullcontext():
+            assert self._listener is not None
+            async with self._answering(self._listener, stop_s):
+                yield
+
+    @asynccontextmanager
+    async def _answering(self, listener: socket.socket, stop_s: float) -> AsyncIterator[None]:
         application = web.Application(client_max_size=1_000_000)
         application.router.add_route("*", "/{path:.*}", self._handle)
         runner = web.AppRunner(

@@ -1,6 +1,10 @@
 """Is everything that people can set, call or wonder about written down?"""
 
+import ast
 import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -62,6 +66,62 @@ def test_a_decision_that_is_not_listed_is_found(tmp_path: Path) -> None:
     assert unlisted(tmp_path) == ["0001-loops.md", "0002-wire.md"]
     (tmp_path / "README.md").write_text("- [Loops](0001-loops.md)\n- [Gone](0003-gone.md)\n")
     assert unlisted(tmp_path) == ["0002-wire.md", "0003-gone.md"]
+
+
+def normal(name: str) -> str:
+    """A distribution's name as package indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def dependencies(*groups: str) -> set[str]:
+    """What pyproject.toml names: the project's own, and those of these groups."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [
+        *project["dependencies"],
+        *(one for group in groups for one in project["optional-dependencies"][group]),
+    ]
+    return {normal(re.split(r"[<>=; ]", line)[0]) for line in lines}
+
+
+def unjustified(page: str, names: set[str]) -> list[str]:
+    rows = " ".join(line for line in page.splitlines() if line.startswith("| "))
+    return sorted(name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", rows))
+
+
+def test_every_dependency_is_justified() -> None:
+    page = (ROOT / "docs" / "adr" / "0007-dependencies.md").read_text()
+    assert unjustified(page, dependencies("dev")) == []
+
+
+def test_a_dependency_without_a_reason_is_found() -> None:
+    assert unjustified("| pytest-socket | MIT | no network |\npytest\n", {"pytest", "pytest-socket"}) == [
+        "pytest"
+    ]
+
+
+def imported(source: str) -> set[str]:
+    """Top-level packages that the module imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_what_is_imported_is_declared_and_not_merely_brought_in_by_something_else() -> None:
+    ours = set().union(
+        *(imported(one.read_text()) for package in PACKAGES for one in (ROOT / package).rglob("*.py"))
+    )
+    foreign = ours - set(sys.stdlib_module_names) - set(PACKAGES) - {"scripts"}
+    declared = dependencies()
+    providers = packages_distributions()
+    assert {
+        module
+        for module in foreign
+        if not declared & {normal(one) for one in providers.get(module, [module])}
+    } == set()
 
 
 def unmapped(page: str) -> list[str]:

@@ -51,6 +51,7 @@ def found(links: PageLinks) -> list[tuple[str, str]]:
         ("<meta property=og:image content=o>", [("/dir/o", "image")]),
         ("<style>@import 'i'; a{b:url( u )}</style>", [("/dir/i", "requisite"), ("/dir/u", "requisite")]),
         ("<p style='background:url(\"u\")'>", [("/dir/u", "image")]),
+        ("<a href=x style='background:url(u)'>", [("/dir/x", "page"), ("/dir/u", "image")]),
         ("<svg><image href=i /><a xlink:href=/l></a></svg>", [("/dir/i", "image"), ("/l", "page")]),
         ("<blockquote cite=/c>", [("/c", "page")]),
         ("<noscript><img src=n></noscript>", [("/dir/n", "image")]),
@@ -92,6 +93,8 @@ def test_a_meta_element_for_another_robot_is_not_for_us() -> None:
         ("<meta charset=utf-8><a href=/ü>".encode("latin-1"), "iso-8859-1", "/%C3%BC"),
         ("\ufeff<a href=/ü>".encode(), "iso-8859-1", "/%C3%BC"),
         ("<a href=/ü>".encode("utf-16"), None, "/%C3%BC"),
+        ("<a href=/ü>".encode(), "utf-16", "/%C3%BC"),
+        ("<a href=/ü>".encode("utf-16-le"), "utf-16le", "/%C3%BC"),
         ("<a href=/ü>".encode(), "no-such-charset", "/%C3%BC"),
     ],
 )

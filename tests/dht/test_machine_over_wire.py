@@ -80,4 +80,5 @@ def test_four_machines_form_one_ring_through_sealed_datagrams() -> None:
             assert node.predecessor.position == positions[at - 1][0]
             assert node.successors[0].position == positions[(at + 1) % len(positions)][0]
         assert not peer.endpoint.dropped
-        assert set(peer.endpoint.link.dropped) <= {"yielded", "early"}
+        # What two that dial each other at once leave over: one yields, its dial is answered in vain or half open.
+        assert set(peer.endpoint.link.dropped) <= {"yielded", "early", "unasked", "half_open"}

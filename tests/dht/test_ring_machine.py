@@ -430,8 +430,13 @@ def test_a_walk_visits_each_owner_once_and_gives_back_what_nobody_takes() -> Non
                 one.receive(reply, to, now)
             elif isinstance(message, GetState) and to != PEERS[2]:
                 one.receive(Busy(id=message.id), to, now)  # alive, and of no interest here
+            elif isinstance(message, Find) and to != PEERS[2]:
+                owners = tuple(PEERS[n] for n in (1, 2, 3) if PEERS[n].position >= message.key)
+                one.receive(Owner(id=message.id, holders=owners, records=()), to, now)
             elif isinstance(message, Digest) and to != PEERS[2]:
                 one.receive(DigestDiffers(id=message.id, buckets=()), to, now)
+            elif isinstance(message, (Ping, Accuse)) and to != PEERS[2]:
+                one.receive(Pong(id=message.id), to, now)  # whatever it says, it lives
             elif isinstance(message, ProbeRequest):
                 one.receive(ProbeReply(id=message.id, is_alive=False), to, now)
         if ended:

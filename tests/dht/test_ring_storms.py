@@ -135,6 +135,16 @@ def test_a_ring_keeps_its_invariants_through_a_storm(seed: int) -> None:
     assert run(seed) > 500
 
 
+def test_a_newcomer_does_not_join_behind_the_owner_that_a_farther_list_leaves_out() -> None:
+    """Seed 1361: the owner's predecessor was BUSY, and the list of a farther one was believed instead."""
+    assert run(1361) > 500
+
+
+def test_a_restarted_peer_does_not_join_behind_a_newcomer_that_an_old_list_passes_over() -> None:
+    """Seed 294: the list named its former life, and after it a peer that had got a predecessor meanwhile."""
+    assert run(294) > 500
+
+
 def test_the_same_seed_gives_the_same_storm() -> None:
     assert run(7) == run(7)
 

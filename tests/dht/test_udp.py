@@ -71,7 +71,7 @@ def contact_of(name: str, transport: UdpTransport) -> Contact:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_a_request_is_answered_through_a_fresh_session(host: str) -> None:
     async with answering("bert", host) as bert, open_udp(endpoint_of("anna"), [(host, 0)]) as anna:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             assert await anna.request(m.Ping(id=7), contact_of("bert", bert)) == m.Pong(id=7)
             assert await anna.request(m.Ping(id=8), contact_of("bert", bert)) == m.Pong(id=8)
         assert anna.round_trip_s(peer_key(key_from("bert"))) is not None
@@ -91,7 +91,7 @@ async def test_messages_wait_for_receive_where_there_is_no_handler() -> None:
         anna.send(m.Ping(id=1), contact_of("bert", bert))
         anna.send(m.Ping(id=2), contact_of("bert", bert))
         received: list[Received] = []
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while len(received) < 2:
                 received += await bert.receive()
         assert [message.id for message, _ in received] == [1, 2]
@@ -107,7 +107,7 @@ async def test_connect_meets_whoever_is_there_and_learns_its_record() -> None:
         ) as bert,
         open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
     ):
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             met = await anna.connect(packed_address(bert.addresses[0]))
             again = await anna.connect(packed_address(bert.addresses[0]), met.contact.peer)
         while "confirmed" not in anna.statistics().done:
@@ -115,7 +115,7 @@ async def test_connect_meets_whoever_is_there_and_learns_its_record() -> None:
         assert met.contact.peer == again.contact.peer == peer_key(key_from("bert"))
         assert met.record == sign_record(key_from("bert"), record_of("bert"))
         assert met.seen == packed_address(anna.addresses[0])
-        with pytest.raises(RequestFailedError, match="wrong_peer"), anyio.fail_after(5):
+        with pytest.raises(RequestFailedError, match="wrong_peer"), anyio.fail_after(60):
             await anna.connect(packed_address(bert.addresses[0]), b"k" * 32)
         while not events:
             await anyio.lowlevel.checkpoint()
@@ -130,7 +130,7 @@ async def test_nobody_there_is_an_error_of_ours_and_icmp_is_harmless() -> None:
     async with open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna:
         nobody = Contact.at(peer_key(key_from("carl")), address, 0, 0, "off")
         anna._round_trips.measured(nobody.peer, 0.001)
-        with pytest.raises(RequestFailedError, match="silence, 1 tries"), anyio.fail_after(5):
+        with pytest.raises(RequestFailedError, match="silence, 1 tries"), anyio.fail_after(60):
             await anna.request(m.Ping(id=1), nobody, tries=1)
         absent_family = Contact.at(nobody.peer, Address(host=bytes(15) + b"\1", port=9), 0, 0, "off")
         assert anna.send(m.Ping(id=2), absent_family)
@@ -153,7 +153,7 @@ async def test_rubbish_and_foreign_datagrams_are_counted_and_leave_the_driver_we
             ):
                 stranger.sendto(data, bert.addresses[0])
         foreigner.send(m.Ping(id=1), contact_of("bert", bert))
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             assert await anna.request(m.Ping(id=9), contact_of("bert", bert)) == m.Pong(id=9)
         assert bert.statistics().dropped == {
             "truncated": 2, "magic": 1, "oversized": 1, "unknown": 1, "foreign": 1,
@@ -164,7 +164,7 @@ async def test_a_restarted_peer_is_found_again_by_the_repeated_request() -> None
     async with open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna:
         async with answering("bert") as bert:
             contact = contact_of("bert", bert)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await anna.request(m.Ping(id=1), contact)
         port = contact.address.port
 
@@ -173,7 +173,7 @@ async def test_a_restarted_peer_is_found_again_by_the_repeated_request() -> None
                 reborn.send(m.Pong(id=message.id), sender)
 
         async with open_udp(endpoint_of("bert"), [("127.0.0.1", port)], on_messages=on_messages) as reborn:
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 assert await anna.request(m.Ping(id=2), contact) == m.Pong(id=2)
             assert reborn.statistics().dropped == {"unknown": 1}
 
@@ -185,13 +185,13 @@ async def test_a_peer_that_moves_to_another_port_is_reported() -> None:
         endpoint_of("bert"), [("127.0.0.1", 0)], on_event=lambda event, _now: events.append(event)
     ) as bert:
         async with open_udp(endpoint, [("127.0.0.1", 0)]) as anna:
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await anna.connect(packed_address(bert.addresses[0]))
                 while not events:
                     await anyio.lowlevel.checkpoint()
         async with open_udp(endpoint, [("127.0.0.1", 0)]) as moved:
             moved.send(m.Ping(id=1), contact_of("bert", bert))
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 while not any(isinstance(event, PeerMoved) for event in events):
                     await anyio.lowlevel.checkpoint()
             new_address = packed_address(moved.addresses[0])
@@ -205,7 +205,7 @@ async def test_a_peer_that_asks_too_much_is_dropped_and_counted() -> None:
         open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
     ):
         contact = contact_of("bert", bert)
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await anna.request(m.Ping(id=1), contact)
             await anna.request(m.Ping(id=2), contact)
             with pytest.raises(RequestFailedError):
@@ -222,7 +222,7 @@ async def test_an_answer_counts_only_from_the_peer_that_was_asked() -> None:
         open_udp(endpoint_of("carl"), [("127.0.0.1", 0)]) as carl,
         open_udp(endpoint_of("anna"), [("127.0.0.1", 0)]) as anna,
     ):
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await anna.connect(packed_address(carl.addresses[0]))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_ask_in_vain, anna, contact_of("bert", bert))
@@ -284,7 +284,7 @@ async def test_a_full_buffer_queues_in_order_and_within_bounds() -> None:
         contact = contact_of("bert", bert)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(anna.run)
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await anna.connect(contact.address)
                 sock.failure = BlockingIOError
                 for number in range(SEND_QUEUE_MAX + 10):

@@ -124,11 +124,10 @@ def test_an_occupied_place_is_left_alone(home: Home, tmp_path: Path) -> None:
         HomeOccupied, match=r"is already a home; `herodotus run --home .*peer` starts its peer"
     ):
         create_home(home, CONTENT)
-    for path in (other, file):
-        with pytest.raises(
-            HomeOccupied, match="is not empty and not a home; choose another folder with --home"
-        ):
-            create_home(Home(path), CONTENT)
+    with pytest.raises(HomeOccupied, match="is not empty and not a home; choose another folder with --home"):
+        create_home(Home(other), CONTENT)
+    with pytest.raises(HomeOccupied, match="is not a folder; choose another place with --home"):
+        create_home(Home(file), CONTENT)
     with pytest.raises(StorageFailure, match=r"cannot create .*: not a directory"):
         create_home(Home(file / "below" / "peer"), CONTENT)
     assert tree(tmp_path) == before

@@ -111,6 +111,13 @@ def test_a_key_that_others_can_reach_is_refused_with_the_command_that_mends_it(
     assert refusal(file) == f" can be read by others (mode {mode:04o}); mend it with: chmod 600 {file}"
 
 
+def test_the_command_that_mends_a_key_can_be_pasted_wherever_the_key_is(tmp_path: Path) -> None:
+    folder = tmp_path / "my peer"
+    folder.mkdir()
+    file = stored(folder, key_to_pem(KEY, None), 0o644)
+    assert refusal(file).endswith(f"; mend it with: chmod 600 '{file}'")
+
+
 def test_a_folder_or_a_pipe_in_place_of_the_key_neither_opens_nor_blocks(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
@@ -119,6 +126,6 @@ def test_a_folder_or_a_pipe_in_place_of_the_key_neither_opens_nor_blocks(tmp_pat
 
 
 def test_a_missing_key_is_a_failure_of_the_world(tmp_path: Path) -> None:
-    with pytest.raises(StorageFailure, match="no such file or directory") as caught:
+    with pytest.raises(StorageFailure, match=r"no such file or directory; restore identity\.key") as caught:
         load_key(tmp_path / "none", None)
     assert caught.value.exit_code == 1

@@ -1,5 +1,6 @@
 """A rotated key is vouched for by both keys, and a crash never leaves a home without a key."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.errors import HomeInUse, IdentityError
 from herodotus.home import Home, NewHome, create_home, locked
 from herodotus.identity import key_to_pem, load_key
-from herodotus.rotation import last_record, previous_key, rotate
+from herodotus.rotation import (
+    last_record,
+    previous_key,
+    previous_key_life_s,
+    retire_previous_key,
+    rotate,
+    standing_previous_key,
+)
 
 NOW_S = 1_800_000_000
 
@@ -99,3 +107,21 @@ def test_the_new_key_is_locked_with_the_passphrase_of_the_old_one(home: Home) ->
     with pytest.raises(IdentityError, match="locked with a passphrase"):
         load_key(home.key, None)
     assert peer_key(load_key(home.key, b"open sesame"))
+
+
+def test_the_previous_key_vouches_for_thirty_days_and_is_then_removed(home: Home) -> None:
+    rotation = rotate(home, None, now_s=NOW_S)
+    os.utime(home.previous_key, (NOW_S, NOW_S))
+    day_s = 24 * 3600
+    assert previous_key_life_s(home, NOW_S + 29 * day_s) == day_s
+    kept = standing_previous_key(home, rotation.new, None, NOW_S + 29 * day_s)
+    assert kept is not None
+    assert peer_key(kept) == peer_key(rotation.old)
+    assert standing_previous_key(home, rotation.new, None, NOW_S + 30 * day_s) is None
+    assert not home.previous_key.exists()
+
+
+def test_a_home_without_a_rotation_has_no_previous_key_to_retire(home: Home) -> None:
+    assert previous_key_life_s(home, NOW_S) == 0
+    retire_previous_key(home)
+    assert standing_previous_key(home, load_key(home.key, None), None, NOW_S) is None

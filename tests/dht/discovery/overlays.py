@@ -70,7 +70,7 @@ class Stranger:
     def send(self, data: bytes, to: tuple[str, int]) -> None:
         self.socket.sendto(data, to)
 
-    async def receive(self, timeout_s: float = 2.0) -> bytes:
+    async def receive(self, timeout_s: float = 30.0) -> bytes:
         with anyio.fail_after(timeout_s):
             await anyio.wait_readable(self.socket)
         return self.socket.recv(65536)

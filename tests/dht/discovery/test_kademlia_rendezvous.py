@@ -148,3 +148,21 @@ async def test_stopping_twice_and_working_after_it_is_harmless() -> None:
     assert await node.find() == []
     assert await node.publish(Author(address=("10.1.2.3", 4000)).record()) == 0
     assert not node.statistics().is_running
+
+
+async def test_a_contact_that_was_down_is_greeted_again_though_others_answered() -> None:
+    """Else its part of the overlay would stay unknown to ours: only this contact links the two."""
+    async with overlay(2) as here:
+        there = overlay_node(30)
+        await there.start()
+        endpoint = there.endpoint
+        await there.stop()
+        link = overlay_node(40, [here[0].endpoint, endpoint])
+        await link.start()
+        there = overlay_node(30, port=endpoint[1])
+        await there.start()
+        record = Author(address=("10.1.2.3", 4000)).record()
+        await there.publish(record)
+        assert await link.find() == [record]
+        for node in (link, there):
+            await node.stop()

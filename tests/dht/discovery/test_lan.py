@@ -30,7 +30,7 @@ async def test_peers_of_one_network_find_each_other_and_nobody_of_another() -> N
     try:
         for service in (foreign, one, two):
             await service.start()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await until_found(one, ("127.0.0.1", 4002))
             await until_found(two, ("127.0.0.1", 4001))
         assert await foreign.contacts() == []

@@ -3,6 +3,7 @@ ours.
 """
 
 import os
+from contextlib import ExitStack
 
 import anyio
 import msgspec
@@ -190,8 +191,9 @@ async def test_three_hundred_made_up_ids_enter_no_table() -> None:
 
 async def test_true_ids_of_many_ports_of_one_network_are_capped() -> None:
     async with overlay(1) as nodes:
-        for _ in range(40):
-            with Stranger() as stranger:
+        with ExitStack() as strangers:  # all open together, so that no port comes twice
+            for _ in range(40):
+                stranger = strangers.enter_context(Stranger())
                 node_id = overlay_node_id(*stranger.endpoint)
                 stranger.send(request("ping", b"", node_id), nodes[0].endpoint)
                 token = msgspec.msgpack.decode((await stranger.receive())[21:])[1]
@@ -204,13 +206,15 @@ async def test_true_ids_of_many_ports_of_one_network_are_capped() -> None:
 async def test_a_flood_from_one_network_is_answered_twenty_times_a_second() -> None:
     node = overlay_node(1, requests_per_s=20)
     await node.start()
+    began = anyio.current_time()
     with Stranger() as stranger:
         for _ in range(100):
             stranger.send(request("ping", b"", bytes(20)), node.endpoint)
         answers = len(await stranger.receive_all())
+    took_s = anyio.current_time() - began
     limited = node.statistics().counts["rate_limited"]
     await node.stop()
-    assert 20 <= answers <= 30
+    assert 20 <= answers <= 20 + 20 * took_s + 1
     assert limited == 100 - answers
 
 

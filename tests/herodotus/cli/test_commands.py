@@ -53,6 +53,15 @@ def test_a_path_with_odd_characters_is_told_as_it_is(tmp_path: Path) -> None:
     assert f"home     {home}\n" in called("init", "--home", home, "--network", "test").err
 
 
+def test_a_command_that_is_offered_can_be_pasted_though_the_home_has_a_space(tmp_path: Path) -> None:
+    home = tmp_path / "my peer"
+    offered = f"--home '{home}'`\n"
+    assert called("status", "--home", home).err.endswith(f"`herodotus init {offered}")
+    new_home(home)
+    assert called("status", "--home", home).err.endswith(f"`herodotus run {offered}")
+    assert called("init", "--home", home).err.endswith(f"`herodotus run --home '{home}'` starts its peer\n")
+
+
 def test_the_public_network_asks_for_a_contact_before_the_first_run(tmp_path: Path) -> None:
     home = tmp_path / "peer"
     made = called("init", "--home", home)
@@ -136,7 +145,7 @@ def test_completion_offers_the_commands() -> None:
     offered = herodotus(
         environment={"_HERODOTUS_COMPLETE": "bash_complete", "COMP_WORDS": "herodotus st", "COMP_CWORD": "1"}
     )
-    assert offered.out.split() == ["plain,status", "plain,stop"]
+    assert offered.out.split() == ["plain,stats", "plain,status", "plain,stop"]
 
 
 @pytest.mark.parametrize("program", ["herodotus", "simnet"])
@@ -170,7 +179,7 @@ def test_each_program_tells_its_version_and_help(program: str) -> None:
         (["init", "--home", "{new}", "--network", "/none.toml"], 1, f"{ERROR}cannot read /none.toml: no such file"),
         (["init", "--home", "{new}", "--contact", "me"], 2, f"{ERROR}--contact: operator.contact must be an http://"),
         (["init", "--home", "{new}", "--preset", "wam"], 2, "'wam' is not one of 'wan', 'lan', 'test'"),
-        (["init", "--home", "/dev/null"], 2, f"{ERROR}/dev/null is not empty and not a home"),
+        (["init", "--home", "/dev/null"], 2, f"{ERROR}/dev/null is not a folder"),
         (["init", "--home", "/dev/null/x"], 1, f"{ERROR}cannot create /dev/null/x: file exists"),
         (["init", "--home", "{new}" + "x" * 300], 1, "file name too long"),
         (["run", "--home", "{home}", "--http", "localhost:80"], 2, f"{ERROR}--http: http.listen must begin with an IP"),

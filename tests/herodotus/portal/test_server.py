@@ -26,7 +26,7 @@ async def portal(
 ) -> AsyncIterator[Portal]:
     settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
     made = Portal(settings, Handlers(lambda: STATUS))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
             yield made
 

@@ -1,0 +1,83 @@
+"""Two peers claim one position: whose is it?  Both are called; whoever answers alone has it, else the older claim.
+
+Positions follow from addresses, so a rival sits behind the same address and slot, or invented that.  A record proves
+a key and no address, but an answer proves both: a session opens only with the key and at the address.  The age of a
+claim is when its peer was first seen to make it, so that a peer cannot lose its place by renewing its record.
+
+Few contests run at a time and each is settled once: whoever floods us with rivals costs us two pings each at most.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+from dht.core import rules as bounds
+from dht.core.host import Host
+from dht.core.ids import PeerKey
+from dht.core.membership import Membership
+from dht.core.messages import Ping, Reply, Rumour
+from dht.core.records import Contact, SignedRecord, first_contact_of
+
+OnWon = Callable[[SignedRecord, SignedRecord, float], None]
+
+
+class Contests:
+    def __init__(self, host: Host, table: Membership, won: OnWon) -> None:
+        self._host = host
+        self._table = table
+        self._won = won  # the claimant is right, and its rival is not
+        self._open: dict[PeerKey, dict[PeerKey, bool]] = {}  # claimant -> who answered
+        self._settled: OrderedDict[tuple[PeerKey, PeerKey], None] = OrderedDict()  # (claimant, rival) refused
+
+    def begin(self, claimant: SignedRecord, now: float) -> None:
+        """A sound record claims what somebody in the table (perhaps ourselves) has."""
+        rival, peer = self._table.rival_of(claimant), claimant.record.peer
+        if rival is None or peer in self._open or (peer, rival.record.peer) in self._settled:
+            return
+        if len(self._open) >= bounds.CONTESTS_MAX:
+            self._host.counts["contests refused"] += 1
+            return
+        answers: dict[PeerKey, bool] = {}
+        self._open[peer] = answers
+        for signed in (claimant, rival):
+            self._call(signed, partial(self._answered, claimant, rival, signed.record.peer), now)
+
+    def _call(self, signed: SignedRecord, done: Callable[[Reply | None, float], None], now: float) -> None:
+        contact = self._contact(signed)
+        self._host.ask(contact, Ping(id=self._host.new_id()), done, now, is_favour=True)
+
+    def _answered(
+        self,
+        claimant: SignedRecord,
+        rival: SignedRecord,
+        peer: PeerKey,
+        reply: Reply | None,
+        now: float,
+    ) -> None:
+        answers = self._open[claimant.record.peer]
+        answers[peer] = reply is not None
+        if len(answers) == 2:
+            del self._open[claimant.record.peer]
+            self._settle(claimant, rival, answers, now)
+
+    def _settle(
+        self, claimant: SignedRecord, rival: SignedRecord, answers: dict[PeerKey, bool], now: float
+    ) -> None:
+        if self._table.records.get(rival.record.peer) is None:
+            return  # gone meanwhile: the claim will be heard again
+        lives, rival_lives = answers[claimant.record.peer], answers[rival.record.peer]
+        if lives and (not rival_lives or self._is_older(claimant, rival)):
+            self._won(claimant, rival, now)
+            return
+        self._settled[claimant.record.peer, rival.record.peer] = None
+        if len(self._settled) > bounds.CONTESTS_REMEMBERED_MAX:
+            self._settled.popitem(last=False)
+        if lives:  # so that it knows why nobody takes it in
+            self._host.send(self._contact(claimant), Rumour(id=self._host.new_id(), news=(rival,)))
+
+    def _is_older(self, claimant: SignedRecord, rival: SignedRecord) -> bool:
+        since_s = self._table.claimed_s(rival)
+        return (claimant.record.issued_s, claimant.record.peer) < (since_s, rival.record.peer)
+
+    def _contact(self, signed: SignedRecord) -> Contact:
+        return first_contact_of(signed.record, self._host.rules.id_check)

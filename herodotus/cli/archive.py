@@ -1,0 +1,41 @@
+"""How does an operator work on the archive of a home? The archive's commands, put into the frame of all commands.
+
+`herodotus.archive.commands` says what each does; here they get the frame's home, its lock and its `--json`. A peer
+that runs holds the lock: these commands are for an archive at rest.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from herodotus.archive.commands import COMMANDS
+from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.home import locked, open_home
+
+_FROM_FRAME = frozenset({"home", "is_json"})
+
+
+def framed(command: click.Command) -> Callable[..., None]:
+    """The command's work, with what the frame knows filled in."""
+    work = command.callback
+    assert work is not None
+    takes_json = any(parameter.name == "is_json" for parameter in command.params)
+
+    def call(frame: Frame, **values: Any) -> None:
+        open_home(frame.home)
+        with locked(frame.home):
+            frame.configure_logs(frame.effective())
+            work(home=frame.home.path, **({"is_json": frame.is_json} if takes_json else {}), **values)
+
+    call.__doc__ = command.help
+    return json_option(pass_frame(call)) if takes_json else pass_frame(call)
+
+
+def _register(command: click.Command) -> None:
+    mine = main.command(command.name)(common_options(framed(command)))
+    mine.params = [p for p in command.params if p.name not in _FROM_FRAME] + mine.params
+
+
+for _command in COMMANDS:
+    _register(_command)

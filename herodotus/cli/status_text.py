@@ -1,0 +1,133 @@
+"""How does a peer's status read in a terminal? Small tables, made from what its HTTP port said.
+
+What was said may come from any peer, a lying one included: whatever is not as it should be is left out, and nothing
+of it can steer the terminal.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+CIRCLE = 1 << 160
+SHOWN_MAX = 64
+"""Rows of a table: a peer has at most 16 successors and 64 positions."""
+_WIDTH = 13
+_Facts = Mapping[str, Any]
+
+
+def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
+    """`previous` is what the same peer said some seconds ago: then rates are of that time."""
+    names = ("peer_id", "nickname", "version", "network", "network_id", "http", "pid", "started", "uptime_s")
+    lines = [_line(name, facts.get(name, "")) for name in names]
+    ring = facts.get("ring")
+    if isinstance(ring, dict):
+        lines += _ring_lines(ring, facts, previous)
+    for name in ("crawl", "store", "copies"):
+        part = facts.get(name)
+        if isinstance(part, dict):
+            numbers = "  ".join(
+                f"{key} {value}" for key, value in part.items() if not isinstance(value, list)
+            )
+            lines.append(_line(name, numbers or "-"))
+    return lines
+
+
+def _line(name: str, value: object) -> str:
+    return f"{harmless(name):<{_WIDTH}}{harmless(value)}".rstrip()
+
+
+def harmless(value: object) -> str:
+    """Another peer's words must not steer this terminal."""
+    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(value)[:1000])
+
+
+def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[str]:
+    shape = "ideal" if ring.get("ideal") is True else "not ideal (yet)"
+    lines = [
+        _line("ring", f"{_number(ring.get('members')):,} members, {shape}"),
+        _line("  reached at", ring.get("address", "-")),
+        _line("  outside", ring.get("reachability", "-")),
+        _line("  traffic", _traffic(ring, facts, previous)),
+    ]
+    dropped = _dict(_dict(ring, "traffic"), "dropped")
+    if dropped:
+        lines.append(
+            _line("  dropped", "  ".join(f"{key} {value}" for key, value in sorted(dropped.items())))
+        )
+    lines += _arc_lines(ring.get("arcs"))
+    for node in _dicts(ring.get("nodes")):
+        lines += _node_lines(node)
+    unwell = _dict(ring, "unwell")
+    if unwell:
+        rows = [("unwell peer", "clock"), *sorted(unwell.items())]
+        lines += ["", *_table(rows)]
+    return [*lines, ""]
+
+
+def _traffic(ring: _Facts, facts: _Facts, previous: _Facts | None) -> str:
+    traffic, seconds = _dict(ring, "traffic"), _number(facts.get("uptime_s"))
+    before: _Facts = {}
+    if previous is not None and previous.get("pid") == facts.get("pid"):
+        before = _dict(_dict(previous, "ring"), "traffic")
+        seconds -= _number(previous.get("uptime_s"))
+    rates = [
+        (_number(traffic.get(name)) - _number(before.get(name))) / max(seconds, 1)
+        for name in ("bytes_in", "bytes_out")
+    ]
+    sessions = _number(traffic.get("sessions"))
+    return f"in {_bytes(rates[0])}/s, out {_bytes(rates[1])}/s, {sessions:,.0f} sessions"
+
+
+def _arc_lines(arcs: object) -> list[str]:
+    rows = [("", "holds keys after", "up to", "of the circle")]
+    for arc in (arcs if isinstance(arcs, list) else [])[:SHOWN_MAX]:
+        ends = [_position(end) for end in arc] if isinstance(arc, list) else []
+        if len(ends) == 2 and ends[0] is not None and ends[1] is not None:
+            share = ((ends[1] - ends[0]) % CIRCLE or CIRCLE) / CIRCLE
+            after, up_to = (f"{end or 0:040x}"[:16] for end in ends)
+            rows.append(("", after, up_to, f"{share:7.2%}"))
+    return ["", *_table(rows)] if len(rows) > 1 else []
+
+
+def _node_lines(node: _Facts) -> list[str]:
+    standing = "member" if node.get("is_member") is True else "joining"
+    rows = [("position " + harmless(node.get("position", ""))[:16], standing, "", "")]
+    before = node.get("predecessor")
+    neighbours = [("predecessor", before)] if isinstance(before, dict) else []
+    neighbours += [(f"successor {n}", one) for n, one in enumerate(_dicts(node.get("successors")), 1)]
+    for name, one in neighbours:
+        position = harmless(one.get("position", ""))[:16]
+        rows.append(("  " + name, position, harmless(one.get("address", "")), harmless(one.get("clock", ""))))
+    return ["", *_table(rows)]
+
+
+def _table(rows: Sequence[Sequence[object]]) -> list[str]:
+    cells = [[harmless(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 1000:,.1f} kB" if abs(count) >= 10_000 else f"{count:,.0f} B"
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _dict(facts: _Facts, name: str) -> dict[str, Any]:
+    value = facts.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [one for one in value[:SHOWN_MAX] if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _position(text: object) -> int | None:
+    try:
+        return int(str(text), 16) % CIRCLE
+    except ValueError:
+        return None

@@ -1,0 +1,416 @@
+"""Nodes on real loopback sockets, their clocks virtual: what a peer does in its ring, in milliseconds."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Literal
+
+import anyio
+import pytest
+import trio.testing
+
+from dht.core.effects import ArcsChanged, Joined, JoinFailed, PeerChanged
+from dht.core.ids import Key, NetworkId, PeerKey, key_of
+from dht.core.messages import Item
+from dht.core.records import Address, Contact, SignedRecord
+from dht.core.rules import RingRules
+from dht.endpoint import packed_address
+from dht.errors import NoAnswerError
+from dht.identity import peer_key
+from dht.node import EVENTS_MAX, EventsLost, NodePorts, NodeSettings, RingNode, Subscription, open_node
+from dht.transport import OwnAddressChanged, TransportLimits
+from dht.udp import bind
+from tests.dht.link_world import NETWORK, key_from
+
+pytestmark = pytest.mark.anyio
+
+EPOCH_S = 1_790_000_000.0
+LOCALHOST = bytes((127, 0, 0, 1))
+RULES = RingRules(
+    network=NetworkId(NETWORK),
+    id_check="off",
+    stabilize_s=2.0,
+    rumour_s=1.0,
+    digest_s=5.0,
+    graveyard_s=5.0,
+    has_bulk=False,
+)
+NAMES = ("anna", "bert", "carl", "dora", "emil")
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    """The sockets are real: a virtual clock may only jump when nothing has been on its way for a millisecond."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+
+
+@dataclass(slots=True, kw_only=True)
+class Peer:
+    """What a test may see of a node, and do to it."""
+
+    node: RingNode
+    items: list[Item]
+    records: list[SignedRecord]
+    met: list[Contact]
+    clock_step_s: list[float]
+
+    @property
+    def address(self) -> Address:
+        return self.node.me.address
+
+
+@dataclass(slots=True, kw_only=True)
+class Ways:
+    """How a node of a test differs from the usual one."""
+
+    takes: Callable[[], bool] = field(default=lambda: True)
+    port: int = 0
+    host: bytes = LOCALHOST
+    is_address_guessed: bool = False
+    virtual_nodes: int = 1
+    incarnation: int = 0
+    id_check: Literal["ip", "off"] = "off"
+    previous: str = ""  # whose key was rotated
+    copies: int = 6
+
+
+def free_port() -> int:
+    sock = bind(("127.0.0.1", 0))
+    try:
+        return int(sock.getsockname()[1])
+    finally:
+        sock.close()
+
+
+@asynccontextmanager
+async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
+    ways = ways or Ways()
+    items: list[Item] = []
+    records: list[SignedRecord] = []
+    met: list[Contact] = []
+    step_s = [0.0]
+
+    async def take_batch(batch: tuple[Item, ...], sender: Contact) -> bool:
+        del sender
+        await anyio.lowlevel.checkpoint()
+        if ways.takes():
+            items.extend(batch)
+        return ways.takes()
+
+    port = ways.port or free_port()
+    settings = NodeSettings(
+        rules=replace(RULES, copies=ways.copies, id_check=ways.id_check),
+        address=Address(host=ways.host, port=port),
+        is_address_guessed=ways.is_address_guessed,
+        virtual_nodes=ways.virtual_nodes,
+        incarnation=ways.incarnation,
+        previous_key=key_from(ways.previous) if ways.previous else None,
+        limits=TransportLimits.for_one_machine(),
+    )
+    ports = NodePorts(
+        wall_clock=lambda: EPOCH_S + anyio.current_time() + step_s[0],
+        random=Random(name),
+        entropy=Random(f"{name} {port}").randbytes,
+        take_batch=take_batch,
+        on_record=records.append,
+        on_met=met.append,
+    )
+    async with open_node(settings, key_from(name), ports, [("127.0.0.1", port)]) as node:
+        yield Peer(node=node, items=items, records=records, met=met, clock_step_s=step_s)
+
+
+@asynccontextmanager
+async def ring_of(*names: str) -> AsyncIterator[list[Peer]]:
+    """Peers in one ideal ring; the first is the contact of the others."""
+    async with anyio.create_task_group() as tasks, _all_opened(names) as peers:
+        assert not await peers[0].node.join([])
+        for peer in peers[1:]:
+            tasks.start_soon(peer.node.join, [peers[0].address])
+        await until_ideal(peers)
+        yield peers
+
+
+@asynccontextmanager
+async def _all_opened(names: tuple[str, ...]) -> AsyncIterator[list[Peer]]:
+    if not names:
+        yield []
+        return
+    async with opened(names[0]) as first, _all_opened(names[1:]) as others:
+        yield [first, *others]
+
+
+def is_ideal(peers: list[Peer]) -> bool:
+    figures = [peer.node.statistics() for peer in peers]
+    return all(one.is_joined and one.is_ideal and one.ring.members == len(peers) for one in figures)
+
+
+async def until(fact: Callable[[], object], within_s: float = 300) -> None:
+    """In virtual time, so that waiting costs what the waited-for costs."""
+    with anyio.fail_after(within_s):
+        while not fact():
+            with anyio.move_on_after(0.1):  # no event tells of all that is waited for here
+                await anyio.sleep_forever()
+
+
+async def until_ideal(peers: list[Peer]) -> None:
+    await until(lambda: is_ideal(peers))
+
+
+def in_ring_order(peers: list[Peer], key: Key) -> list[PeerKey]:
+    """From the positions alone: who owns the key, and who comes after."""
+    after = sorted(peers, key=lambda peer: (peer.node.me.position < key, peer.node.me.position))
+    return [peer.node.me.peer for peer in after]
+
+
+async def test_a_node_that_finds_nobody_is_a_ring_of_one_that_owns_everything() -> None:
+    async with opened("anna") as anna:
+        assert not await anna.node.join([Address(host=LOCALHOST, port=free_port())])
+        assert is_ideal([anna])
+        (arc,) = anna.node.my_arcs()
+        assert arc.start == arc.end
+        assert await anna.node.owner(key_of(b"anything")) == anna.node.me
+
+
+async def test_five_nodes_form_one_ring_and_name_the_holders_in_ring_order() -> None:
+    async with ring_of(*NAMES) as peers:
+        for number in range(10):
+            key = key_of(b"page %d" % number)
+            expected = in_ring_order(peers, key)
+            for peer in peers:
+                holders = await peer.node.holders(key, 3)
+                assert [holder.peer for holder in holders] == expected[:3]
+                assert (await peer.node.owner(key)).peer == expected[0]
+        assert len(await peers[0].node.holders(key_of(b"x"), 9)) == 5
+        assert {member.peer for member in peers[3].node.members()} == {peer_key(key_from(n)) for n in NAMES}
+        assert {member.clock for member in peers[3].node.members()} == {"well"}
+
+
+async def test_arcs_of_one_copy_divide_the_circle() -> None:
+    async with ring_of(*NAMES) as peers:
+        own = sorted((arc for peer in peers for arc in peer.node.my_arcs(1)), key=lambda arc: arc.end)
+        assert [arc.start for arc in own] == [own[-1].end, *(arc.end for arc in own[:-1])]
+        (whole,) = peers[0].node.my_arcs()
+        assert whole.start == whole.end, "six copies in a ring of five: everybody holds everything"
+
+
+async def test_virtual_nodes_join_one_by_one_and_are_one_member() -> None:
+    async with opened("anna", Ways(virtual_nodes=3)) as anna, opened("bert", Ways(virtual_nodes=2)) as bert:
+        await anna.node.join([])
+        with bert.node.events() as events:
+            assert await bert.node.join([anna.address])
+            await until_ideal([anna, bert])
+            assert sum(isinstance(event, Joined) for event in await events.wait()) == 2
+        assert [len(peer.node.statistics().ring.nodes) for peer in (anna, bert)] == [3, 2]
+
+
+async def test_a_walk_carries_each_item_to_its_owner_and_reports_who_took_it() -> None:
+    async with ring_of(*NAMES) as peers:
+        items = [Item(key=key_of(b"url %d" % number), payload=b"link") for number in range(60)]
+        report = await peers[2].node.walk(items)
+        assert report.undelivered == ()
+        for peer in peers:
+            mine = {item for item in items if in_ring_order(peers, item.key)[0] == peer.node.me.peer}
+            assert set(peer.items) == mine
+            assert {item for to, some in report.delivered if to == peer.node.me for item in some} == mine
+
+
+async def test_what_a_peer_does_not_make_durable_stays_with_the_caller() -> None:
+    async with opened("anna") as anna, opened("bert", Ways(takes=lambda: False)) as bert:
+        await anna.node.join([])
+        await bert.node.join([anna.address])
+        await until_ideal([anna, bert])
+        items = [Item(key=key_of(b"url %d" % number), payload=b"") for number in range(20)]
+        report = await anna.node.walk(items)
+        refused = {item for item in items if in_ring_order([anna, bert], item.key)[0] == bert.node.me.peer}
+        assert refused
+        assert set(report.undelivered) == refused
+        assert set(anna.items) == set(items) - refused
+        assert bert.items == []
+
+
+async def test_a_walk_ends_with_what_was_not_delivered_when_the_node_leaves() -> None:
+    async with opened("anna") as anna, opened("bert", Ways(takes=lambda: False)) as bert:
+        await anna.node.join([])
+        await bert.node.join([anna.address])
+        await until_ideal([anna, bert])
+        keys = [
+            *(key_of(b"url %d" % number) for number in range(20)),
+            *(peer.node.me.position for peer in (anna, bert)),
+        ]
+        items = tuple(Item(key=key, payload=b"") for key in keys)  # each of them owns one at least
+        async with anyio.create_task_group() as tasks:
+
+            async def walk_and_see() -> None:
+                report = await anna.node.walk(items)
+                assert {*report.undelivered, *anna.items} == set(items)
+                assert len(report.undelivered) + len(anna.items) == len(items)
+
+            tasks.start_soon(walk_and_see)
+            await until(lambda: anna.items)
+            anna.node.leave()
+
+
+async def test_arcs_that_change_are_told() -> None:
+    one_copy = Ways(copies=1)
+    async with opened("anna", one_copy) as anna, opened("bert", one_copy) as bert:
+        await anna.node.join([])
+        with anna.node.events() as events:
+            await bert.node.join([anna.address])
+            arcs: list[ArcsChanged] = []
+            with anyio.fail_after(60):
+                while not arcs:
+                    arcs += [event for event in await events.wait() if isinstance(event, ArcsChanged)]
+        assert arcs[-1].arcs == anna.node.my_arcs()
+
+
+async def test_events_tell_of_the_death_of_a_peer() -> None:
+    async with ring_of("anna", "bert", "carl") as (anna, bert, carl):
+        async with opened("dora") as dora:
+            await dora.node.join([bert.address])
+            await until_ideal([anna, bert, carl, dora])
+        gone = peer_key(key_from("dora"))
+        with anna.node.events() as events:
+            clocks: list[str] = []
+            with anyio.fail_after(600):
+                while "dead" not in clocks:
+                    clocks += [
+                        event.clock
+                        for event in await events.wait()
+                        if isinstance(event, PeerChanged) and event.peer == gone
+                    ]
+        assert clocks[0] == "unreachable"
+        await until_ideal([anna, bert, carl])
+
+
+async def test_a_slow_subscriber_is_told_that_events_were_lost() -> None:
+    subscription = Subscription()
+    event = ArcsChanged(arcs=())
+    for _ in range(EVENTS_MAX):
+        subscription.put(event)
+    assert await subscription.wait() == [event] * EVENTS_MAX
+    for _ in range(EVENTS_MAX + 2):
+        subscription.put(event)
+    assert await subscription.wait() == [EventsLost(), event]
+    with anyio.move_on_after(1) as scope:
+        await subscription.wait()
+    assert scope.cancelled_caught, "nothing is told twice"
+
+
+async def test_a_node_that_leaves_is_gone_from_the_others_at_once() -> None:
+    async with ring_of("anna", "bert", "carl") as (anna, bert, carl):
+        began = anyio.current_time()
+        carl.node.leave()
+        await until_ideal([anna, bert])
+        assert anyio.current_time() - began < 15, "a goodbye is not a suspicion of half a minute"
+        with pytest.raises(NoAnswerError):
+            await carl.node.owner(key_of(b"anything"))
+
+
+@pytest.mark.parametrize("step_s", [300.0, -720.0])  # a record may be ten minutes off
+async def test_a_clock_that_jumped_makes_a_newer_self_that_joins_again(step_s: float) -> None:
+    async with ring_of("anna", "bert", "carl") as (anna, bert, carl):
+        before = carl.records[-1].record.incarnation
+        position = carl.node.me.position
+        carl.clock_step_s[0] = step_s
+        await until(lambda: carl.node.statistics().restarts == 1)
+        await until_ideal([anna, bert, carl])
+        assert carl.records[-1].record.incarnation > before
+        assert carl.node.me.position == position
+
+
+async def test_a_clock_that_drifts_a_little_changes_nothing() -> None:
+    async with ring_of("anna", "bert") as (anna, bert):
+        bert.clock_step_s[0] = 30.0
+        await anyio.sleep(60)
+        assert bert.node.statistics().restarts == 0
+        assert is_ideal([anna, bert])
+
+
+async def test_a_guessed_address_gives_way_to_what_the_contacts_see() -> None:
+    guess = Ways(host=bytes((192, 0, 2, 77)), is_address_guessed=True)
+    async with opened("anna") as anna, opened("bert", guess) as bert:
+        await anna.node.join([])
+        await bert.node.join([anna.address])
+        assert bert.node.me.address.host == LOCALHOST
+        await until_ideal([anna, bert])
+
+
+async def test_a_changed_address_moves_a_guesser_and_leaves_alone_who_was_told() -> None:
+    told = Ways(is_address_guessed=False)
+    guessed = Ways(is_address_guessed=True)
+    async with opened("anna") as anna, opened("bert", guessed) as bert, opened("carl", told) as carl:
+        await anna.node.join([])
+        for peer in (bert, carl):
+            await peer.node.join([anna.address])
+        await until_ideal([anna, bert, carl])
+        moved = OwnAddressChanged(address=Address(host=bytes((127, 0, 0, 2)), port=1))
+        for peer in (bert, carl):
+            peer.node._on_event(moved, anyio.current_time())
+        assert bert.node.me.address == Address(host=bytes((127, 0, 0, 2)), port=bert.address.port)
+        assert bert.node.statistics().restarts == 1
+        assert carl.node.statistics().restarts == 0
+        assert carl.node.me.address.host == LOCALHOST
+
+
+async def test_two_nodes_that_only_name_each_other_still_become_a_ring() -> None:
+    ports = free_port(), free_port()
+    async with opened("anna", Ways(port=ports[0])) as anna, opened("bert", Ways(port=ports[1])) as bert:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(anna.node.join, [Address(host=LOCALHOST, port=ports[1])])
+            tasks.start_soon(bert.node.join, [Address(host=LOCALHOST, port=ports[0])])
+        await until_ideal([anna, bert])
+
+
+async def test_a_join_that_fails_is_tried_again_until_there_is_a_ring() -> None:
+    """The contact answers handshakes, but is itself in no ring yet."""
+    async with opened("anna") as anna, opened("bert") as bert:
+        with bert.node.events() as events:
+            assert await bert.node.join([anna.address])
+            await anyio.sleep(30)
+            await anna.node.join([])
+            await until_ideal([anna, bert])
+            assert not any(isinstance(event, JoinFailed) for event in await events.wait())
+
+
+async def test_a_contact_that_was_down_is_met_when_it_is_shown_later() -> None:
+    port = free_port()
+    async with opened("bert") as bert:
+        there = Address(host=LOCALHOST, port=port)
+        assert not await bert.node.join([there])
+        assert not await bert.node.show(there)
+        async with opened("anna", Ways(port=port)) as anna:
+            await anna.node.join([])
+            assert not bert.node.is_known(there)
+            assert await bert.node.show(there)
+            await until_ideal([anna, bert])
+            assert bert.node.is_known(there)
+            assert not await bert.node.show(there), "nothing new"
+            assert anna.node.record is not None
+            assert not bert.node.show_record(anna.node.record)
+
+
+async def test_the_dead_among_the_contacts_do_not_hold_up_a_join() -> None:
+    async with ring_of("anna", "bert") as (anna, bert), opened("carl") as carl:
+        silent = bind(("127.0.0.1", 0))
+        try:
+            began = anyio.current_time()
+            dead = [packed_address(silent.getsockname())]
+            assert await carl.node.join([*dead, anna.address, bert.address])
+            assert anyio.current_time() - began < 2
+        finally:
+            silent.close()
+        await until_ideal([anna, bert, carl])
+
+
+async def test_a_restart_goes_on_from_the_last_incarnation_where_the_clock_was_set_back() -> None:
+    ahead = int(EPOCH_S) + 5_000
+    async with opened("anna", Ways(incarnation=ahead)) as anna:
+        await anna.node.join([])
+        assert anna.records[-1].record.incarnation == ahead + 1
+        assert anna.node.record == anna.records[-1]
+
+
+async def test_whom_a_node_met_is_reported_for_remembering() -> None:
+    async with ring_of("anna", "bert") as (anna, bert):
+        assert [contact.address for contact in bert.met] == [anna.address]

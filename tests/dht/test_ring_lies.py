@@ -1,0 +1,279 @@
+"""What liars, forgers and flooders can do to one peer, and what they cannot."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from dht.core import rules as bounds
+from dht.core.effects import Effect, LookupDone, PeerChanged, Send
+from dht.core.ids import Key, distance, key_from_number, number_of
+from dht.core.machine import RingMachine
+from dht.core.messages import (
+    Accuse,
+    Find,
+    GetState,
+    Message,
+    NotMember,
+    Owner,
+    Ping,
+    Pong,
+    ProbeRequest,
+    Rumour,
+)
+from dht.core.records import Contact, Death, Departure, SignedRecord, first_contact_of
+from dht.core.rules import RingRules
+from simnet.rings import NETWORK, START_S, RingWorld, SimulatedNotary, peer_number
+
+NOW = START_S
+RULES = RingRules(network=NETWORK, has_bulk=False)
+
+
+def signed(number: int, incarnation: int = 1) -> SignedRecord:
+    record = replace(
+        peer_number(number), incarnation=incarnation, issued_s=int(NOW), expires_s=int(NOW) + 80_000
+    )
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+def contact(number: int) -> Contact:
+    return first_contact_of(peer_number(number), "ip")
+
+
+def machine(known: int = 0) -> RingMachine:
+    record = peer_number(0)
+    one = RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
+    one.create(NOW)
+    assert one.learn([signed(number) for number in range(1, known + 1)], NOW) == known
+    one.take_effects()
+    return one
+
+
+def member(numbers: Iterable[int]) -> RingMachine:
+    """Knows these peers, and has its ring neighbours among them."""
+    record = peer_number(0)
+    one = RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
+    numbers = list(numbers)
+    line = sorted(map(contact, numbers), key=lambda c: distance(one.me.position, c.position))
+    one.restore([(line[-1], tuple(line[:16]))], NOW)
+    assert one.learn(map(signed, numbers), NOW) == len(numbers)
+    one.take_effects()
+    return one
+
+
+def counts(one: RingMachine) -> dict[str, int]:
+    return dict(one.statistics().counts)
+
+
+def converse(
+    one: RingMachine, answer: Callable[[Contact, Message], Message | None], seconds: float
+) -> list[Effect]:
+    """Time passes; whoever is asked says what `answer` gives, or nothing.  Gives the effects."""
+    now, end, effects = NOW, NOW + seconds, list[Effect]()
+    while True:
+        new = one.take_effects()
+        effects += new
+        for effect in new:
+            reply = answer(effect.to, effect.message) if isinstance(effect, Send) else None
+            if reply is not None and isinstance(effect, Send):
+                one.receive(reply, effect.to, now)
+        if not new:
+            now = max(now, one.next_deadline() or end)
+            if now >= end:
+                return effects
+            one.advance(now)
+
+
+# --- lookups
+
+
+class Liars:
+    """300 peers, whose table lacks the true owner of a key; the next one after it lies."""
+
+    def __init__(self, *invented: Contact) -> None:
+        line = sorted((contact(number) for number in range(1, 301)), key=lambda c: c.position)
+        self.truth, self.liar = line[100], line[102]
+        self.holders = tuple(line[100:102])
+        self.key: Key = key_from_number(number_of(line[99].position) + 1)
+        self.invented = (self.liar, *invented)
+        self.one = member(n for n in range(1, 301) if contact(n) not in self.holders)
+
+    def answer(self, to: Contact, message: Message) -> Message | None:
+        if isinstance(message, Find):
+            holders = self.invented if to == self.liar else self.holders
+            return Owner(id=message.id, holders=holders, records=())
+        return NotMember(id=message.id) if isinstance(message, GetState) else None
+
+    def looked_up(self, *, careful: bool) -> LookupDone:
+        lookup_id = self.one.lookup(self.key, NOW, careful=careful)
+        effects = converse(self.one, self.answer, 30)
+        (done,) = [e for e in effects if isinstance(e, LookupDone) and e.id == lookup_id]
+        return done
+
+
+def far_from(key: Key, eighths: int) -> Contact:
+    """A contact that nobody runs, some eighths of the circle after the key."""
+    wanted = number_of(key) + (eighths << 157)
+    numbers = range(1_000, 3_000)
+    return min((contact(n) for n in numbers), key=lambda c: distance(key_from_number(wanted), c.position))
+
+
+def test_holders_too_far_apart_for_the_ring_are_confirmed_by_another_way_and_corrected() -> None:
+    lie = Liars()
+    lie.invented = (lie.liar, *(far_from(lie.key, eighths) for eighths in (1, 2, 3)))
+    done = lie.looked_up(careful=False)
+    assert done.holders[0] == lie.truth
+    assert done.is_dense
+
+
+def test_a_plausible_lie_passes_a_plain_lookup_but_not_a_careful_one() -> None:
+    assert Liars().looked_up(careful=False).holders == (Liars().liar,)
+    done = Liars().looked_up(careful=True)
+    assert done.holders[0] == Liars().truth
+    assert done.is_dense
+
+
+def test_when_both_ways_are_thin_the_answer_says_so() -> None:
+    lie = Liars()
+    lie.invented = lie.holders = (lie.liar, far_from(lie.key, 2))
+    done = lie.looked_up(careful=True)
+    assert done.holders[0] == lie.liar
+    assert not done.is_dense
+
+
+# --- news
+
+
+def death(number: int, accuser: int, confirmer: int, incarnation: int = 1) -> Death:
+    peer, by, and_by = (peer_number(n).peer for n in (number, accuser, confirmer))
+    return Death(
+        peer=peer,
+        incarnation=incarnation,
+        accuser=by,
+        accuser_signature=SimulatedNotary(by).sign_death(peer, incarnation),
+        confirmer=and_by,
+        confirmer_signature=SimulatedNotary(and_by).sign_death(peer, incarnation),
+    )
+
+
+def tell(one: RingMachine, *news: SignedRecord | Death | Departure, by: int = 1) -> None:
+    one.receive(Rumour(id=1, news=news), contact(by), NOW)
+
+
+def alive_is(number: int) -> Callable[[Contact, Message], Message | None]:
+    def answer(to: Contact, message: Message) -> Message | None:
+        return Pong(id=message.id) if isinstance(message, Ping) and to == contact(number) else None
+
+    return answer
+
+
+def test_a_death_by_witnesses_whom_nobody_knows_is_not_believed_while_the_peer_answers() -> None:
+    one = machine(known=8)
+    tell(one, death(4, 901, 902))
+    assert peer_number(4).peer in one.table.records
+    converse(one, alive_is(4), 20)
+    assert peer_number(4).peer in one.table.records
+    assert counts(one)["deaths disbelieved"] == 1
+
+
+def test_a_death_by_unknown_witnesses_is_believed_when_the_peer_is_silent_to_us_too() -> None:
+    one = machine(known=8)
+    tell(one, death(4, 901, 902))
+    effects = converse(one, lambda _to, _message: None, 20)
+    assert PeerChanged(peer=peer_number(4).peer, clock="dead") in effects
+
+
+def test_a_death_by_members_who_sit_far_away_is_forged() -> None:
+    one = machine(known=200)
+    line = sorted(range(1, 201), key=lambda n: contact(n).position)
+    tell(one, death(line[0], line[100], line[101]))
+    assert counts(one) == {"deaths forged": 1}
+    tell(one, death(line[0], line[1], line[101]))  # one of the two is not enough
+    assert counts(one) == {"deaths forged": 2}
+    tell(one, death(line[0], line[1], line[2]))
+    assert peer_number(line[0]).peer not in one.table.records
+
+
+def test_a_goodbye_in_anothers_name_is_forged() -> None:
+    one = machine(known=8)
+    goodbye = SimulatedNotary(peer_number(5).peer).sign_departure(1)
+    tell(one, replace(goodbye, peer=peer_number(4).peer))
+    assert peer_number(4).peer in one.table.records
+    assert counts(one) == {"deaths forged": 1}
+
+
+def test_an_old_goodbye_does_not_end_a_newer_life() -> None:
+    one = machine(known=8)
+    tell(one, signed(4, incarnation=2))
+    tell(one, SimulatedNotary(peer_number(4).peer).sign_departure(1))
+    assert one.table.records[peer_number(4).peer].record.incarnation == 2
+
+
+def test_the_living_are_in_every_table_again_after_two_liars_announced_their_death() -> None:
+    world = RingWorld(1, RingRules(network=NETWORK))
+    first, *others = [peer_number(number) for number in range(12)]
+    world.create(first)
+    for record in others:
+        world.join(record, [first_contact_of(first, "ip")])
+    world.run(200)
+    victim, accuser, confirmer = (world.machines[peer_number(n).peer] for n in (3, 4, 5))
+    before = victim.own_record.incarnation
+    lie = death(3, 4, 5, incarnation=before)
+    accuser.receive(Rumour(id=1, news=(lie,)), contact(5), world.now)
+    confirmer.receive(Rumour(id=2, news=(lie,)), contact(4), world.now)
+    assert victim.me.peer not in accuser.table.records
+    world.run(120)
+    for other in world.machines.values():
+        assert other.table.incarnation(victim.me.peer) > before
+        assert victim.me.peer in other.table.records
+    assert counts(victim)["deaths refuted"] >= 1
+
+
+def test_somebody_far_away_gets_no_signature_under_his_accusation_of_the_living() -> None:
+    one = machine(known=8)
+    accusation = Accuse(id=3, suspect=contact(4), incarnation=1, signature=bytes(16))
+    one.receive(accusation, contact(5), NOW)
+    verdicts = [e.message for e in one.take_effects() if isinstance(e, Send) and e.to == contact(5)]
+    assert [getattr(verdict, "signature", None) for verdict in verdicts] == [b""]
+
+
+# --- floods
+
+
+def test_a_flood_of_news_leaves_bounded_tombs_graves_and_rumours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TOMBS_MAX": 40, "GRAVES_MAX": 20, "RUMOURS_MAX": 30, "MEMBERS_MAX": 100}.items():
+        monkeypatch.setattr(bounds, name, value)
+    one = machine()
+    for number in range(1, 301):
+        tell(one, signed(number))
+    assert len(one.table) == 100
+    assert counts(one)["records full"] == 201
+    for number in range(1, 100):
+        one.learn([death(number, number + 500, number + 600)], NOW)
+    converse(one, lambda _to, _message: None, 60)
+    figures = one.statistics()
+    assert (figures.tombs, figures.graves) == (40, 20)
+    assert figures.rumours <= 30
+    for number in range(1_000, 1_100):
+        tell(one, SimulatedNotary(peer_number(number).peer).sign_departure(1))
+    assert one.statistics().tombs == 40
+    assert len(one.table.peers()) == len(one.table) + 40
+
+
+def test_a_flood_of_requests_on_others_behalf_opens_a_bounded_number_of_questions() -> None:
+    one = machine()
+    for number in range(1, bounds.PENDING_MAX + 500):
+        one.receive(ProbeRequest(id=number, target=contact(number)), contact(1), NOW)
+    asked = [e for e in one.take_effects() if isinstance(e, Send) and isinstance(e.message, Ping)]
+    assert len(asked) == bounds.PENDING_MAX
+    assert counts(one)["questions refused"] == 499
+
+
+def test_a_flood_of_lookups_is_refused_and_each_still_ends() -> None:
+    one = member(range(1, 9))
+    after_me = number_of(one.me.position) + 1
+    ids = {one.lookup(key_from_number(after_me + n), NOW) for n in range(bounds.LOOKUPS_MAX + 10)}
+    effects = converse(one, lambda _to, _message: None, 600)
+    assert {e.id for e in effects if isinstance(e, LookupDone)} == ids
+    assert counts(one)["lookups refused"] >= 10

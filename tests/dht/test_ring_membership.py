@@ -1,0 +1,204 @@
+"""The table of members: how it is paged, capped, sampled and cleared of the dead."""
+
+from dataclasses import replace
+from random import Random
+
+from dht.core import rules as bounds
+from dht.core.effects import Effect, PeerChanged, Send
+from dht.core.ids import PeerKey
+from dht.core.machine import RingMachine
+from dht.core.membership import Membership
+from dht.core.messages import HAVE_MAX, Digest, Pull, Records, Rumour
+from dht.core.records import Address, SignedRecord
+from dht.core.rules import RingRules
+from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
+from tests.dht.test_ring_lies import contact, death, machine, signed
+
+NOW = START_S
+DAY_S = 24 * 3600.0
+
+
+def at(number: int, host: tuple[int, int, int, int], slot: int = 0, virtual_nodes: int = 1) -> SignedRecord:
+    record = replace(
+        signed(number).record,
+        addresses=(Address(host=bytes(host), port=4484),),
+        slot=slot,
+        virtual_nodes=virtual_nodes,
+    )
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+def enter(table: Membership, one: SignedRecord) -> str | None:
+    refusal = table.refusal(one)
+    if refusal is None:
+        table.put(one)
+    return refusal
+
+
+# --- caps
+
+
+def test_one_address_holds_64_positions_in_all_its_slots() -> None:
+    table = Membership("ip")
+    for slot in range(7):
+        assert enter(table, at(slot, (10, 0, 0, 1), slot, 9)) is None
+    assert enter(table, at(7, (10, 0, 0, 1), 7, 2)) == "crowded"
+    assert enter(table, at(8, (10, 0, 0, 2), 0, 2)) is None  # its neighbour is another address
+    assert enter(table, at(7, (10, 0, 0, 1), 7, 1)) is None
+
+
+def test_one_prefix_holds_256_positions() -> None:
+    table = Membership("ip")
+    for number in range(4):
+        assert enter(table, at(number, (10, 0, 0, number), 0, 64)) is None
+    assert enter(table, at(4, (10, 0, 0, 4))) == "crowded"
+    assert enter(table, at(5, (10, 0, 1, 4))) is None
+    table.remove(peer_number(0).peer)
+    assert enter(table, at(4, (10, 0, 0, 4))) is None
+
+
+def test_growing_a_peer_counts_its_own_positions_once() -> None:
+    table = Membership("ip")
+    assert enter(table, at(0, (10, 0, 0, 1), 0, 40)) is None
+    grown = replace(at(0, (10, 0, 0, 1), 0, 64).record, incarnation=2)
+    assert enter(table, SimulatedNotary(grown.peer).sign_record(grown)) is None
+    assert len(table.positions) == 64
+
+
+def test_a_test_ring_has_no_caps() -> None:
+    table = Membership("off")
+    for number in range(10):
+        record = replace(at(number, (127, 0, 0, 1), 0, 64).record)
+        moved = replace(record, addresses=(Address(host=bytes((127, 0, 0, 1)), port=5000 + number),))
+        assert enter(table, SimulatedNotary(moved.peer).sign_record(moved)) is None
+
+
+# --- paging
+
+
+def in_bucket(bucket: int, number: int) -> SignedRecord:
+    one = signed(number)
+    record = replace(one.record, peer=PeerKey(bytes((bucket,)) + one.record.peer[1:]))
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+def other() -> RingMachine:
+    record = peer_number(5_000)
+    rules = RingRules(network=NETWORK, has_bulk=False)
+    two = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(2))
+    two.create(NOW)
+    two.take_effects()
+    return two
+
+
+def talk(one: RingMachine, two: RingMachine, seconds: float) -> list[Effect]:
+    """The two alone with each other; whatever they send to others is lost.  Gives what both sent."""
+    now, end, effects = NOW, NOW + seconds, list[Effect]()
+    while now < end:
+        new = [(a, b, effect) for a, b in ((one, two), (two, one)) for effect in a.take_effects()]
+        for sender, receiver, effect in new:
+            effects.append(effect)
+            if isinstance(effect, Send) and effect.to.peer == receiver.me.peer:
+                receiver.receive(effect.message, sender.me, now)
+        if not new:
+            now = max(now, min(filter(None, (one.next_deadline(), two.next_deadline())), default=end))
+            one.advance(now)
+            two.advance(now)
+    return effects
+
+
+def test_tables_that_differ_in_hundreds_are_paged_both_ways_without_streams() -> None:
+    one, two = machine(), other()
+    shared, mine, theirs = (range(start, start + 220) for start in (10_000, 20_000, 30_000))
+    one.learn([in_bucket(7, n) for n in (*shared, *mine)], NOW)
+    two.learn([in_bucket(7, n) for n in (*shared, *theirs)], NOW)
+    one.learn([signed(n) for n in range(600, 900)], NOW)
+    one.merge(two.me, NOW)
+    effects = talk(one, two, 3)
+    assert set(one.table.records) == set(two.table.records)
+    assert len(one.table) == 3 * 220 + 300 + 2
+    assert one.table.sums == two.table.sums
+    sent = [effect.message for effect in effects if isinstance(effect, Send)]
+    assert max(len(message.news) for message in sent if isinstance(message, Records)) == 7
+    assert max(len(message.have) for message in sent if isinstance(message, Pull)) == HAVE_MAX
+
+
+# --- the day after
+
+
+def test_a_death_is_a_departure_after_a_day_unless_the_peer_came_back() -> None:
+    one = machine(known=8)
+    one.learn([death(4, 5, 6), death(7, 5, 6)], NOW)
+    now = NOW
+    effects: list[Effect] = []
+    came_back = False
+    while now < NOW + DAY_S + 300:
+        effects += one.take_effects()
+        now = max(now, one.next_deadline() or now)
+        one.advance(now)
+        if not came_back and now > NOW + 3600:
+            came_back = True
+            assert {peer_number(4).peer, peer_number(7).peer} <= set(one.table.tombs)
+            one.receive(Rumour(id=1, news=(signed(7, incarnation=2),)), contact(7), now)
+            assert not [e for e in effects if isinstance(e, PeerChanged) and e.clock == "departed"]
+    departed = [e.peer for e in effects if isinstance(e, PeerChanged) and e.clock == "departed"]
+    assert departed == [peer_number(4).peer]
+
+
+# --- the budget
+
+
+def on_a_budget(bits_per_s: float, known: int) -> RingMachine:
+    record = peer_number(0)
+    rules = RingRules(network=NETWORK, has_bulk=False, gossip_bits_per_s_max=bits_per_s)
+    one = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(1))
+    one.create(NOW)
+    assert one.learn([signed(number) for number in range(1, known + 1)], NOW) == known
+    return one
+
+
+def run(one: RingMachine, start: float, seconds: float) -> list[int]:
+    """The levels of thrift that it went through."""
+    now, levels = start, [one.statistics().gossip_level]
+    while (deadline := one.next_deadline()) is not None and deadline < start + seconds:
+        now = max(now, deadline)
+        one.advance(now)
+        one.take_effects()
+        levels.append(one.statistics().gossip_level)
+    return levels
+
+
+def test_gossip_over_its_budget_slows_down_and_recovers_when_it_is_cheap_again() -> None:
+    one = on_a_budget(1_000, known=50)
+    asked = Pull(id=1, bucket=0, after=b"", have=())
+    while one.statistics().gossip_bits_per_s < 1_200:
+        one.receive(replace(asked, bucket=one.me.peer[0]), contact(3), NOW)
+    one.take_effects()
+    levels = run(one, NOW, 3_000)
+    assert set(levels) == {0, 1}
+    assert levels[0] == levels[-1] == 0
+
+
+def test_gossip_far_over_its_budget_keeps_a_sample_of_the_ring_around_itself() -> None:
+    one = on_a_budget(1, known=1_200)
+    assert max(run(one, NOW, 400)) == 2
+    assert len(one.table) <= 2 * bounds.SAMPLE_MAX
+    everybody = sorted((contact(number) for number in range(1_201)), key=lambda c: c.position)
+    at_me = everybody.index(one.me)
+    near = {everybody[(at_me + step) % len(everybody)].peer for step in range(-64, 65)}
+    assert near <= set(one.table.records)
+    opposite = everybody[at_me - 600].position
+    assert any(c.position > opposite for c in one.table.contacts)
+    one.receive(Digest(id=1, sums=(0,) * 256), contact(3), NOW + 400)  # answered, and not followed up
+    assert not [e for e in one.take_effects() if isinstance(e, Send) and isinstance(e.message, Pull)]
+
+
+def test_an_expired_record_leaves_the_table() -> None:
+    one = on_a_budget(1e9, known=0)
+    short = [replace(signed(n).record, expires_s=int(NOW) + 600) for n in range(1, 101)]
+    one.learn([SimulatedNotary(record.peer).sign_record(record) for record in short], NOW)
+    run(one, NOW, 590)
+    assert len(one.table) == 101
+    run(one, NOW + 590, 600)
+    assert set(one.table.records) == {one.me.peer}
+    assert dict(one.statistics().counts)["records expired"] == 100

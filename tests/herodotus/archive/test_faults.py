@@ -1,0 +1,230 @@
+"""Disks fail, fill up, turn read-only, rot and go missing: storing says no, what is there is served."""
+
+import errno
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from herodotus.archive.checking import verify
+from herodotus.archive.disk import Disk, OsDisk
+from herodotus.archive.engine import Archive, ArchiveSettings
+from herodotus.archive.files import Files
+from herodotus.archive.index import MemoryIndex
+from herodotus.archive.intake import Outcome
+from herodotus.archive.reading import Reader
+from herodotus.archive.recovery import open_archive
+from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.sealing import seal
+from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.deposits import Deposit
+from simnet.world.disk import Disk as SimulatedDisk
+from simnet.world.disk import Failure
+from tests.herodotus.archive.making import NOW_S, open_on, page, random_text, store
+
+URL = "http://example.org/"
+
+
+def _pages(count: int) -> list[Deposit]:
+    rng = random.Random(9)
+    return [page(f"http://example.org/{n}", NOW_S + n, random_text(rng, 800)) for n in range(count)]
+
+
+def _slices(disks: Sequence[Disk | None], index: MemoryIndex | None = None) -> Archive:
+    archive = Archive(Files(disks), index or MemoryIndex(), now=lambda: float(NOW_S))
+    open_archive(archive)
+    return archive
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "pwrite"])
+def test_after_a_failed_flush_a_new_log_is_begun_and_nothing_is_tried_again(call: str) -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    kept, refused, later = _pages(3)
+    store(archive, kept)
+    log = archive.log.number
+    disk.fail(Failure(calls=frozenset({call}), error=errno.EIO, times=1))
+    with pytest.raises(StoreRefusedError, match="the disk failed"):
+        store(archive, refused)
+    assert Reader(archive).read(refused.id) is None
+    assert store(archive, later) == [Outcome.NEW]
+    assert archive.log.number == log + 1
+    assert store(archive, refused) == [Outcome.NEW]
+    again = open_on(disk)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, later))
+
+
+def test_a_full_disk_refuses_and_goes_on_when_there_is_room() -> None:
+    disk = SimulatedDisk(capacity_bytes=6_000)
+    archive = open_on(disk)
+    stored = []
+    deposits = iter(_pages(40))
+    with suppress(StoreRefusedError):
+        for deposit in deposits:
+            store(archive, deposit)
+            stored.append(deposit)
+    with pytest.raises(StoreRefusedError, match="full"):
+        store(archive, page(URL, NOW_S, random.Random(1).randbytes(5_000)))
+    assert len(stored) > 2
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in stored)
+    disk.capacity_bytes = 100_000
+    assert store(archive, next(deposits)) == [Outcome.NEW]
+    again = open_on(disk)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in stored)
+
+
+def test_the_reserve_is_not_stored_into() -> None:
+    free = [1_000_000]
+    archive = Archive(
+        Files([SimulatedDisk()]),
+        MemoryIndex(),
+        now=lambda: 0.0,
+        settings=ArchiveSettings(reserve_bytes=500_000),
+        free_bytes=lambda: free[0],
+    )
+    open_archive(archive)
+    first, second = _pages(2)
+    store(archive, first)
+    free[0] = 499_000
+    with pytest.raises(StoreRefusedError, match="reserve"):
+        store(archive, second)
+    assert Reader(archive).read(first.id) is not None
+
+
+def test_a_read_only_disk_is_served_and_refuses_to_store() -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    first, second = _pages(2)
+    store(archive, first)
+    archive.close()
+    disk.is_read_only = True
+    again = open_on(disk)
+    assert Reader(again).read(first.id) is not None
+    with pytest.raises(StoreRefusedError, match="cannot be written"):
+        store(again, second)
+
+
+def test_a_missing_slice_takes_only_its_own_captures_along(tmp_path: Path) -> None:
+    disks = [OsDisk(tmp_path / str(n)) for n in range(3)]
+    for disk in disks:
+        disk.root.mkdir()
+    archive = _slices(disks)
+    deposits = _pages(80)
+    store(archive, *deposits)
+    seal(archive)
+    by_slice = {n: [at for at in archive.files.catalogue.values() if at.slice == n] for n in range(3)}
+    assert all(by_slice.values())
+    on_second = [deposit for deposit in deposits if _slice_of(archive, deposit) == 1]
+    archive.close()
+    without = _slices([disks[0], None, disks[2]])
+    reader = Reader(without)
+    assert {deposit.url for deposit in deposits if reader.read(deposit.id) is None} == {
+        deposit.url for deposit in on_second
+    }
+    assert store(without, page(URL, NOW_S + 999)) == [Outcome.NEW]
+    without.close()
+    whole = _slices(disks)
+    assert all(Reader(whole).read(deposit.id) is not None for deposit in deposits)
+    assert Reader(whole).newest(URL, NOW_S + 999) is not None
+    whole.close()
+
+
+def _slice_of(archive: Archive, deposit: Deposit) -> int:
+    entry = Reader(archive).find(deposit.id)
+    assert entry is not None
+    return archive.files.catalogue[entry.place.file].slice
+
+
+def test_a_segment_on_another_slice_than_its_formula_says_is_found(tmp_path: Path) -> None:
+    disks = [OsDisk(tmp_path / str(n)) for n in range(2)]
+    for disk in disks:
+        disk.root.mkdir()
+    archive = _slices(disks)
+    deposits = _pages(30)
+    store(archive, *deposits)
+    seal(archive)
+    archive.close()
+    for path in list((tmp_path / "1" / "segments").rglob("*.*")):
+        target = tmp_path / "0" / path.relative_to(tmp_path / "1")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+    moved = _slices(disks)
+    assert all(Reader(moved).read(deposit.id) is not None for deposit in deposits)
+    moved.close()
+
+
+def test_rot_is_found_by_reading_or_verifying_and_costs_one_frame() -> None:
+    rng = random.Random(4)
+    for _ in range(30):
+        disk = SimulatedDisk()
+        index = MemoryIndex()
+        archive = open_on(disk, index)
+        deposits = _pages(20)
+        store(archive, *deposits)
+        seal(archive)
+        segments = [path for path in disk.paths() if ".warc." in path and "segments" in path]
+        victim = rng.choice(segments)
+        disk.rot(victim, rng.randrange(len(disk.read_bytes(victim)) * 8))
+        found = verify(archive)
+        lost = []
+        for deposit in deposits:
+            got = Reader(archive).newest(deposit.url, 2**32 - 1)
+            if got is None:
+                lost.append(deposit)
+            else:
+                assert got.body == deposit.body
+        assert len(lost) <= 1
+        assert found.damage, victim
+        rebuilt = open_on(disk)
+        kept = [deposit for deposit in deposits if Reader(rebuilt).read(deposit.id) is not None]
+        assert len(kept) >= 19
+
+
+def test_foreign_files_are_reported_and_left_alone(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    store(archive, page(URL, NOW_S))
+    archive.close()
+    (tmp_path / "log" / "holiday.jpg").write_bytes(b"not ours")
+    (tmp_path / "segments" / "a").mkdir()
+    (tmp_path / "segments" / "a" / "..warc.gz").write_bytes(b"nor this")
+    again = open_on(tmp_path)
+    found = verify(again)
+    assert found.is_sound
+    assert found.foreign == ("log/holiday.jpg", "segments/a/..warc.gz")
+    assert (tmp_path / "log" / "holiday.jpg").read_bytes() == b"not ours"
+    again.close()
+
+
+def test_an_index_of_another_archive_or_version_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    archive = open_on(tmp_path / "a")
+    deposits = _pages(5)
+    store(archive, *deposits)
+    assert isinstance(archive.index, MemoryIndex)
+    ahead = archive.index.content()
+    archive.close()
+    (tmp_path / "b").mkdir()
+    shorter = open_on(tmp_path / "b")
+    store(shorter, deposits[0])
+    shorter.close()
+    other_version = [(key, b"99" if key == b"mformat" else value) for key, value in ahead]
+    for content in (ahead, other_version):
+        again = open_on(tmp_path / "b", MemoryIndex(content))
+        found = [Reader(again).read(deposit.id) is not None for deposit in deposits]
+        assert found == [True, False, False, False, False]
+        again.close()
+
+
+def test_a_broken_rocksdb_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    archive = open_on(tmp_path / "archive", RocksIndex(tmp_path / "index"))
+    deposits = _pages(5)
+    store(archive, *deposits)
+    archive.close()
+    for path in (tmp_path / "index").glob("MANIFEST-*"):
+        path.write_bytes(b"rubbish")
+    again = open_on(tmp_path / "archive", RocksIndex(tmp_path / "index"))
+    assert all(Reader(again).read(deposit.id) is not None for deposit in deposits)
+    again.close()
