@@ -101,8 +101,7 @@ class RingChecker:
 
     def _holds(self, line: tuple[Contact, ...], one: PeerKey, gone: PeerKey) -> bool:
         """Does the list keep up a peer when another is gone?"""
-        sides = self.world.sides
-        others = (c for c in line if c.peer not in (one, gone) and sides.get(c.peer, 0) == sides.get(one, 0))
+        others = (c for c in line if c.peer not in (one, gone) and self.world.can_talk(one, c.peer))
         return any(map(self._is_live, others))
 
     def _order(self, node: VirtualNode) -> None:
