@@ -80,7 +80,13 @@ def commands_page() -> str:
     for group in (herodotus, simnet):
         name = str(group.name)
         for full, command in [(name, group), *commands_of(group, name)]:
-            context = click.Context(command, info_name=full, max_content_width=100, terminal_width=100)
+            names = [
+                "-h",
+                "--help",
+            ]  # click keeps the option that it made first, so all must ask for the same
+            context = click.Context(
+                command, info_name=full, max_content_width=100, terminal_width=100, help_option_names=names
+            )
             lines += ["", f"## {full}", "```", command.get_help(context), "```"]
     return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
 
