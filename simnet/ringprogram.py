@@ -22,6 +22,7 @@ from dht.core.messages import Message, Owner, Records, Rumour
 from dht.core.records import RECORD_VERSION, Contact, PeerRecord, SignedRecord, contacts_of, first_contact_of
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address, socket_address
+from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
 from dht.wire import Codec, Refused, encode_message, fitted
 from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, peer_number, successors_at
 from simnet.world.hosts import Host
@@ -30,7 +31,6 @@ from simnet.world.world import World
 
 FRAME_BYTES = SEALED_HEADER_BYTES + TAG_BYTES  # so that datagrams weigh what sealed ones do
 CLOCK_STEP_S = 60.0  # as the node shell: a wall clock further off than this was set
-JOIN_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 CONTACTS = 8  # whom a peer remembers from its last life
 EARLY_S = 1e-6  # a rounded wake-up may come so much before the deadline
 GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN: differences stay exact
@@ -214,6 +214,17 @@ class RingProgram:
         else:
             self.machine.create(self.now())
 
+    def _join_or_be_alone(self) -> None:
+        """As the shell: when all are down at once, somebody must begin, and show itself to the others."""
+        contacts = self.ring.contacts_for(self.host)
+        is_in_ring = any(node.is_member for node in self.machine.nodes)
+        if contacts and (is_in_ring or self._attempts < JOINS_BEFORE_ALONE):
+            self.machine.join(contacts, self.now())
+        else:
+            self.machine.create(self.now())
+            for contact in contacts:
+                self.machine.merge(contact, self.now())
+
     def now(self) -> float:
         """The machine's time: this host's clock when it was last believed, and running like the world's."""
         return self.ring.world.now + self._offset_s
@@ -245,7 +256,7 @@ class RingProgram:
         time = self.now()
         if self._join_at is not None and self._join_at <= time + EARLY_S:
             self._join_at = None
-            self._join(self.ring.contacts_for(self.host))
+            self._join_or_be_alone()
         deadline = self.machine.next_deadline()
         if deadline is not None and time < deadline <= time + EARLY_S:
             time = deadline
@@ -313,7 +324,8 @@ class RingProgram:
             case FetchTable():
                 self.ring.world.schedule.after(BULK_S, self._fetch, effect, self.machine)
             case JoinFailed():
-                self._join_at = self.now() + JOIN_AGAIN_S[min(self._attempts, len(JOIN_AGAIN_S) - 1)]
+                wait_s = JOIN_AGAIN_S[min(self._attempts, len(JOIN_AGAIN_S) - 1)]
+                self._join_at = self.now() + wait_s * self.host.rng.uniform(0.5, 1.5)
                 self._attempts += 1
         self.ring.performed(self.peer, effect)
 

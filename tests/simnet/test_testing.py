@@ -37,6 +37,14 @@ def test_a_crash_is_noticed_and_a_start_as_well(ring_world: MakeRing) -> None:
     assert any(gone in ring.machine(host).nodes[0].successors for host in (0, 1, 3, 4))
 
 
+def test_a_ring_that_was_down_as_a_whole_comes_back(ring_world: MakeRing) -> None:
+    ring = ring_world(4, seed=5)
+    ring.pass_time(30)
+    ring.strike("crash", 0, 1, 2, 3)
+    ring.pass_time(5)
+    assert ring.settle() > 0
+
+
 def test_a_fault_that_cannot_be_is_refused(ring_world: MakeRing) -> None:
     ring = ring_world(3)
     with pytest.raises(FaultError, match="there are 3"):
