@@ -58,7 +58,8 @@ def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: 
 
 class VirtualNode:
     __slots__ = (
-        "_are_pinged", "_changed_at", "_host", "_is_desperate", "_known", "_next_at", "_not_members",
+        "_are_pinged", "_asks_since_afresh",
+        "_changed_at", "_host", "_is_desperate", "_known", "_next_at", "_not_members",
         "_notifies", "_on_change", "_passed_over", "_table", "_unwell", "contact", "is_busy", "is_member",
         "predecessor", "successors", "version", )  # fmt: skip
 
@@ -86,6 +87,7 @@ class VirtualNode:
         self._changed_at = 0.0
         self._next_at = float("inf")
         self._not_members = 0
+        self._asks_since_afresh = 0
         self._notifies: deque[Contact] = deque(maxlen=bounds.NOTIFIES_QUEUED_MAX)
         self._passed_over: OrderedDict[Key, float] = OrderedDict()
 
@@ -175,8 +177,12 @@ class VirtualNode:
             return
         target = targets.popleft()
         known = self._known[1].version if self._known and self._known[0] == target else 0
-        if self._host.random.random() < bounds.STATE_AFRESH:
+        self._asks_since_afresh += 1
+        is_due = self._asks_since_afresh >= bounds.STATE_AFRESH_ASKS_MAX  # a long run of bad luck ends here
+        if self._host.random.random() < bounds.STATE_AFRESH or is_due:
             known = 0
+        if known == 0:
+            self._asks_since_afresh = 0
         self._ask_state(target, known, partial(self._first_answered, target, targets), now)
 
     def _first_answered(self, target: Contact, rest: deque[Contact], reply: Reply | None, now: float) -> None:

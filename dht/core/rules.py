@@ -27,6 +27,7 @@ NOT_MEMBER_MAX = 3
 QUIET_AFTER_S = 1_800.0  # unchanged for so long: stabilize less often
 QUIET_FACTOR = 3.0
 IMPATIENCE = 0.4  # after a change wait for this share of the time since it, up to the full period
+STATE_AFRESH_ASKS_MAX = 24  # by chance alone one list in a hundred outlived 70 asks (storm seed 1224)
 STATE_AFRESH = 1 / 16  # share of asks that do not say what is known: no stale or false list is kept for long
 PASSED_OVER_S = 10.0  # a candidate that did not answer as a member is left alone for so long
 PASSED_OVER_MAX = 64

@@ -166,3 +166,8 @@ def test_the_same_seed_gives_the_same_storm() -> None:
 def test_thousands_of_storms() -> None:
     one = partial(run, blows=40)
     assert all(one(seed) > 0 for seed in range(1, 2_001))
+
+
+def test_a_list_that_a_liar_gave_does_not_outlive_its_lies_by_bad_luck() -> None:
+    """Seed 1224: each ask for an unchanged state left the false list in place, seventy times in a row."""
+    assert run(1224) > 500
