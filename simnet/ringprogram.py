@@ -63,6 +63,7 @@ class SimulatedRing:
         self._addresses = world.chance("ring addresses")
         self._lists: dict[int, list[tuple[Contact | None, tuple[Contact, ...]]]] = {}
         self._virtual_nodes: dict[int, int] = {}
+        self._incarnations: dict[PeerKey, int] = {}  # as every peer keeps its own over a restart
         self._lookups: dict[tuple[PeerKey, int], Callable[[LookupDone], None]] = {}
 
     @property
@@ -132,7 +133,7 @@ class SimulatedRing:
             addresses=(packed_address(host.address),),
             slot=0,
             virtual_nodes=self._virtual_nodes[host.number],
-            incarnation=0,
+            incarnation=self._incarnations.get(self.peers[host.number], 0),
             issued_s=0,
             expires_s=1,
             flags=0,
@@ -175,6 +176,7 @@ class SimulatedRing:
 
     def gone(self, machine: RingMachine) -> None:
         self.on_stop(machine)
+        self._incarnations[machine.me.peer] = machine.own_record.incarnation
         for waiting in [known for known in self._lookups if known[0] == machine.me.peer]:
             del self._lookups[waiting]
 

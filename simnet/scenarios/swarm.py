@@ -18,7 +18,7 @@ from simnet.world.faults import Fault, draw_faults
 from simnet.world.latency import King, Latency, LogNormal, Uniform
 from simnet.world.network import Link
 
-KINDS = ("restart", "suspend", "stall", "partition", "mute", "heal", "clog", "link")
+KINDS = ("restart", "clock", "suspend", "stall", "partition", "mute", "heal", "clog", "link")
 CALM_S = 60.0
 
 
