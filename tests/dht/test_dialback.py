@@ -259,3 +259,20 @@ async def test_an_answer_of_somebody_who_was_not_asked_is_for_nobody() -> None:
         anna._reach.answered(DialBackReply(id=7, is_reached=True), contact_at("127.2.0.1"))
         assert standing(anna) is Standing.UNKNOWN
         assert anna.me.address == Address(host=bytes((127, 1, 0, 1)), port=anna.me.address.port)
+
+
+@pytest.mark.parametrize("use_uvloop", [False, True])
+def test_a_dial_back_reaches_an_open_peer_on_the_loops_of_production_too(use_uvloop: bool) -> None:
+    async def reached() -> bool:
+        async with opened("anna", 1, 0) as anna:
+            anna.endpoint.link.nonces_awaited_until = float("inf")
+            address = anna.me.address
+            target = (".".join(map(str, address.host)), address.port)
+            return await dial_back("127.2.0.1", NETWORK, b"n" * 32, target, Counter())
+
+    assert anyio.run(reached, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
+
+
+async def test_a_lan_needs_one_peer_that_calls_back() -> None:
+    async with ring_of_networks(2, wanted=1) as nodes:
+        assert nodes[1].statistics().reachability == "1 peers of this network could call this peer back"
