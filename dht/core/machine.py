@@ -292,6 +292,8 @@ class RingMachine:
             return
         departure = self._host.notary.sign_departure(signed.record.incarnation)
         neighbours = {c.peer: c for node in self.nodes for c in (*node.successors, node.predecessor) if c}
+        if not self.nodes:  # a leaf has no neighbours: some of the table pass it on
+            neighbours = {contact.peer: contact for contact in self._strangers()}
         for contact in neighbours.values():
             if contact.peer != self.me.peer:
                 self._host.send(contact, Rumour(id=self._host.new_id(), news=(departure,)))

@@ -159,7 +159,8 @@ class ReachabilityMachine:
         self._failed_rounds = 0
         self._due_at = now + self._settings.member_retest_s
         where = "different networks" if self._settings.is_prefix_distinct else "this network"
-        self._become(Standing.MEMBER, f"{self._successes} peers of {where} could call this peer back")
+        peers = "peer" if self._successes == 1 else "peers"
+        self._become(Standing.MEMBER, f"{self._successes} {peers} of {where} could call this peer back")
 
     def _fail(self, now: float) -> None:
         self._is_testing = False

@@ -12,6 +12,7 @@ import anyio
 import pytest
 import trio.testing
 
+from dht.core.effects import ArcsChanged
 from dht.core.frames import Address as SocketAddress
 from dht.core.frames import Echo, Nonce, parse_greeting
 from dht.core.ids import PeerKey, key_of
@@ -175,6 +176,36 @@ async def test_a_leaf_whose_router_opens_becomes_a_member_at_the_next_test() -> 
         await until(lambda: shy.statistics().is_joined and shy.my_arcs())
 
 
+async def test_a_member_that_is_shut_off_becomes_a_leaf_and_the_others_close_the_ring_behind_it() -> None:
+    wall = Firewalled()
+    wall.called = _Everybody()
+    async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
+        await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Standing.MEMBER)
+        await until(lambda: shy.statistics().is_joined and shy.my_arcs())
+        wall.called = set(wall.called)
+        with shy.events() as events:
+            shy.test_reachability()
+            await until(lambda: standing(shy) is Standing.LEAF)
+            assert ArcsChanged(arcs=()) in await events.wait()
+        await until(lambda: all(node.statistics().is_ideal for node in nodes))
+        await until(lambda: all(not holds(node, shy) for node in nodes))
+
+
+def holds(node: RingNode, other: RingNode) -> bool:
+    lists = [contact for view in node.statistics().ring.nodes for contact in view.successors]
+    return any(contact.peer == other.me.peer for contact in lists)
+
+
+async def test_a_leaf_that_leaves_is_forgotten_by_all() -> None:
+    async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(Firewalled())) as shy:
+        await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Standing.LEAF)
+        await until(lambda: all(len(node.members()) == 5 for node in nodes))
+        shy.leave()
+        await until(lambda: all(len(node.members()) == 4 for node in nodes))
+
+
 class _Everybody(set[Any]):
     def __contains__(self, address: object) -> bool:
         return True
@@ -275,4 +306,4 @@ def test_a_dial_back_reaches_an_open_peer_on_the_loops_of_production_too(use_uvl
 
 async def test_a_lan_needs_one_peer_that_calls_back() -> None:
     async with ring_of_networks(2, wanted=1) as nodes:
-        assert nodes[1].statistics().reachability == "1 peers of this network could call this peer back"
+        assert nodes[1].statistics().reachability == "1 peer of this network could call this peer back"
