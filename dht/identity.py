@@ -18,7 +18,7 @@ from dht.core.ids import NetworkId, PeerKey
 from dht.core.records import Departure, PeerRecord, SignedRecord
 from dht.wire import death_signed_bytes, departure_signed_bytes, record_signed_bytes
 
-VERIFIED_MAX: Final = 1 << 15  # about 5 MB; 20,000 members fit
+VERIFIED_MAX: Final = 1 << 12  # who is met again soon; a record that the table has is not verified again
 
 
 def new_key() -> Ed25519PrivateKey:

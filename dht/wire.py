@@ -348,6 +348,12 @@ def _host(host: bytes) -> bytes:
     return host
 
 
+@lru_cache(16)
+def _shared_network(network: bytes) -> NetworkId:
+    """One object for all records of a ring."""
+    return NetworkId(network)
+
+
 def _optional(value: bytes, length: int) -> bytes:
     if len(value) not in (0, length):
         raise WireError("malformed")
@@ -357,7 +363,7 @@ def _optional(value: bytes, length: int) -> bytes:
 def _to_record(shape: _Record) -> PeerRecord:
     return PeerRecord(
         version=shape.version,
-        network=NetworkId(shape.network),
+        network=_shared_network(shape.network),
         peer=PeerKey(shape.peer),
         addresses=tuple(Address(host=_host(a.host), port=a.port) for a in shape.addresses),
         slot=shape.slot,

@@ -141,3 +141,23 @@ def replay(context: click.Context, *, trace: Path, as_json: bool, own: Path | No
     from simnet.command import replay as replay_trace
 
     context.exit(replay_trace(trace, own=own, as_json=as_json))
+
+
+@main.command()
+@click.option(
+    "--seeds", type=click.IntRange(1, 100_000), default=200, show_default=True, help="tried at most"
+)
+@click.option("--only", multiple=True, metavar="NAME", help="these bugs alone; may be repeated")
+@click.option("--json", "as_json", is_flag=True)
+@click.pass_context
+def mutants(context: click.Context, *, seeds: int, only: tuple[str, ...], as_json: bool) -> None:
+    """Plant bugs in the ring's core, and see that a checker finds each: exit 1 where one stays hidden.
+
+    \b
+    simnet mutants
+    simnet mutants --only no-rectify
+    simnet run storms --seeds 1..5000                 the core as it is, through the same storms
+    """
+    from simnet.command import guarded, hunt_mutants
+
+    context.exit(guarded(lambda: hunt_mutants(seeds, only, as_json=as_json)))

@@ -2,13 +2,14 @@
 
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from simnet.mutants import MUTANTS, hunt
 from simnet.pictures import draw
 from simnet.runs import Options, Report, Run, SimnetError, check_options, explain, header_of, run_scenario
 from simnet.scenarios import UnknownScenarioError, find_scenario, load, scenarios
@@ -134,6 +135,22 @@ def _replay(path: Path, own: Path | None, as_json: bool) -> int:
             f"not the violation of the trace (made at {header.commit or 'unknown'}, this is {here})", err=True
         )
     return 0 if report.ok and is_same else FAILED
+
+
+def hunt_mutants(seeds: int, only: tuple[str, ...], *, as_json: bool) -> int:
+    known = [mutant.name for mutant in MUTANTS]
+    for name in only:
+        if name not in known:
+            raise SimnetError(f"no planted bug is called {name!r}; there are {', '.join(known)}")
+    catches = []
+    for catch in hunt(seeds, only):
+        catches.append(catch)
+        if not as_json:
+            found = "stays hidden" if catch.seed is None else f"seed {catch.seed}: {catch.said}"
+            click.echo(f"{catch.mutant:<14} {catch.bug}\n{'':<14} {found}")
+    if as_json:
+        _say_json([asdict(catch) for catch in catches])
+    return FAILED if any(catch.seed is None for catch in catches) else 0
 
 
 def commit() -> str:

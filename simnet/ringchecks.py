@@ -99,6 +99,11 @@ class RingChecker:
         machine = self.world.machines.get(contact.peer)
         return machine is not None and machine.nodes[contact.index].is_member
 
+    def _holds(self, line: tuple[Contact, ...], one: PeerKey, gone: PeerKey) -> bool:
+        """Does the list keep up a peer when another is gone?"""
+        others = (c for c in line if c.peer not in (one, gone) and self.world.can_talk(one, c.peer))
+        return any(map(self._is_live, others))
+
     def _order(self, node: VirtualNode) -> None:
         line = (node.contact, *node.successors)
         if len(node.successors) > self.world.rules.successors:
@@ -157,16 +162,18 @@ class RingChecker:
         """How many principals, and how many members, the ring has (or would have without somebody).
 
         `settled_only` counts those that somebody has notified: a peer that was restarted in place stands in
-        lists that mean its former life, and will be dropped from them.
+        lists that mean its former life, and will be dropped from them.  For the same reason a list that
+        names a host by a virtual node which is gone has no excuse for leaving out another of that host.
         """
         members = [c for c in ring_of(self.world) if c.peer != without]
+        excused = set(members) if settled_only else None
         skipped: set[Key] = set()
         for machine in self.world.machines.values():
             if machine.me.peer == without:
                 continue
             for node in machine.nodes:
                 if node.is_member:
-                    skipped.update(_passed_over(node, members))
+                    skipped.update(_passed_over(node, members, excused))
         counted = [c for c in members if not settled_only or self._is_settled(c)]
         return sum(c.position not in skipped for c in counted), len(members)
 
@@ -182,12 +189,18 @@ class RingChecker:
             raise InvariantBrokenError("I2", f"{found} principals of {members} members")
 
     def may_crash(self, peer: PeerKey) -> bool:
-        """Would the ring still meet the assumption under which Chord is correct?"""
+        """Would the ring still meet the assumption under which Chord is correct?
+
+        Everybody must keep a live successor on its own side of a split, also when it adopts the list that the
+        dead sent with its last datagram.
+        """
+        gone = self.world.machines[peer]
         for machine in self.world.machines.values():
             for node in machine.nodes:
-                if machine.me.peer == peer or not node.is_member or not node.successors:
+                if machine is gone or not node.is_member or not node.successors:
                     continue
-                if not any(s.peer != peer and self._is_live(s) for s in node.successors):
+                last = (g.successors for g in gone.nodes if g.contact in node.successors and g.successors)
+                if not all(self._holds(line, machine.me.peer, peer) for line in (node.successors, *last)):
                     return False
         found, _ = self.count_principals(peer, settled_only=True)
         return not (self.is_whole and self.is_honest) or found >= self.world.rules.successors + 1
@@ -216,14 +229,14 @@ class RingChecker:
         raise InvariantBrokenError("I7", f"after {bound_s:.0f} s of peace some are unknown to others")
 
 
-def _passed_over(node: VirtualNode, members: list[Contact]) -> list[Key]:
+def _passed_over(node: VirtualNode, members: list[Contact], excused: set[Contact] | None) -> list[Key]:
     """Whom this list jumps over, although it should know it.  (Hosts listed earlier are left out on
-    purpose.)
+    purpose: by any entry, or only by those in `excused`.)
     """
     line = (node.contact, *node.successors)
     skipped = []
     for place, (before, after) in enumerate(pairwise(line)):
-        hosts = {contact.peer for contact in line[: place + 1]}
+        hosts = {c.peer for c in line[: place + 1] if excused is None or c in excused}
         skipped += [
             c.position
             for c in members

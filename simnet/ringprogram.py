@@ -59,6 +59,7 @@ class SimulatedRing:
         self.on_effect: Callable[[PeerKey, Effect], None] = lambda _peer, _effect: None
         self.on_stop: Callable[[RingMachine], None] = lambda _machine: None
         self.on_found: Callable[[RingMachine], None] = lambda _machine: None
+        self._numbers: dict[PeerKey, int] = {}
         self._addresses = world.chance("ring addresses")
         self._lists: dict[int, list[tuple[Contact | None, tuple[Contact, ...]]]] = {}
         self._virtual_nodes: dict[int, int] = {}
@@ -70,6 +71,10 @@ class SimulatedRing:
 
     def run(self, seconds: float) -> None:
         self.world.run_until(self.world.now + seconds)
+
+    def can_talk(self, one: PeerKey, other: PeerKey) -> bool:
+        numbers = self._numbers
+        return self.world.network.can_reach(numbers[one], numbers[other])
 
     # -- peers -------------------------------------------------------------------------------------------
 
@@ -83,6 +88,7 @@ class SimulatedRing:
         )
         self.hosts.append(host)
         self.peers[number] = peer_number(number).peer
+        self._numbers[self.peers[number]] = number
         self._virtual_nodes[number] = virtual_nodes
         return host
 

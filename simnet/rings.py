@@ -216,7 +216,7 @@ class RingWorld:
             machine.advance(when)
         elif isinstance(what, FetchTable):
             self._fetch(machine, what)
-        elif sender is not None and self._can_talk(sender.peer, peer):
+        elif sender is not None and self.can_talk(sender.peer, peer):
             machine.receive(what, sender, when)
         self.settle(machine)
         if self.after_event is not None:
@@ -263,10 +263,10 @@ class RingWorld:
 
     def _fetch(self, machine: RingMachine, what: FetchTable) -> None:
         source = self.machines.get(what.source.peer)
-        if source is not None and self._can_talk(machine.me.peer, what.source.peer):
+        if source is not None and self.can_talk(machine.me.peer, what.source.peer):
             machine.learn(source.snapshot(), self.now)
 
-    def _can_talk(self, one: PeerKey, other: PeerKey) -> bool:
+    def can_talk(self, one: PeerKey, other: PeerKey) -> bool:
         sides = self.sides
         return not sides or sides.get(one, 0) == sides.get(other, 0)
 
@@ -296,6 +296,9 @@ class WatchedRing(Protocol):
     @property
     def now(self) -> float: ...
     def run(self, seconds: float) -> None: ...
+    def can_talk(self, one: PeerKey, other: PeerKey) -> bool:
+        """False across a partition."""
+        ...
 
 
 def successors_at(ring: Sequence[Contact], place: int, length: int) -> tuple[Contact, ...]:

@@ -1,14 +1,19 @@
 """Who is alive?  Three clocks: unreachable (seconds, mine alone), dead (minutes, two witnesses), departed
 (a day).
 
-    well ──3 tries silent──► unreachable ──helpers cannot reach it either──► suspect ──time, two
-    signatures──► dead ──a day──► departed ▲                           │
-    │                              │ └────── it says anything ───┴────────────── it says anything
-    ─────────────┘   a record with a higher incarnation
+    well         ── three tries silent ──────────────────► unreachable
+    unreachable  ── helpers cannot reach it either ──────► suspect
+    suspect      ── time, and two signatures ────────────► dead
+    dead         ── a day ───────────────────────────────► departed
+
+    unreachable, suspect  ── it says anything ───────────► well
+    dead                  ── a higher incarnation ───────► well
 
 Unreachable peers are skipped, nothing more.  A suspect is told, so that it can answer.  Only neighbours of
 a position may witness its death, and a death is announced with the signatures of two hosts.  When nobody
-whom we ask for help answers, we doubt our own network first: `health` then stretches our patience.
+whom we ask for help answers, we doubt our own network first: `health` then stretches our patience.  When
+helpers do reach it, only our datagrams were lost, and we try again within seconds: while a living neighbour
+is skipped, the ring is wrong.
 """
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ of it.
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from math import ceil, exp, log10
+from math import ceil, log10
 from typing import Literal
 
 from dht.core import rules as bounds
@@ -22,7 +22,7 @@ from dht.core.contests import Contests
 from dht.core.detector import Detector
 from dht.core.effects import FetchTable
 from dht.core.host import Host
-from dht.core.ids import CIRCLE, PeerKey, distance, key_from_number, number_of
+from dht.core.ids import PeerKey
 from dht.core.membership import Membership, peer_of
 from dht.core.messages import (
     BUCKETS,
@@ -37,6 +37,7 @@ from dht.core.messages import (
     Rumour,
 )
 from dht.core.records import Contact, Death, Departure, News, SignedRecord, first_contact_of, record_fault
+from dht.core.thrift import Thrift, keep_sample
 
 Way = Literal["rumour", "table"]
 NEWS_BYTES = 170  # a signed record with one address, or a death, encoded: for the budget only
@@ -65,7 +66,7 @@ class Gossip:
         self.rumours: OrderedDict[PeerKey, list[int]] = OrderedDict()  # peer -> [times still to tell]
         self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
-        self.level = 0 if host.rules.gossips else 2  # 0 full table, 1 slower, 2 sampled
+        self._thrift = Thrift(host)
         self._is_telling = False
         self._is_eager = True
         self._is_hastened = False
@@ -73,8 +74,6 @@ class Gossip:
         self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
-        self._spent_bits_per_s = 0.0
-        self._spent_at = 0.0
         self._deaths: deque[tuple[float, PeerKey]] = deque()
         self._running = False
 
@@ -82,13 +81,18 @@ class Gossip:
         if self._running:
             return
         self._running = True
-        self._spent_at = now
+        self._thrift.start(now)
         self._host.at(now + self._host.random.uniform(0, self._digest_period()), self._compare)
         self._host.at(now + self._host.jittered(self._host.rules.graveyard_s), self._visit_grave)
 
     @property
     def bits_per_s(self) -> float:
-        return self._spent_bits_per_s
+        return self._thrift.bits_per_s
+
+    @property
+    def level(self) -> int:
+        """0 full table, 1 slower, 2 sampled."""
+        return self._thrift.level
 
     # --- news
 
@@ -258,7 +262,7 @@ class Gossip:
             news = tuple(self._table.news_of(peer) for peer in known)
             if news:
                 self._host.send(target, Rumour(id=self._host.new_id(), news=news))
-                self._spend(SEALED_BYTES + NEWS_BYTES * len(news))
+                self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
             for peer in chosen:
                 left = self.rumours[peer]
                 left[0] -= 1
@@ -290,14 +294,14 @@ class Gossip:
 
     def exchange(self, target: Contact, now: float) -> None:
         request = Digest(id=self._host.new_id(), sums=tuple(self._table.sums))
-        self._spend(SEALED_BYTES + DIGEST_BYTES)
+        self._thrift.spend(SEALED_BYTES + DIGEST_BYTES)
         self._host.ask(target, request, partial(self._compared, target), now)
 
     def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
         mine = self._table.sums
         differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != request.sums[bucket])
         self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))
-        self._spend(SEALED_BYTES + 2 * len(differing))
+        self._thrift.spend(SEALED_BYTES + 2 * len(differing))
         if self.level < 2:
             self._catch_up(asker, differing, now)
 
@@ -334,7 +338,7 @@ class Gossip:
     def _pull(self, source: Contact, bucket: int, after: bytes, now: float) -> None:
         have = tuple(self._table.fingerprints(bucket)[:HAVE_MAX])
         request = Pull(id=self._host.new_id(), bucket=bucket, after=after, have=have)
-        self._spend(SEALED_BYTES + 5 * len(have))
+        self._thrift.spend(SEALED_BYTES + 5 * len(have))
         self._host.ask(source, request, partial(self._pulled, source, bucket), now)
 
     def _pulled(self, source: Contact, bucket: int, reply: Reply | None, now: float) -> None:
@@ -350,7 +354,7 @@ class Gossip:
     def answer_pull(self, request: Pull, asker: Contact) -> None:
         news, more = self._table.news_in(request.bucket, request.after, frozenset(request.have), NEWS_MAX)
         self._host.send(asker, Records(id=request.id, news=tuple(news), more=more))
-        self._spend(SEALED_BYTES + NEWS_BYTES * len(news))
+        self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
 
     def learn(self, news: Iterable[News], now: float) -> int:
         """A whole table, fetched by the shell."""
@@ -415,40 +419,8 @@ class Gossip:
     def _rumour_period(self) -> float:
         return self._host.rules.rumour_s * (1 + self.level)
 
-    def _spend(self, count: int) -> None:
-        """An impulse into the average: `count` bytes within the window."""
-        self._spent_bits_per_s += 8 * count / bounds.BUDGET_WINDOW_S
-
     def _keep_budget(self, now: float) -> None:
-        self._spent_bits_per_s *= exp(-(now - self._spent_at) / bounds.BUDGET_WINDOW_S)
-        self._spent_at = now
-        budget = self._host.rules.gossip_bits_per_s_max
-        if self.level == 0 and self._spent_bits_per_s > budget:
-            self.level = 1
-        elif self.level == 1 and self._spent_bits_per_s > 1.5 * budget:
-            self.level = 2
-            self._host.counts["sampled mode"] += 1
+        if self._thrift.judge(now):
             self.rumours.clear()
-        elif self.level == 1 and self._spent_bits_per_s < budget / 2:
-            self.level = 0
         if self.level == 2 and len(self._table) > 2 * bounds.SAMPLE_MAX:
-            self._keep_sample()
-
-    def _keep_sample(self) -> None:
-        """All within 64 positions, a finger for every power of two, and of the rest each with probability
-        ~1/distance.
-        """
-        me, table, random = self._host.me, self._table, self._host.random
-        keep = {me.peer}
-        for walk in (table.clockwise(me.position), table.counterclockwise(me.position)):
-            keep.update(contact.peer for _, contact in zip(range(bounds.NEAR_POSITIONS), walk, strict=False))
-        for exponent in range(160):
-            target = key_from_number(number_of(me.position) + (1 << exponent))
-            keep.update(contact.peer for _, contact in zip(range(1), table.clockwise(target), strict=False))
-        nearest = CIRCLE // (len(table.positions) + 1)
-        for contact in list(table.contacts):
-            away = distance(me.position, contact.position)
-            if away and random.random() < bounds.NEAR_POSITIONS * nearest / away:
-                keep.add(contact.peer)
-        for peer in [peer for peer in table.records if peer not in keep]:
-            table.remove(peer)
+            keep_sample(self._host, self._table)

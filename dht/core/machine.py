@@ -18,26 +18,22 @@ from typing import Any
 
 from dht.core import rules as bounds
 from dht.core.arcs import arcs_of
-from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, LookupDone, PositionTaken
+from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, PositionTaken
 from dht.core.errors import RingUsageError
 from dht.core.gossip import Gossip
 from dht.core.host import Host
-from dht.core.ids import CIRCLE, Key, PeerKey, distance, is_between, is_in_arc, key_from_number, number_of
+from dht.core.ids import Key, PeerKey, is_in_arc
 from dht.core.joining import Joining
-from dht.core.lookup import Found, Lookup
+from dht.core.lookup import Found
 from dht.core.membership import Membership
 from dht.core.messages import (
-    CLOSER_MAX,
-    HOLDERS_MAX,
     NEWS_MAX,
-    OWNER_RECORDS_MAX,
     SUCCESSORS_MAX,
     Accuse,
     Ack,
     Batch,
     BatchReply,
     Busy,
-    Closer,
     DialBackRequest,
     Digest,
     Find,
@@ -46,7 +42,6 @@ from dht.core.messages import (
     Message,
     Notify,
     NotMember,
-    Owner,
     Ping,
     Pong,
     ProbeRequest,
@@ -67,6 +62,7 @@ from dht.core.records import (
     is_address,
 )
 from dht.core.ring import VirtualNode
+from dht.core.routing import Router
 from dht.core.rules import RingRules
 from dht.core.walk import Walk
 
@@ -118,7 +114,7 @@ class RingMachine:
         ]
         self._joining: Joining | None = None
         self._walks: dict[int, Walk] = {}
-        self._lookups = 0
+        self._router = Router(self._host, self.table, self._gossip, self.nodes)
         self._arcs: tuple[Arc, ...] = ()
         self._arcs_are_stale = False
         self._is_left = False
@@ -232,14 +228,7 @@ class RingMachine:
 
     def lookup(self, key: Key, now: float, *, careful: bool = False) -> int:
         """Ends in a `LookupDone` with the id returned.  `careful`: two disjoint starts, as for writes."""
-        lookup_id = self._host.new_id()
-        if careful:
-            answers: list[Found] = []
-            for from_table in (True, False):
-                self._start_lookup(key, partial(self._one_of_two, lookup_id, key, answers), now, from_table)
-        else:
-            self._start_lookup(key, partial(self._looked_up, lookup_id, key, False), now, True)
-        return lookup_id
+        return self._router.lookup(key, now, careful=careful)
 
     def walk(self, items: Iterable[Item], now: float) -> int:
         """Carry items to their owners; ends in `WalkDone` with the id returned."""
@@ -249,7 +238,7 @@ class RingMachine:
             raise RingUsageError(
                 "walk", f"more than {bounds.WALK_ITEMS_MAX} items or {bounds.WALKS_MAX} walks"
             )
-        walk = Walk(self._host, self, self._host.new_id(), items)
+        walk = Walk(self._host, self._router, self._host.new_id(), items)
         self._walks[walk.id] = walk
         self._host.at(now, walk.go)
         return walk.id
@@ -293,7 +282,7 @@ class RingMachine:
         departure = self._host.notary.sign_departure(signed.record.incarnation)
         neighbours = {c.peer: c for node in self.nodes for c in (*node.successors, node.predecessor) if c}
         if not self.nodes:  # a leaf has no neighbours: some of the table pass it on
-            neighbours = {contact.peer: contact for contact in self._strangers()}
+            neighbours = {contact.peer: contact for contact in self._router.strangers()}
         for contact in neighbours.values():
             if contact.peer != self.me.peer:
                 self._host.send(contact, Rumour(id=self._host.new_id(), news=(departure,)))
@@ -334,7 +323,7 @@ class RingMachine:
             ),
             arcs=self._arcs,
             members=len(self.table),
-            peers_estimated=self.peers_estimated(),
+            peers_estimated=self._router.peers_estimated(),
             unwell=tuple(sorted((peer, illness.clock) for peer, illness in self._detector.unwell.items())),
             tombs=len(self.table.tombs),
             key_tombs=len(self.table.key_tombs),
@@ -345,21 +334,6 @@ class RingMachine:
             health=self._host.health,
             counts=tuple(sorted(self._host.counts.items())),
         )
-
-    def peers_estimated(self) -> float:
-        """How many virtual nodes the ring has: counted, or in sampled mode judged by how dense our lists
-        are.
-        """
-        if self._gossip.level < 2:
-            return float(max(len(self.table.positions), 1))
-        estimates = sorted(
-            len(node.successors)
-            * CIRCLE
-            / (distance(node.contact.position, node.successors[-1].position) or CIRCLE)
-            for node in self.nodes
-            if node.successors
-        )
-        return max(estimates[len(estimates) // 2], 1.0) if estimates else 1.0
 
     # --- messages
 
@@ -382,7 +356,7 @@ class RingMachine:
 
     def _on_find(self, message: Find, sender: Contact, now: float) -> None:
         del now
-        self._host.send(sender, self._answer_find(message.id, message.key))
+        self._host.send(sender, self._router.answer(message.id, message.key))
 
     def _on_rumour(self, message: Rumour, sender: Contact, now: float) -> None:
         for news in message.news[:NEWS_MAX]:
@@ -439,98 +413,7 @@ class RingMachine:
         self._host.counts["sources forged"] += 1
         return False
 
-    # --- routing
-
-    def _answer_find(self, request_id: int, key: Key) -> Owner | Closer:
-        unwell = self._detector.unwell
-        for node in self.nodes:
-            if node.owns(key):
-                return self._owner(request_id, (node.contact, *node.successors))
-        for node in self.nodes:
-            if node.is_member and node.successors:
-                first = next((s for s in node.successors if s.peer not in unwell), None)
-                if first is not None and is_in_arc(node.contact.position, key, first.position):
-                    return self._owner(request_id, node.successors)
-        return Closer(id=request_id, contacts=tuple(self._closest_before(key)))
-
-    def _owner(self, request_id: int, line: tuple[Contact, ...]) -> Owner:
-        holders: dict[PeerKey, Contact] = {}
-        for contact in line:
-            if contact.peer not in self._detector.unwell:
-                holders.setdefault(contact.peer, contact)
-        chosen = tuple(holders.values())[:HOLDERS_MAX]
-        records = [self.table.records[c.peer] for c in chosen if c.peer in self.table.records]
-        return Owner(id=request_id, holders=chosen, records=tuple(records[:OWNER_RECORDS_MAX]))
-
-    def _closest_before(self, key: Key) -> list[Contact]:
-        """The three nearest before the key, of the table and of our lists, ourselves left out."""
-        found: dict[Key, Contact] = {}
-        for contact in self.table.counterclockwise(key, self._detector.unwell):
-            if contact.peer != self.me.peer:
-                found[contact.position] = contact
-                if len(found) == CLOSER_MAX:
-                    break
-        for node in self.nodes:
-            for contact in node.successors:
-                known = contact.peer == self.me.peer or contact.peer in self._detector.unwell
-                if not known and is_between(node.contact.position, contact.position, key):
-                    found[contact.position] = contact
-        by_distance = sorted(found.values(), key=lambda contact: distance(contact.position, key))
-        mine = min((distance(n.contact.position, key) for n in self.nodes if n.is_member), default=CIRCLE)
-        return [c for c in by_distance[:CLOSER_MAX] if distance(c.position, key) < mine]
-
-    def guess_owner(self, key: Key) -> Contact | None:
-        """The first live entry of the table at or after a key."""
-        return next(self.table.clockwise(key, self._detector.unwell), None)
-
-    def way_to(self, key: Key) -> Owner | Closer:
-        return self._answer_find(0, key)
-
-    def is_unwell(self, contact: Contact) -> bool:
-        return contact.peer in self._detector.unwell
-
-    def learned(self, records: Iterable[SignedRecord], now: float) -> None:
-        if self._gossip.level < 2:
-            for signed in records:
-                self._gossip.hear(signed, now, "table")
-
-    def find_owner(self, key: Key, done: Callable[[Found, float], None], now: float) -> None:
-        self._start_lookup(key, done, now, True)
-
-    def _start_lookup(
-        self, key: Key, done: Callable[[Found, float], None], now: float, from_table: bool
-    ) -> None:
-        if self._lookups >= bounds.LOOKUPS_MAX:
-            self._host.counts["lookups refused"] += 1
-            self._host.at(now, lambda later: done(Found((), 0, 0), later))
-            return
-        self._lookups += 1
-
-        def finished(found: Found, later: float) -> None:
-            self._lookups -= 1
-            done(found, later)
-
-        lookup = Lookup(self._host, self, key, finished)
-        first = []
-        if from_table:
-            answer = self._answer_find(0, key)
-            if isinstance(answer, Owner):
-                lookup.claim(answer.holders)
-                if answer.holders and answer.holders[0].peer == self.me.peer:
-                    lookup.start((), (), now)
-                    return
-            guess = self.guess_owner(key) if self._gossip.level < 2 else None
-            first = [guess] if guess is not None and guess.peer != self.me.peer else []
-            stations = list(answer.contacts) if isinstance(answer, Closer) else []
-        else:
-            strangers = [c for c in self._strangers() if c.peer != self.me.peer]
-            first, stations = strangers[:1], strangers[1:]
-        lookup.start(first, stations, now)
-
-    def _strangers(self) -> list[Contact]:
-        """Members chosen by chance: another way into the ring than our own table's best guess."""
-        pool = self.table.contacts or [c for node in self.nodes for c in node.successors]
-        return [pool[self._host.random.randrange(len(pool))] for _ in range(CLOSER_MAX)] if pool else []
+    # --- joining
 
     def _find_via(
         self, contact: Contact, node: VirtualNode, done: Callable[[Found, float], None], now: float
@@ -541,7 +424,7 @@ class RingMachine:
                 self._stop_joining(owner)
             done(answer, later)
 
-        Lookup(self._host, _Newcomer(self), node.contact.position, found).start([contact], (), now)
+        self._router.find_via(contact, node.contact.position, found, now)
 
     def _stop_joining(self, holder: Contact) -> None:
         """It answered at our very position: only another slot leads into the ring."""
@@ -555,39 +438,6 @@ class RingMachine:
     def _report_taken(self, holder: Contact) -> None:
         self._host.counts["own position taken"] += 1
         self._host.effects.append(PositionTaken(contact=self.me, holder=holder))
-
-    def _one_of_two(self, lookup_id: int, key: Key, answers: list[Found], found: Found, now: float) -> None:
-        answers.append(found)
-        if len(answers) == 2:
-            found_any = [answer for answer in answers if answer.holders] or answers
-            best = min(found_any, key=lambda f: distance(key, f.holders[0].position) if f.holders else CIRCLE)
-            both = Found(best.holders, sum(a.hops for a in answers), sum(a.timeouts for a in answers))
-            self._looked_up(lookup_id, key, True, both, now)
-
-    def _looked_up(self, lookup_id: int, key: Key, is_checked: bool, found: Found, now: float) -> None:
-        is_dense = self._is_dense(key, found.holders)
-        if not is_dense and not is_checked:
-            # Suspicious: a second way must confirm it before anybody relies on it.
-            answers = [found]
-            done = partial(self._one_of_two, lookup_id, key, answers)
-            self._start_lookup(key, done, now, False)
-            return
-        done_effect = LookupDone(
-            id=lookup_id,
-            key=key,
-            holders=found.holders,
-            hops=found.hops,
-            timeouts=found.timeouts,
-            is_dense=is_dense,
-        )
-        self._host.effects.append(done_effect)
-
-    def _is_dense(self, key: Key, holders: tuple[Contact, ...]) -> bool:
-        """Real holders sit as close together as this ring is dense; invented ones are rarely that close."""
-        if not holders:
-            return False
-        expected = len(holders) / self.peers_estimated()
-        return distance(key, holders[-1].position) <= bounds.DENSITY_FACTOR * expected * CIRCLE
 
     # --- being a member
 
@@ -603,7 +453,7 @@ class RingMachine:
         self._takes_part = True
         self._gossip.start(now)
         if self._gossip.level == 2:
-            self._host.at(now + self._host.random.uniform(0, self._rules.finger_s), self._refresh_finger)
+            self._router.keep_fingers(now)
 
     def _joined(self, node: VirtualNode, owner: Contact, now: float) -> None:
         del node
@@ -649,23 +499,6 @@ class RingMachine:
             if near is not None
         )
 
-    def _refresh_finger(self, now: float) -> None:
-        """Sampled mode: learn who sits at a distance drawn evenly over powers of two."""
-        self._host.at(now + self._host.jittered(self._rules.finger_s), self._refresh_finger)
-        node = self._host.random.choice(self.nodes) if self.nodes else None
-        if node is None or not node.successors:
-            return
-        nearest = distance(node.contact.position, node.successors[0].position).bit_length()
-        exponent = self._host.random.randrange(min(nearest, 159), 160)
-        target = key_from_number(number_of(node.contact.position) + (1 << exponent))
-
-        def found(answer: Found, _now: float) -> None:
-            for contact in answer.holders[:1]:
-                if contact.peer != self.me.peer:
-                    self.table.hint(contact)
-
-        self._start_lookup(target, found, now, True)
-
     # --- arcs
 
     def _node_changed(self, node: VirtualNode, now: float) -> None:
@@ -703,27 +536,6 @@ class RingMachine:
 
     def _node(self, index: int) -> VirtualNode | None:
         return self.nodes[index] if 0 <= index < len(self.nodes) else None
-
-
-class _Newcomer:
-    """The guide of a lookup before we are a member: our own, nearly empty table has no say."""
-
-    def __init__(self, machine: RingMachine) -> None:
-        self._machine = machine
-
-    def guess_owner(self, key: Key) -> Contact | None:
-        del key
-        return None
-
-    def way_to(self, key: Key) -> Owner | Closer:
-        del key
-        return Closer(id=0, contacts=())
-
-    def is_unwell(self, contact: Contact) -> bool:
-        return self._machine.is_unwell(contact)
-
-    def learned(self, records: Iterable[SignedRecord], now: float) -> None:
-        self._machine.learned(records, now)
 
 
 def _as_reply(message: Message) -> Reply:

@@ -30,7 +30,7 @@ from dht.core.records import (
 NOBODY: frozenset[PeerKey] = frozenset()
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 12)
 def fingerprint(peer: PeerKey, incarnation: int, is_alive: bool) -> int:
     """32 bits that stand for what we know of a peer.  Part of the protocol: BLAKE2b of key, incarnation
     (u32), state.
@@ -48,7 +48,7 @@ def peer_of(news: News) -> PeerKey:
     return news.record.peer if isinstance(news, SignedRecord) else news.peer
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 10)
 def _prefix_of(host: bytes) -> bytes:
     return host[:3] if len(host) == IPV4_BYTES else host[:6]
 

@@ -164,7 +164,7 @@ def is_address(address: Address) -> bool:
     return len(address.host) in (IPV4_BYTES, IPV6_BYTES) and 0 < address.port < 1 << 16
 
 
-@lru_cache(maxsize=1 << 17)
+@lru_cache(maxsize=1 << 12)
 def contacts_of(record: PeerRecord, id_check: IdCheck) -> tuple[Contact, ...]:
     """The virtual nodes of a record; none for a leaf.  Remembered, because thousands of simulated peers
     share a record.

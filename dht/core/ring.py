@@ -4,7 +4,8 @@ them.
 * **stabilize**: ask the first successor for its lists.  What answers is adopted with its *whole* list; what
   is silent is passed by.  Then the closest candidate between us (its predecessor, or a table entry) is
   asked, and only its own answer makes it the first successor.  Then it is notified, unless it just told us
-  that we are its predecessor.
+  that we are its predecessor.  Where the first is silent all the others are pinged at once, for the dead
+  come in runs; and when nobody of the list is left, the table is asked in the same step.
 * **rectify**, on being notified: take a closer predecessor; ping the present one before taking a farther
   one.  Nothing else ever writes `predecessor`.
 

@@ -53,7 +53,9 @@ class Frame:
 
     def effective(self, *flags: Layer) -> Effective:
         """The settings in force; without a home yet, the defaults and the environment."""
-        layers = [file_layer(self.home.config)] if self.home.config.exists() else []
+        # A home whose settings are gone must not run on others: the portal might open to the world.
+        has_file = self.home.exists() or self.home.config.exists()
+        layers = [file_layer(self.home.config)] if has_file else []
         return resolve(*layers, environment_layer(), *flags)
 
     def configure_logs(self, effective: Effective, *, into_home: bool = False) -> None:

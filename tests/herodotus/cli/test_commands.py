@@ -345,3 +345,12 @@ def test_a_folder_that_belongs_to_somebody_else_is_told(open_folder: Path, home:
         assert (denied.code, denied.out) == (1, "")
         assert denied.err == f"{ERROR}cannot look into {closed}: {hint}\n"
     assert tree(open_folder) == before
+
+
+def test_a_home_whose_settings_are_gone_does_not_run_on_others(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    (home / "config.toml").unlink()
+    for command in (("config", "show"), ("run",)):
+        refused = called(*command, "--home", home)
+        assert refused.code == 1
+        assert f"cannot read {home}/config.toml" in refused.err
