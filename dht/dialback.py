@@ -121,7 +121,8 @@ class DialBacks:
             is_reached = await self._dial(host, self._network, nonce, target, self.counts)
         finally:
             self._active -= 1
-        self.counts["dial_backs_reached" if is_reached else "dial_backs_failed"] += 1
+        if not is_reached:
+            self.counts["dial_back_failed"] += 1
         send(DialBackReply(id=request.id, is_reached=is_reached), sender)
 
 

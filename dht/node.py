@@ -11,10 +11,11 @@ us for dead meanwhile, or we would date our records wrongly.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 
 import anyio
 import anyio.abc
@@ -178,6 +179,7 @@ class NodeStatistics:
     restarts: int
     standing: Standing
     reachability: str  # why it is so, for people
+    dial_backs: Mapping[str, int]  # what came of those we made for others
     slot: int  # ours among the peers of our address; another than the settings' where that was taken
 
 
@@ -398,6 +400,7 @@ class RingNode:
             restarts=self._restarts,
             standing=self._reach.standing,
             reachability=self._reach.reason,
+            dial_backs=MappingProxyType(dict(self._dial_backs.counts)),
             slot=self._slot,
         )
 

@@ -265,7 +265,7 @@ class Membership:
                 datagrams_out=traffic.datagrams_out,
                 sessions=traffic.sessions,
                 gossip_bits_per_s=round(ring.gossip_bits_per_s, 1),
-                dropped={**dict(traffic.dropped), **dict(ring.counts)},
+                dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
             ),
         )
 

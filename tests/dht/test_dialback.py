@@ -155,6 +155,7 @@ async def test_whose_firewall_keeps_strangers_out_stays_a_leaf_with_a_reason_and
         assert await shy.join([nodes[0].me.address])
         await until(lambda: standing(shy) is Standing.LEAF)
         assert wall.kept_out >= 9, "three nonces of each who was asked"
+        assert sum(node.statistics().dial_backs["dial_back_failed"] for node in nodes) >= 3
         assert "a router or firewall is likely closed" in shy.statistics().reachability
         assert shy.my_arcs() == ()
         await until(lambda: all(len(node.members()) == 5 for node in (*nodes, shy)))
