@@ -212,7 +212,7 @@ class _Everybody(set[Any]):
         return True
 
 
-async def test_helpers_serve_one_per_second_and_prefix_and_sixteen_at_once() -> None:
+async def test_others_are_served_one_per_second_and_prefix_and_sixteen_at_once() -> None:
     served: list[SocketAddress] = []
     go_on = anyio.Event()
 
