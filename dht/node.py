@@ -11,10 +11,11 @@ us for dead meanwhile, or we would date our records wrongly.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from types import MappingProxyType
 
 import anyio
 import anyio.abc
@@ -39,8 +40,10 @@ from dht.core.effects import (
 )
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
-from dht.core.messages import Item
+from dht.core.messages import DialBackReply, DialBackRequest, Item
+from dht.core.reachability import Standing
 from dht.core.records import (
+    LEAF,
     RECORD_VERSION,
     SLOTS,
     Address,
@@ -51,6 +54,7 @@ from dht.core.records import (
     first_contact_of,
 )
 from dht.core.rules import RingRules
+from dht.dialback import DialBack, DialBacks, OwnReach, dial_back
 from dht.endpoint import Endpoint, socket_address
 from dht.errors import NoAnswerError, RequestFailedError
 from dht.identity import KeyNotary, Verifier, peer_key
@@ -100,6 +104,7 @@ class NodeSettings:
     incarnation: int = 0
     """The last one we used: ours must grow even where the clock was set back."""
     limits: TransportLimits | None = None
+    dial_backs_wanted: int = 0  # peers of other networks that must reach us before we own anything
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key
 
 
@@ -154,6 +159,7 @@ class NodePorts:
     take_batch: TakeBatch = _take_nothing  # true once the items are durable
     on_record: OnRecord = lambda signed: None
     on_met: Callable[[Contact], None] = lambda contact: None
+    dial_back: DialBack = dial_back  # simulations have no sockets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +177,9 @@ class NodeStatistics:
     is_ideal: bool
     is_joined: bool
     restarts: int
+    standing: Standing
+    reachability: str  # why it is so, for people
+    dial_backs: Mapping[str, int]  # what came of those we made for others
     slot: int  # ours among the peers of our address; another than the settings' where that was taken
 
 
@@ -193,11 +202,41 @@ class WalkReport:
     lookups: int
 
 
+class _ReachPorts:
+    """What the test of our own reachability asks of the node."""
+
+    def __init__(self, node: "RingNode") -> None:
+        self._node = node
+
+    def send_request(self, message: DialBackRequest, to: Contact) -> None:
+        self._node._transport.send(message, to)
+
+    def new_request_id(self) -> int:
+        return int.from_bytes(self._node._ports.entropy(8), "big")
+
+    def own_port(self) -> int:
+        return self._node._address.port
+
+    def members_known(self) -> list[Contact]:
+        return self._node.other_members_that_are_well()
+
+    def await_nonces(self, seconds: float) -> None:
+        self._node.endpoint.link.nonces_awaited_until = anyio.current_time() + seconds
+
+    def standing_changed(self, standing: Standing) -> None:
+        self._node.take_standing(standing)
+
+
 class RingNode:
     """Implements `dht.Ring`. Inside `open_node`; not for use from several threads."""
 
     def __init__(
-        self, settings: NodeSettings, key: Ed25519PrivateKey, ports: NodePorts, notary: Notary | None
+        self,
+        settings: NodeSettings,
+        key: Ed25519PrivateKey,
+        ports: NodePorts,
+        notary: Notary | None,
+        hosts: Sequence[str] = (),
     ) -> None:
         self._settings = settings
         self._ports = ports
@@ -221,6 +260,10 @@ class RingNode:
         self._address = settings.address
         self._slot = settings.slot
         self._slots_taken: set[int] = set()
+        self._is_leaf = False
+        self._dial_backs = DialBacks(settings.rules.network, hosts, ports.entropy, ports.dial_back)
+        self._reach = OwnReach(settings.dial_backs_wanted, _ReachPorts(self), ports.random)
+        self._tasks: anyio.abc.TaskGroup | None = None
         self._machine = self._new_machine(settings.incarnation)
         self._deadline_moved = anyio.Event()
         self._armed_for: float | None = None
@@ -231,6 +274,8 @@ class RingNode:
         self._batches_out: MemoryObjectReceiveStream[BatchArrived]
         self._batches_in, self._batches_out = anyio.create_memory_object_stream(BATCHES_MAX)
         self._join_failed = anyio.Event()
+        self._has_joined = anyio.Event()
+        self._table_size = 0
         self._last_record: SignedRecord | None = None
         self._restarts = 0
         self._seen_as: Counter[bytes] = Counter()
@@ -246,11 +291,13 @@ class RingNode:
             peer=self._peer,
             addresses=(self._address,),
             slot=self._slot,
-            virtual_nodes=settings.virtual_nodes,
+            virtual_nodes=1
+            if self._is_leaf
+            else settings.virtual_nodes,  # it has none: weigh as little as can be
             incarnation=incarnation,
             issued_s=0,
             expires_s=1,
-            flags=0,
+            flags=LEAF if self._is_leaf else 0,
             previous=self._previous,
         )
         return RingMachine(
@@ -349,8 +396,11 @@ class RingNode:
             ring=ring,
             transport=self._transport.statistics(),
             is_ideal=self._is_ideal(ring),
-            is_joined=all(node.is_member for node in ring.nodes),
+            is_joined=all(node.is_member for node in ring.nodes) and (bool(ring.nodes) or ring.members > 1),
             restarts=self._restarts,
+            standing=self._reach.standing,
+            reachability=self._reach.reason,
+            dial_backs=MappingProxyType(dict(self._dial_backs.counts)),
             slot=self._slot,
         )
 
@@ -414,8 +464,17 @@ class RingNode:
             return  # the sockets close in a moment, and cannot answer any more
         now = self._now()
         for message, sender in batch:
-            self._machine.receive(message, sender, now)
+            if isinstance(message, DialBackRequest):
+                self._dial_back(message, sender)
+            elif isinstance(message, DialBackReply):
+                self._reach.answered(message, sender)
+            else:
+                self._machine.receive(message, sender, now)
         self._pump()
+
+    def _dial_back(self, request: DialBackRequest, sender: Contact) -> None:
+        if self._tasks is not None and self._dial_backs.take(sender, anyio.current_time()):
+            self._tasks.start_soon(self._dial_backs.serve, request, sender, self._transport.send)
 
     def _on_event(self, event: TransportEvent, _transport_now: float) -> None:
         if isinstance(event, PeerMet):
@@ -427,6 +486,7 @@ class RingNode:
                 logger.warning("this peer's address changed, joining again at its new positions")
                 self._address = Address(host=event.address.host, port=self._address.port)
                 self._start_over()
+                self._reach.test_again()
 
     def _pump(self) -> None:
         """Perform all effects; those that performing causes come after them, in the same call."""
@@ -443,6 +503,9 @@ class RingNode:
         if record is not None and record is not self._last_record:
             self._last_record = record
             self._ports.on_record(record)
+        if len(self._machine.table) != self._table_size:
+            self._table_size = len(self._machine.table)
+            self._reach.table_changed()
         deadline = self._machine.next_deadline()
         if deadline != self._armed_for and (self._armed_for is None or (deadline or 0) < self._armed_for):
             self._deadline_moved.set()
@@ -499,6 +562,32 @@ class RingNode:
                 self._machine.accept_batch(arrived, self._now())
                 self._pump()
 
+    # --- reachability
+
+    def test_reachability(self) -> None:
+        """The router's mapping is another: ask again who can reach us."""
+        self._reach.test_again()
+
+    def other_members_that_are_well(self) -> list[Contact]:
+        """Who owns keys and answers: the first contact of each."""
+        unwell = {peer for peer, _ in self._machine.statistics().unwell} | {self._peer}
+        records = (
+            signed.record for peer, signed in self._machine.table.records.items() if peer not in unwell
+        )
+        id_check = self._settings.rules.id_check
+        return [first_contact_of(record, id_check) for record in records if not record.flags & LEAF]
+
+    def take_standing(self, standing: Standing) -> None:
+        """A leaf and a member differ in their positions: either is a machine of its own, which joins anew."""
+        is_leaf = standing is Standing.LEAF
+        if is_leaf == self._is_leaf or self._is_stopped:
+            return
+        self._is_leaf = is_leaf
+        had_arcs = bool(self._machine.arcs())
+        self._start_over()
+        if is_leaf and had_arcs:
+            self._tell(ArcsChanged(arcs=()))
+
     # --- joining
 
     def _take_another_slot(self, taken: PositionTaken) -> None:
@@ -525,6 +614,7 @@ class RingNode:
         known = [
             first_contact_of(s.record, self._settings.rules.id_check)
             for s in self._machine.table.records.values()
+            if not s.record.flags & LEAF
         ]
         self._end_waiting()
         self._failed_joins = 0
@@ -556,11 +646,16 @@ class RingNode:
         self._believe_where_we_are()
         now = self._now()
         self._contacts = contacts
+        is_untested = self._settings.dial_backs_wanted > 0 and self._reach.standing is Standing.UNKNOWN
+        if contacts and is_untested and not self._is_leaf:
+            self._is_leaf = True  # until others have reached us, or the ring turns out too small to ask
+            self._machine = self._new_machine(self._machine.own_record.incarnation)
         if contacts:
             self._machine.join(contacts, now)
         else:
             self._machine.create(now)
         self._pump()
+        self._has_joined.set()
         return bool(contacts)
 
     def _believe_where_we_are(self) -> None:
@@ -623,7 +718,8 @@ class RingNode:
 
     def _join_or_be_alone(self) -> None:
         now, records = self._now(), self._machine.table.records.values()
-        known = [first_contact_of(signed.record, self._settings.rules.id_check) for signed in records]
+        id_check = self._settings.rules.id_check
+        known = [first_contact_of(s.record, id_check) for s in records if not s.record.flags & LEAF]
         contacts = [contact for contact in (*known, *self._contacts) if contact.peer != self._peer]
         is_in_ring = any(node.is_member for node in self._machine.nodes)
         if is_in_ring or self._failed_joins < JOINS_BEFORE_ALONE:
@@ -636,6 +732,10 @@ class RingNode:
                 self._machine.merge(contact, now)
         self._pump()
 
+    async def _test_reachability(self) -> None:
+        await self._has_joined.wait()
+        await self._reach.run()
+
     async def run(self, transport: UdpTransport, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         self._transport = transport
         self._set_clock()
@@ -644,7 +744,9 @@ class RingNode:
 
     async def _run_tasks(self, task_status: anyio.abc.TaskStatus[None]) -> None:
         async with anyio.create_task_group() as tasks:
-            for work in (self._keep_time, self._watch_clock, self._make_durable, self._join_again):
+            self._tasks = tasks
+            work_of_all = (self._keep_time, self._watch_clock, self._make_durable, self._join_again)
+            for work in (*work_of_all, self._test_reachability):
                 tasks.start_soon(work)
             task_status.started()
 
@@ -677,7 +779,7 @@ async def open_node(
 
     `open_transport` has the shape of `open_udp`; simulations bring their own.
     """
-    node = RingNode(settings, key, ports, notary)
+    node = RingNode(settings, key, ports, notary, [host for host, _ in listen])
     with node._batches_in, node._batches_out:  # the last to go: a datagram may arrive until the sockets close
         async with (
             open_transport(

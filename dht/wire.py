@@ -194,6 +194,14 @@ class _BatchReply(_Bare, frozen=True):
     successors: Annotated[tuple[_Contact, ...], Meta(max_length=m.SUCCESSORS_MAX)]
 
 
+class _DialBackRequest(_Bare, frozen=True):
+    port: U16
+
+
+class _DialBackReply(_Bare, frozen=True):
+    is_reached: bool
+
+
 # --- values to plain arrays
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -284,6 +292,8 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None
     m.Verdict: (21, lambda v: (v.signature,)),
     m.Batch: (22, lambda v: (v.target, [(item.key, item.payload) for item in v.items])),
     m.BatchReply: (23, lambda v: (v.arc_start, v.arc_end, _contacts_fields(v.successors))),
+    m.DialBackRequest: (24, lambda v: (v.port,)),
+    m.DialBackReply: (25, lambda v: (v.is_reached,)),
 }
 assert set(_PACKERS) == set(get_args(m.Message))
 
@@ -494,6 +504,8 @@ class Codec:
                     successors=many(s.successors),
                 ),
             ),
+            24: (_decoder(_DialBackRequest), lambda s: m.DialBackRequest(id=s.id, port=s.port)),
+            25: (_decoder(_DialBackReply), lambda s: m.DialBackReply(id=s.id, is_reached=s.is_reached)),
         }
         assert set(self._table) == {kind for kind, _ in _PACKERS.values()}
 

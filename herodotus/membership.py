@@ -25,6 +25,7 @@ from dht.discovery.overlay_protocol import REQUESTS_PER_S
 from dht.discovery.port_mapping import (
     DatagramGateway,
     MappingOutcome,
+    MappingState,
     PortGateway,
     PortMapper,
     default_gateway,
@@ -90,6 +91,7 @@ class Membership:
             incarnation=self._last_incarnation(),
             limits=TransportLimits.for_one_machine() if self._is_private else None,
             previous_key=self._parts.previous_key,
+            dial_backs_wanted=self._parts.settings.discovery.dial_backs,
         )
         finders = self._finders(listen, address)
         ports = NodePorts(
@@ -210,7 +212,10 @@ class Membership:
         mapper = PortMapper([*gateways, ("UPnP", UpnpGateway())], self._ring.listen.port)
 
         async def note(outcome: MappingOutcome) -> None:
+            before = self._mapping.state if self._mapping else MappingState.FAILED
             self._mapping = outcome
+            if outcome.state is not before:
+                self.node.test_reachability()
             logger.info("port mapping state=%s %s", outcome.state.value, outcome.explanation)
 
         try:
@@ -218,6 +223,11 @@ class Membership:
         finally:
             with anyio.move_on_after(2, shield=True):
                 await mapper.release()
+
+    def _reachability(self, standing: str, reason: str) -> str:
+        """What others found, which alone counts, and what the router said."""
+        router = self._mapping.explanation if self._mapping else "no router was asked"
+        return f"{standing}: {reason}; {router}"
 
     def status(self) -> RingStatus:
         figures = self.node.statistics()
@@ -245,7 +255,7 @@ class Membership:
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
             address=str(Endpoint(host=host, port=port)),
-            reachability=self._mapping.explanation if self._mapping else "no router was asked",
+            reachability=self._reachability(figures.standing.value, figures.reachability),
             nodes=tuple(map(node, ring.nodes)),
             unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
             traffic=TrafficStatus(
@@ -255,7 +265,7 @@ class Membership:
                 datagrams_out=traffic.datagrams_out,
                 sessions=traffic.sessions,
                 gossip_bits_per_s=round(ring.gossip_bits_per_s, 1),
-                dropped={**dict(traffic.dropped), **dict(ring.counts)},
+                dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
             ),
         )
 

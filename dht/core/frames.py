@@ -20,6 +20,8 @@ HELLO_OK: Final = VERSION << 4 | 3
 FINISH: Final = VERSION << 4 | 4
 DATA: Final = VERSION << 4 | 5
 HINT: Final = VERSION << 4 | 6
+NONCE: Final = VERSION << 4 | 7
+ECHO: Final = VERSION << 4 | 8
 
 DATAGRAM_BYTES_MAX: Final = 1_232  # IPv6 promises 1,280 less its own header and UDP's: never fragmented
 DATAGRAM_BYTES_MIN: Final = 18
@@ -30,11 +32,13 @@ TAG_BYTES: Final = 16
 PAYLOAD_BYTES_MAX: Final = DATAGRAM_BYTES_MAX - SEALED_HEADER_BYTES - TAG_BYTES
 SIGNATURE_BYTES: Final = 64
 NO_COOKIE: Final = bytes(16)
+NONCE_BYTES: Final = 32
 
 _HELLO = struct.Struct(">BB8s8s32s32s16s")
 _RETRY = struct.Struct(">BB8s8s16s")
 _HELLO_OK = struct.Struct(">BB8s8s8s32s32s16sHH")
 _HINT = struct.Struct(">BB8s8s")
+_NONCE = struct.Struct(">BB8s32s")
 _U16 = struct.Struct(">H")
 
 
@@ -113,7 +117,29 @@ class Hint:
         return _HINT.pack(MAGIC, HINT, self.network, self.session_id)
 
 
-Greeting = Hello | Retry | HelloOk | Hint
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nonce:
+    """Send this back, if you can hear me: the first half of a dial-back."""
+
+    network: bytes
+    value: bytes  # 32
+
+    def pack(self) -> bytes:
+        return _NONCE.pack(MAGIC, NONCE, self.network, self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Echo:
+    """Of another kind than what it answers: two peers cannot be set to echo at each other."""
+
+    network: bytes
+    value: bytes  # 32
+
+    def pack(self) -> bytes:
+        return _NONCE.pack(MAGIC, ECHO, self.network, self.value)
+
+
+Greeting = Hello | Retry | HelloOk | Hint | Nonce | Echo
 
 
 def refusal(data: bytes) -> str | None:
@@ -126,7 +152,7 @@ def refusal(data: bytes) -> str | None:
         return "magic"
     if data[1] >> 4 != VERSION:
         return "version"
-    return None if HELLO <= data[1] <= HINT else "kind"
+    return None if HELLO <= data[1] <= ECHO else "kind"
 
 
 def parse_greeting(data: bytes, network: bytes) -> Greeting | str:
@@ -153,6 +179,10 @@ def parse_greeting(data: bytes, network: bytes) -> Greeting | str:
             return _parse_hello_ok(data, network)
         case 0x16 if len(data) == _HINT.size:
             return Hint(network=network, session_id=data[10:18])
+        case 0x17 if len(data) == _NONCE.size:
+            return Nonce(network=network, value=data[10:])
+        case 0x18 if len(data) == _NONCE.size:
+            return Echo(network=network, value=data[10:])
     return "truncated"
 
 

@@ -26,9 +26,11 @@ from dht.core.frames import (
     SEALED_HEADER_BYTES,
     TAG_BYTES,
     Address,
+    Echo,
     Hello,
     HelloOk,
     Hint,
+    Nonce,
     Retry,
     pack_finish,
     parse_finish,
@@ -56,6 +58,7 @@ SWEEP_S: Final = 60.0
 HELLO_PER_PREFIX: Final = Rate(per_second=5, burst=10)  # ring.md 5
 RETRY_OVERALL: Final = Rate(per_second=2_000, burst=2_000)  # 70 kB/s and about 2 % of a core
 HINT_PER_PREFIX: Final = Rate(per_second=5, burst=5)
+NONCE_PER_PREFIX: Final = Rate(per_second=5, burst=5)
 HINT_OVERALL: Final = Rate(per_second=100, burst=100)
 EVENTS_MAX: Final = 4_096
 SEALED_BYTES_MIN: Final = SEALED_HEADER_BYTES + TAG_BYTES
@@ -162,6 +165,7 @@ class Link:
         self._timers: list[tuple[float, int, Address]] = []
         self._timer_count = 0
         self._sweep_at = 0.0
+        self.nonces_awaited_until = float("-inf")
 
     # --- sending
 
@@ -361,6 +365,10 @@ class Link:
                 self._on_hello_ok(frame, address, now)
             case Hint():
                 self._on_hint(frame, address, now)
+            case Nonce():
+                self._on_nonce(frame, address, now)
+            case Echo():
+                self.dropped["unasked"] += 1  # those that are awaited go to a socket of their own
 
     def _reply(self, frame: bytes, address: Address) -> bool:
         """To an address that need not be who it says: never more than the ledger allows."""
@@ -377,6 +385,15 @@ class Link:
         ):
             self._reply(Hint(network=self._network, session_id=session_id).pack(), address)
             self.done["hints"] += 1
+
+    def _on_nonce(self, nonce: Nonce, address: Address, now: float) -> None:
+        """Somebody dials us back, as we asked: whoever that is, it gets no more than it sent."""
+        if now >= self.nonces_awaited_until:
+            self.dropped["unasked"] += 1
+        elif not self._buckets.take(("nonce", prefix_of(address)), NONCE_PER_PREFIX, now):
+            self.dropped["flood"] += 1
+        elif self._reply(Echo(network=self._network, value=nonce.value).pack(), address):
+            self.done["echoes"] += 1
 
     # --- the responder's side
 

@@ -34,6 +34,7 @@ from dht.core.messages import (
     Batch,
     BatchReply,
     Busy,
+    DialBackRequest,
     Digest,
     Find,
     GetState,
@@ -130,6 +131,7 @@ class RingMachine:
             ProbeRequest: self._on_probe,
             Accuse: self._on_accuse,
             Batch: self._on_batch,
+            DialBackRequest: self._on_dial_back,
         }
 
     # --- what the shell calls
@@ -160,15 +162,29 @@ class RingMachine:
                 node.restore(nodes[place - 1].contact, (nodes[(place + 1) % len(nodes)].contact,), now)
 
     def join(self, contacts: Iterable[Contact], now: float) -> None:
-        """Become a member through any of these; ends in `Joined` per virtual node, or in `JoinFailed`."""
+        """Become a member through any of these; ends in `Joined` per virtual node, or in `JoinFailed`.
+
+        A leaf has no virtual nodes: for it nothing ends, it knows the ring as soon as somebody has answered.
+        """
         if self._joining is not None and not self._joining.is_over:
             raise RingUsageError("join", "already joining")
         self._begin(now)
         contacts = list(contacts)
         self._gossip.seeds.extend(contacts)
+        if not self.nodes:
+            self._follow(contacts, now)
+            return
         waiting = [node for node in self.nodes if not node.is_member]
         self._joining = Joining(self._host, waiting, contacts, self._find_via, self._joined)
         self._joining.go(now)
+
+    def _follow(self, contacts: list[Contact], now: float) -> None:
+        """A leaf has no position to find: it knows the ring from the tables of others, and shows itself there."""
+        self._take_part(now)
+        self._gossip.tell(self.me.peer, now)
+        for contact in contacts[: bounds.CONTACTS_MAX]:
+            if contact.peer != self.me.peer:
+                self._gossip.exchange(contact, now)
 
     def restore(self, lists: Sequence[tuple[Contact | None, tuple[Contact, ...]]], now: float) -> None:
         """Be a member with given (predecessor, successors) per virtual node: large rings of the simulator
@@ -265,6 +281,8 @@ class RingMachine:
             return
         departure = self._host.notary.sign_departure(signed.record.incarnation)
         neighbours = {c.peer: c for node in self.nodes for c in (*node.successors, node.predecessor) if c}
+        if not self.nodes:  # a leaf has no neighbours: some of the table pass it on
+            neighbours = {contact.peer: contact for contact in self._router.strangers()}
         for contact in neighbours.values():
             if contact.peer != self.me.peer:
                 self._host.send(contact, Rumour(id=self._host.new_id(), news=(departure,)))
@@ -383,6 +401,11 @@ class RingMachine:
             mine = tuple(item for item in message.items if is_in_arc(arc.start, item.key, arc.end))
             arrived = BatchArrived(sender=sender, id=message.id, items=mine, arc=arc, index=message.target)
             self._host.effects.append(arrived)
+
+    def _on_dial_back(self, message: DialBackRequest, sender: Contact, now: float) -> None:
+        """A matter of sockets, which the shell serves; here is none that could."""
+        del message, sender, now
+        self._host.counts["dial-backs unserved"] += 1
 
     def _is_from(self, source: Contact, sender: Contact) -> bool:
         if source.peer == sender.peer and is_address(source.address):

@@ -219,7 +219,23 @@ class BatchReply:
     successors: tuple[Contact, ...]  # 0..16
 
 
-Request = Ping | GetState | Notify | Find | Rumour | Digest | Pull | ProbeRequest | Accuse | Batch
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialBackRequest:
+    """Please send a nonce to this port of the address you see me at: could a stranger reach me?"""
+
+    id: int
+    port: int  # 1..65535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DialBackReply:
+    id: int
+    is_reached: bool
+
+
+Request = (
+    Ping | GetState | Notify | Find | Rumour | Digest | Pull | ProbeRequest | Accuse | Batch | DialBackRequest
+)
 Reply = (
     Pong
     | Ack
@@ -234,6 +250,7 @@ Reply = (
     | ProbeReply
     | Verdict
     | BatchReply
+    | DialBackReply
 )
 Message = Request | Reply
 

@@ -72,6 +72,7 @@ class ReachabilityMachine:
         self._is_testing = False
         self._due_at = now
         self._failed_rounds = 0
+        self._is_untested = True
         self._tried: set[bytes] = set()
         self._successes = 0
         self._failures = 0
@@ -130,6 +131,22 @@ class ReachabilityMachine:
         if self._is_testing and round_number == self._round:
             self._fail(now)
 
+    def networks_missing(self, *, round_number: int, known: int, now: float) -> None:
+        """The whole ring has fewer networks than the test needs, so nobody can pass it: that is no finding.
+
+        Who was never tested is a member on trust, or a young ring would have none; a verdict stays. Asked again soon.
+        """
+        if not self._is_testing or round_number != self._round:
+            return
+        self._is_testing = False
+        self._due_at = now + self._settings.leaf_retest_first_s
+        if self._is_untested:
+            wanted = self._settings.dial_backs_wanted
+            self._become(
+                Standing.MEMBER,
+                f"not tested: the ring has peers in {known} other networks, {wanted} are needed; a member on trust",
+            )
+
     def _begin(self, now: float) -> None:
         self._round += 1
         self._is_testing = True
@@ -138,11 +155,12 @@ class ReachabilityMachine:
         self._effects.append(RequestDialBacks(round=self._round, wanted=self._settings.dial_backs_wanted))
 
     def _pass(self, now: float) -> None:
-        self._is_testing = False
+        self._is_testing = self._is_untested = False
         self._failed_rounds = 0
         self._due_at = now + self._settings.member_retest_s
         where = "different networks" if self._settings.is_prefix_distinct else "this network"
-        self._become(Standing.MEMBER, f"{self._successes} peers of {where} could call this peer back")
+        peers = "peer" if self._successes == 1 else "peers"
+        self._become(Standing.MEMBER, f"{self._successes} {peers} of {where} could call this peer back")
 
     def _fail(self, now: float) -> None:
         self._is_testing = False
@@ -153,6 +171,7 @@ class ReachabilityMachine:
             self._standing is Standing.MEMBER and self._failed_rounds < self._settings.failed_rounds_to_lose
         )
         if not is_kept:
+            self._is_untested = False
             self._become(Standing.LEAF, self._why_not())
 
     def _why_not(self) -> str:

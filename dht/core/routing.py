@@ -131,11 +131,11 @@ class Router:
             first = [guess] if guess is not None and guess.peer != self._host.me.peer else []
             stations = list(answer.contacts) if isinstance(answer, Closer) else []
         else:
-            strangers = [c for c in self._strangers() if c.peer != self._host.me.peer]
+            strangers = [c for c in self.strangers() if c.peer != self._host.me.peer]
             first, stations = strangers[:1], strangers[1:]
         lookup.start(first, stations, now)
 
-    def _strangers(self) -> list[Contact]:
+    def strangers(self) -> list[Contact]:
         """Members chosen by chance: another way into the ring than our own table's best guess."""
         pool = self._table.contacts or [c for node in self._nodes for c in node.successors]
         return [pool[self._host.random.randrange(len(pool))] for _ in range(CLOSER_MAX)] if pool else []

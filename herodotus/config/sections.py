@@ -87,6 +87,11 @@ class DiscoverySettings:
     lan: bool = setting(True, flag(), "announce this peer on the local network and look for others there")
     kademlia: bool = setting(True, flag(), "leave word at, and look into, the public rendezvous")
     port_mapping: bool = setting(True, flag(), "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
+    dial_backs: int = setting(
+        3,
+        whole(0, 16),
+        "peers of different networks that must reach this one before it owns a share; 0 does not ask",
+    )
     rendezvous_find_s: float = setting(
         600.0, number(1, 86_400, "seconds"), "how often the rendezvous is asked"
     )
@@ -154,6 +159,7 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "http.idle_s": 120.0,
                 "discovery.kademlia": False,
                 "discovery.port_mapping": False,
+                "discovery.dial_backs": 1,
             }
         ),
         "test": MappingProxyType(
@@ -170,6 +176,7 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "discovery.lan": False,
                 "discovery.kademlia": False,
                 "discovery.port_mapping": False,
+                "discovery.dial_backs": 0,
             }
         ),
     }

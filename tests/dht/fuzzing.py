@@ -2,7 +2,7 @@
 
 from random import Random
 
-from dht.core.frames import DATA, FINISH, HELLO, HELLO_OK, HINT, PAYLOAD_BYTES_MAX, RETRY
+from dht.core.frames import DATA, ECHO, FINISH, HELLO, HELLO_OK, HINT, NONCE, PAYLOAD_BYTES_MAX, RETRY
 from dht.core.ids import NetworkId
 from dht.endpoint import Endpoint
 from dht.identity import sign_record
@@ -29,6 +29,7 @@ def connected() -> tuple[Endpoint, Endpoint]:
     """Two endpoints with an open session."""
     left, right = fresh_endpoint("left"), fresh_endpoint("right")
     left.link.dial(THERE, None, 0.0)
+    right.link.nonces_awaited_until = float("inf")
     while left.link.outgoing or right.link.outgoing:
         sent, left.link.outgoing[:] = left.link.outgoing[:], []
         right.receive([(data, HERE) for data, _ in sent], 0.0)
@@ -52,7 +53,10 @@ def decoders(data: bytes) -> None:
 
 def datagrams(data: bytes) -> None:
     """As it is, and behind good headers of every kind: at most three times as much comes back."""
-    for prefix in (b"", *(bytes((0x48, kind)) + NETWORK for kind in (HELLO, RETRY, HELLO_OK, HINT))):
+    for prefix in (
+        b"",
+        *(bytes((0x48, kind)) + NETWORK for kind in (HELLO, RETRY, HELLO_OK, HINT, NONCE, ECHO)),
+    ):
         _RIGHT.receive([(prefix + data, HERE)], 0.0)
     for kind in (DATA, FINISH):
         for session in _RIGHT.link.sessions:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dht.core import messages as m
-from dht.core.frames import Hello, HelloOk, Hint, Retry, parse_greeting
+from dht.core.frames import Echo, Hello, HelloOk, Hint, Nonce, Retry, parse_greeting
 from dht.core.records import SignedRecord
 from dht.identity import verify_record
 from dht.wire import Codec, decode_record
@@ -43,7 +43,8 @@ def test_every_record_vector_verifies() -> None:
 
 def test_every_greeting_vector_parses() -> None:
     known = golden()
-    for name, kind in (("hello", Hello), ("retry", Retry), ("hello-ok", HelloOk), ("hint", Hint)):
+    kinds = {"hello": Hello, "retry": Retry, "hello-ok": HelloOk, "hint": Hint, "nonce": Nonce, "echo": Echo}
+    for name, kind in kinds.items():
         assert isinstance(parse_greeting(known[f"frame-{name}"], NETWORK), kind)
 
 

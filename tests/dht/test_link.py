@@ -12,8 +12,10 @@ from dht.core.frames import (
     PAYLOAD_BYTES_MAX,
     RETRY,
     Address,
+    Echo,
     Hello,
     HelloOk,
+    Nonce,
     Retry,
     parse_greeting,
 )
@@ -453,3 +455,24 @@ def test_equal_inputs_give_equal_frames() -> None:
     assert logs[0] == logs[1]
     frame = parse_greeting(logs[0][3][3], NETWORK)
     assert isinstance(frame, HelloOk)
+
+
+def test_a_nonce_is_echoed_only_while_dial_backs_are_awaited_and_an_echo_never() -> None:
+    world = LinkWorld()
+    link = world.add("anna", A)
+    nonce = Nonce(network=NETWORK, value=bytes(range(32))).pack()
+    echo = Echo(network=NETWORK, value=bytes(range(32))).pack()
+    for _ in range(2):
+        link.receive(nonce, B, 0.0)
+        link.receive(echo, B, 0.0)
+        assert link.outgoing == []
+    assert link.dropped["unasked"] == 4
+    link.nonces_awaited_until = 10.0
+    link.receive(echo, B, 1.0)
+    assert link.outgoing == []
+    link.receive(nonce, B, 1.0)
+    assert link.outgoing == [(echo, B)]
+    for _ in range(100):
+        link.receive(nonce, B, 1.0)
+    assert len(link.outgoing) == 5
+    assert link.dropped["flood"] == 96

@@ -131,5 +131,7 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
         arc_end=keys,
         successors=tuples(contacts, 0, m.SUCCESSORS_MAX),
     ),
+    m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, port=st.integers(1, 65_535)),
+    m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans()),
 }
 messages: Final = st.one_of(*BY_KIND.values())

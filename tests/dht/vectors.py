@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dht.core import messages as m
+from dht.core.frames import Echo, Nonce
 from dht.core.ids import Key
 from dht.core.records import Address, Contact, Death, Departure
 from dht.identity import KeyNotary, peer_key, rotation_record, sign_record
@@ -68,6 +69,8 @@ def all_messages() -> list[m.Message]:
         m.Verdict(id=20, signature=b""),
         m.Batch(id=21, target=1, items=(m.Item(key=key("x"), payload=b"https://example.org/"),)),
         m.BatchReply(id=22, arc_start=key("from"), arc_end=key("to"), successors=(anna,)),
+        m.DialBackRequest(id=23, port=4484),
+        m.DialBackReply(id=24, is_reached=True),
     ]
 
 
@@ -93,6 +96,8 @@ def vectors() -> Iterator[tuple[str, bytes]]:
         yield f"private-key-{name}", private.private_bytes_raw()
         yield f"public-key-{name}", peer_key(private)
     yield from handshake_frames()
+    yield "frame-nonce", Nonce(network=NETWORK, value=digest_of("nonce")).pack()
+    yield "frame-echo", Echo(network=NETWORK, value=digest_of("nonce")).pack()
     record = record_of("anna")
     both_families = replace(record, addresses=(FOUR, SIX), flags=1)
     yield "signed-bytes-record", record_signed_bytes(record)

@@ -141,3 +141,25 @@ def test_helpers_are_of_different_networks_with_two_to_spare() -> None:
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ValueError, match="dial_backs_wanted"):
         ReachabilitySettings(dial_backs_wanted=-1)
+
+
+def test_a_ring_of_too_few_networks_makes_the_untested_a_member_on_trust_and_tests_it_later() -> None:
+    machine = started()
+    machine.networks_missing(round_number=1, known=2, now=1.0)
+    assert standing_of(machine) is Standing.MEMBER
+    assert "2 other networks, 3 are needed" in machine.reason
+    machine.take_effects()
+    machine.advance(61.0)
+    assert machine.take_effects() == [RequestDialBacks(round=2, wanted=3)]
+
+
+def test_too_few_networks_do_not_make_a_member_of_whom_was_found_unreachable() -> None:
+    machine = started()
+    report(machine, "abc", is_reached=False)
+    machine.helpers_missing(round_number=1, now=1.0)
+    assert standing_of(machine) is Standing.LEAF
+    machine.advance(61.0)
+    machine.networks_missing(round_number=2, known=2, now=62.0)
+    assert standing_of(machine) is Standing.LEAF
+    machine.networks_missing(round_number=1, known=2, now=63.0)
+    assert machine.next_deadline() == 122.0

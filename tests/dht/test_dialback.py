@@ -1,0 +1,310 @@
+"""Nodes on loopback addresses of different /16: who can be called back becomes a member, who cannot a leaf."""
+
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+
+from dht.core.effects import ArcsChanged
+from dht.core.frames import Address as SocketAddress
+from dht.core.frames import Echo, Nonce, parse_greeting
+from dht.core.ids import PeerKey, key_of
+from dht.core.messages import DialBackReply, DialBackRequest, Message
+from dht.core.reachability import Standing
+from dht.core.records import LEAF, Address, Contact
+from dht.dialback import AT_ONCE_MAX, DialBacks, dial_back
+from dht.endpoint import Endpoint, packed_address
+from dht.node import NodePorts, NodeSettings, OpenTransport, RingNode, open_node
+from dht.transport import OnEvent, OnMessages, TransportLimits
+from dht.udp import UdpTransport, bind, open_udp
+from tests.dht.link_world import NETWORK, key_from
+from tests.dht.test_node import EPOCH_S, RULES, until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    """The sockets are real: a virtual clock may only jump when nothing has been on its way for a millisecond."""
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
+
+
+class Firewalled(socket.socket):
+    """What a home router does: only whom we have sent to may send to us, from that very address and port."""
+
+    def __init__(self) -> None:
+        super().__init__(socket.AF_INET, socket.SOCK_DGRAM)
+        self.called: set[Any] = set()
+        self.kept_out = 0
+
+    def sendto(self, data: Any, *rest: Any) -> int:
+        self.called.add(rest[-1])
+        return super().sendto(data, *rest)
+
+    def recvfrom(self, bufsize: int, flags: int = 0) -> tuple[bytes, Any]:
+        while True:
+            data, source = super().recvfrom(bufsize, flags)
+            if source in self.called:
+                return data, source
+            self.kept_out += 1
+
+
+def behind(sock: Firewalled) -> OpenTransport:
+    @asynccontextmanager
+    async def opened(
+        endpoint: Endpoint,
+        listen: Sequence[SocketAddress],
+        *,
+        on_messages: OnMessages | None = None,
+        on_event: OnEvent | None = None,
+    ) -> AsyncIterator[UdpTransport]:
+        with closing(sock):
+            sock.setblocking(False)
+            sock.bind(listen[0])
+            transport = UdpTransport(endpoint, [sock], on_messages, on_event)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(transport.run)
+                try:
+                    yield transport
+                finally:
+                    transport.close()
+                    tasks.cancel_scope.cancel()
+
+    return opened
+
+
+def free_port(host: str) -> int:
+    with bind((host, 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+@asynccontextmanager
+async def opened(
+    name: str, network: int, wanted: int, open_transport: OpenTransport = open_udp
+) -> AsyncIterator[RingNode]:
+    host = f"127.{network}.0.1"
+    port = free_port(host)
+    settings = NodeSettings(
+        rules=replace(RULES, id_check="ip"),
+        address=packed_address((host, port)),
+        virtual_nodes=2,
+        limits=TransportLimits.for_one_machine(),
+        dial_backs_wanted=wanted,
+    )
+    ports = NodePorts(
+        wall_clock=lambda: EPOCH_S + anyio.current_time(),
+        random=Random(name),
+        entropy=Random(f"{name} {port}").randbytes,
+    )
+    async with open_node(
+        settings, key_from(name), ports, [(host, port)], open_transport=open_transport
+    ) as node:
+        yield node
+
+
+@asynccontextmanager
+async def ring_of_networks(count: int, wanted: int = 3) -> AsyncIterator[list[RingNode]]:
+    """Members on trust and tested ones, each of a network of its own."""
+    async with AsyncExitStack() as stack:
+        nodes: list[RingNode] = []
+        for number in range(count):
+            node = await stack.enter_async_context(opened(f"peer {number}", number + 1, wanted))
+            await node.join([nodes[0].me.address] if nodes else [])
+            nodes.append(node)
+        await until(lambda: all(standing(node) is Standing.MEMBER for node in nodes))
+        await until(lambda: all(node.statistics().is_joined and node.my_arcs() for node in nodes))
+        yield nodes
+
+
+def standing(node: RingNode) -> Standing:
+    return node.statistics().standing
+
+
+def contact_at(host: str, port: int = 4484) -> Contact:
+    return Contact.at(PeerKey(bytes(32)), packed_address((host, port)), 0, 0, "ip")
+
+
+async def test_who_is_reached_from_three_networks_becomes_a_member_with_all_its_positions() -> None:
+    async with ring_of_networks(3) as nodes, opened("new", 9, 3) as new:
+        assert await new.join([nodes[0].me.address])
+        assert new.record is not None
+        assert new.record.record.flags & LEAF, "untested, it owns nothing"
+        await until(lambda: standing(new) is Standing.MEMBER)
+        assert new.statistics().reachability == "3 peers of different networks could call this peer back"
+        await until(lambda: new.statistics().is_joined and new.my_arcs())
+        assert len(new.statistics().ring.nodes) == 2
+        assert not new.record.record.flags & LEAF
+
+
+async def test_a_young_ring_makes_members_on_trust_and_says_so() -> None:
+    async with ring_of_networks(2) as nodes:
+        for node in nodes:
+            assert node.statistics().reachability.startswith("not tested: the ring has peers in")
+
+
+async def test_whose_firewall_keeps_strangers_out_stays_a_leaf_with_a_reason_and_finds_every_owner() -> None:
+    wall = Firewalled()
+    async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
+        assert await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Standing.LEAF)
+        assert wall.kept_out >= 9, "three nonces of each who was asked"
+        assert sum(node.statistics().dial_backs["dial_back_failed"] for node in nodes) >= 3
+        assert "a router or firewall is likely closed" in shy.statistics().reachability
+        assert shy.my_arcs() == ()
+        await until(lambda: all(len(node.members()) == 5 for node in (*nodes, shy)))
+        for number in range(10):
+            key = key_of(b"page %d" % number)
+            owner = await shy.owner(key)
+            assert owner == await nodes[0].owner(key)
+            assert owner.peer != shy.me.peer
+
+
+async def test_a_leaf_whose_router_opens_becomes_a_member_at_the_next_test() -> None:
+    wall = Firewalled()
+    async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
+        await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Standing.LEAF)
+        wall.called = _Everybody()
+        shy.test_reachability()
+        await until(lambda: standing(shy) is Standing.MEMBER, within_s=20)
+        await until(lambda: shy.statistics().is_joined and shy.my_arcs())
+
+
+async def test_a_member_that_is_shut_off_becomes_a_leaf_and_the_others_close_the_ring_behind_it() -> None:
+    wall = Firewalled()
+    wall.called = _Everybody()
+    async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
+        await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Standing.MEMBER)
+        await until(lambda: shy.statistics().is_joined and shy.my_arcs())
+        wall.called = set(wall.called)
+        with shy.events() as events:
+            shy.test_reachability()
+            await until(lambda: standing(shy) is Standing.LEAF)
+            assert ArcsChanged(arcs=()) in await events.wait()
+        await until(lambda: all(node.statistics().is_ideal for node in nodes))
+        await until(lambda: all(not holds(node, shy) for node in nodes))
+
+
+def holds(node: RingNode, other: RingNode) -> bool:
+    lists = [contact for view in node.statistics().ring.nodes for contact in view.successors]
+    return any(contact.peer == other.me.peer for contact in lists)
+
+
+async def test_a_leaf_that_leaves_is_forgotten_by_all() -> None:
+    async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(Firewalled())) as shy:
+        await shy.join([nodes[0].me.address])
+        await until(lambda: standing(shy) is Standing.LEAF)
+        await until(lambda: all(len(node.members()) == 5 for node in nodes))
+        shy.leave()
+        await until(lambda: all(len(node.members()) == 4 for node in nodes))
+
+
+class _Everybody(set[Any]):
+    def __contains__(self, address: object) -> bool:
+        return True
+
+
+async def test_others_are_served_one_per_second_and_prefix_and_sixteen_at_once() -> None:
+    served: list[SocketAddress] = []
+    go_on = anyio.Event()
+
+    async def slowly(
+        host: str, network: bytes, nonce: bytes, target: SocketAddress, counts: Counter[str]
+    ) -> bool:
+        del host, network, nonce, counts
+        served.append(target)
+        await go_on.wait()
+        return True
+
+    dial_backs = DialBacks(NETWORK, ["127.0.0.1"], Random(1).randbytes, slowly)
+    answers: list[tuple[Message, Contact]] = []
+
+    def send(message: Message, to: Contact) -> None:
+        answers.append((message, to))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(100):
+            sender = contact_at(f"10.0.{number // 2}.{number}")
+            if dial_backs.take(sender, 0.0):
+                tasks.start_soon(dial_backs.serve, DialBackRequest(id=number, port=99), sender, send)
+        await anyio.wait_all_tasks_blocked()
+        assert len(served) == AT_ONCE_MAX
+        assert len({host.rsplit(".", 1)[0] for host, _ in served}) == AT_ONCE_MAX
+        assert {port for _, port in served} == {99}
+        assert dial_backs.counts["dial_back_flood"] == 100 - AT_ONCE_MAX
+        go_on.set()
+    assert {message for message, _ in answers} == {
+        DialBackReply(id=number, is_reached=True) for number in range(0, 2 * AT_ONCE_MAX, 2)
+    }
+    assert not dial_backs.take(contact_at("10.0.0.9"), 0.5)
+    assert dial_backs.take(contact_at("10.0.0.9"), 1.5)
+    assert not dial_backs.take(contact_at("2001:db8::1"), 2.0), "there is no socket of that family"
+
+
+async def test_an_echo_of_other_bytes_is_counted_and_does_not_reach() -> None:
+    counts: Counter[str] = Counter()
+    with bind(("127.1.0.1", 0)) as liar:
+        target = liar.getsockname()
+
+        async def lie() -> None:
+            for _ in range(3):
+                await anyio.wait_readable(liar)
+                data, source = liar.recvfrom(2_000)
+                frame = parse_greeting(data, NETWORK)
+                assert isinstance(frame, Nonce)
+                liar.sendto(Echo(network=NETWORK, value=bytes(32)).pack(), source)
+                liar.sendto(data, source)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lie)
+            assert not await dial_back("127.2.0.1", NETWORK, b"n" * 32, target, counts)
+    assert counts["dial_back_nonce"] == 6
+
+
+async def test_an_echo_from_elsewhere_does_not_count() -> None:
+    counts: Counter[str] = Counter()
+    with bind(("127.1.0.1", 0)) as asked, bind(("127.3.0.1", 0)) as other:
+
+        async def answer_from_elsewhere() -> None:
+            await anyio.wait_readable(asked)
+            data, source = asked.recvfrom(2_000)
+            frame = parse_greeting(data, NETWORK)
+            assert isinstance(frame, Nonce)
+            other.sendto(Echo(network=NETWORK, value=frame.value).pack(), source)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer_from_elsewhere)
+            assert not await dial_back("127.2.0.1", NETWORK, b"n" * 32, asked.getsockname(), counts)
+    assert counts["dial_back_nonce"] == 1
+
+
+async def test_an_answer_of_somebody_who_was_not_asked_is_for_nobody() -> None:
+    async with opened("anna", 1, 3) as anna:
+        anna._reach.answered(DialBackReply(id=7, is_reached=True), contact_at("127.2.0.1"))
+        assert standing(anna) is Standing.UNKNOWN
+        assert anna.me.address == Address(host=bytes((127, 1, 0, 1)), port=anna.me.address.port)
+
+
+@pytest.mark.parametrize("use_uvloop", [False, True])
+def test_a_dial_back_reaches_an_open_peer_on_the_loops_of_production_too(use_uvloop: bool) -> None:
+    async def reached() -> bool:
+        async with opened("anna", 1, 0) as anna:
+            anna.endpoint.link.nonces_awaited_until = float("inf")
+            address = anna.me.address
+            target = (".".join(map(str, address.host)), address.port)
+            return await dial_back("127.2.0.1", NETWORK, b"n" * 32, target, Counter())
+
+    assert anyio.run(reached, backend="asyncio", backend_options={"use_uvloop": use_uvloop})
+
+
+async def test_a_lan_needs_one_peer_that_calls_back() -> None:
+    async with ring_of_networks(2, wanted=1) as nodes:
+        assert nodes[1].statistics().reachability == "1 peer of this network could call this peer back"
