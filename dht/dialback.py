@@ -199,7 +199,8 @@ class OwnReach:
                 await anyio.lowlevel.checkpoint()
 
     def _tell(self, effect: StandingChanged) -> None:
-        logger.info("reachability standing=%s reason=%s", effect.standing.value, effect.reason)
+        if self._wanted:  # where nobody is asked, nothing is news
+            logger.info("reachability standing=%s reason=%s", effect.standing.value, effect.reason)
         self._ports.standing_changed(effect.standing)
 
     async def _await_table(self) -> None:
