@@ -57,7 +57,7 @@ def crawl(
       herodotus crawl https://example.org/ --depth 2
       herodotus crawl example.org www.example.net --scope domain --limit 1000
     """
-    from herodotus.crawl_command import (
+    from herodotus.crawl_once import (
         crawl_into,  # with the fetcher and the store, which no other command needs
     )
     from herodotus.crawling import CrawlOrder, canonical_seeds
@@ -97,7 +97,12 @@ def crawl(
 
 
 def _delay(charter: Charter, asked_s: float | None) -> float:
-    return max(charter.delay_floor_s, asked_s or 0.0)
+    floor_s = charter.delay_floor_s
+    if asked_s is not None and asked_s < floor_s:
+        raise click.UsageError(
+            f"--delay {asked_s:g} is under the charter's {floor_s:g} s: be polite to others"
+        )
+    return floor_s if asked_s is None else asked_s
 
 
 def _sentence(found: Mapping[str, object]) -> str:

@@ -23,7 +23,7 @@ import anyio
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
-from herodotus.crawl_command import crawl_into
+from herodotus.crawl_once import crawl_into
 from herodotus.crawling import CrawlOrder
 from simnet.web import Oracle, Web, WebSettings
 

@@ -12,11 +12,10 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import Process
-from click.testing import CliRunner
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
-from herodotus.crawl_command import crawl, crawl_into
+from herodotus.crawl_once import crawl_into
 from herodotus.crawling import CrawlOrder, canonical_seeds, open_archive_at
 from tests.crawler.synthetic import FIRST_DAY, QUICK, SyntheticWeb, synthetic_web
 
@@ -131,29 +130,6 @@ async def test_a_crawl_killed_again_and_again_ends_with_the_same_set_and_no_capt
         answered = {str(line["url"]) for line in requests if line["status"] == 200} & reachable
     assert set(kept.values()) == {1}
     assert len(answered - set(kept)) <= 3  # pages that ask not to be archived
-
-
-@pytest.fixture
-def runner() -> CliRunner:
-    return CliRunner()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["http://["], "is not a URL to crawl"),
-        (["ftp://a.example/"], "only http and https"),
-        (["a.example", "--delay", "0"], "be polite"),
-        (["a.example", "--scope", "world"], "world"),
-        ([], "Missing argument"),
-    ],
-)
-def test_the_command_refuses_nonsense_in_a_sentence(
-    runner: CliRunner, tmp_path: Path, arguments: list[str], sentence: str
-) -> None:
-    result = runner.invoke(crawl, [*arguments, "--home", str(tmp_path)])
-    assert result.exit_code == 2
-    assert sentence in result.output
 
 
 def test_seeds_are_what_a_person_types() -> None:

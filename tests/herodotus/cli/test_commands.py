@@ -354,3 +354,23 @@ def test_a_home_whose_settings_are_gone_does_not_run_on_others(tmp_path: Path) -
         refused = called(*command, "--home", home)
         assert refused.code == 1
         assert f"cannot read {home}/config.toml" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["http://["], "is not a URL to crawl"),
+        (["ftp://a.example/"], "only http and https"),
+        (["mailto:x@example.org"], "only http and https"),
+        (["a.example", "--delay", "0"], "be polite"),
+        (["a.example", "--scope", "world"], "world"),
+        ([], "Missing argument"),
+    ],
+)
+def test_a_crawl_refuses_nonsense_in_a_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    home = tmp_path / "home"  # of the public network, which is polite
+    contact = ("--contact", "https://example.org/about")
+    assert called("init", "--home", home, *contact).code == 0
+    refused = called("crawl", *arguments, "--home", home)
+    assert refused.code == 2
+    assert sentence in refused.err

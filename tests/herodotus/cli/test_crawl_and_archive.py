@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.herodotus.cli.processes import called, herodotus, new_home
+from tests.herodotus.cli.processes import herodotus, new_home
 
 pytestmark = pytest.mark.e2e
 
@@ -51,10 +51,3 @@ def test_what_is_not_archived_is_not_found(tmp_path: Path) -> None:
     asked = herodotus("history", "http://nobody.example/", "--home", str(home))
     assert asked.code == 3
     assert "not in the archive" in asked.err
-
-
-def test_a_crawl_refuses_what_is_no_address(tmp_path: Path) -> None:
-    home = new_home(tmp_path / "home")
-    refused = called("crawl", "mailto:x@example.org", "--home", str(home))
-    assert refused.code == 2
-    assert "mailto" in refused.err
