@@ -137,9 +137,9 @@ def test_the_flag_comes_before_the_variable_before_the_platforms_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    monkeypatch.setenv("HOME", "/root")
+    monkeypatch.setenv("HOME", "/home/reader")
     assert choose_home("/flag", {"HERODOTUS_HOME": "/variable"}).path == Path("/flag")
-    assert choose_home(None, {"HERODOTUS_HOME": "~/variable"}).path == Path("/root/variable")
+    assert choose_home(None, {"HERODOTUS_HOME": "~/variable"}).path == Path("/home/reader/variable")
     assert choose_home("relative", {}).path == Path.cwd() / "relative"
     if sys.platform == "linux":
         assert choose_home(None, {}).path == Path("/data/herodotus")
