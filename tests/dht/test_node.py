@@ -163,6 +163,12 @@ def in_ring_order(peers: list[Peer], key: Key) -> list[PeerKey]:
     return [peer.node.me.peer for peer in after]
 
 
+def items_for_each(peers: list[Peer]) -> list[Item]:
+    """At least one that each peer owns: its port decides the size of its arc, and ports are whatever is free."""
+    scattered = [key_of(b"url %d" % number) for number in range(20)]
+    return [Item(key=key, payload=b"") for key in [*scattered, *(peer.node.me.position for peer in peers)]]
+
+
 async def test_a_node_that_finds_nobody_is_a_ring_of_one_that_owns_everything() -> None:
     async with opened("anna") as anna:
         assert not await anna.node.join([Address(host=LOCALHOST, port=free_port())])
@@ -220,7 +226,7 @@ async def test_what_a_peer_does_not_make_durable_stays_with_the_caller() -> None
         await anna.node.join([])
         await bert.node.join([anna.address])
         await until_ideal([anna, bert])
-        items = [Item(key=key_of(b"url %d" % number), payload=b"") for number in range(20)]
+        items = items_for_each([anna, bert])
         report = await anna.node.walk(items)
         refused = {item for item in items if in_ring_order([anna, bert], item.key)[0] == bert.node.me.peer}
         assert refused
@@ -234,11 +240,7 @@ async def test_a_walk_ends_with_what_was_not_delivered_when_the_node_leaves() ->
         await anna.node.join([])
         await bert.node.join([anna.address])
         await until_ideal([anna, bert])
-        keys = [
-            *(key_of(b"url %d" % number) for number in range(20)),
-            *(peer.node.me.position for peer in (anna, bert)),
-        ]
-        items = tuple(Item(key=key, payload=b"") for key in keys)  # each of them owns one at least
+        items = items_for_each([anna, bert])
         async with anyio.create_task_group() as tasks:
 
             async def walk_and_see() -> None:
