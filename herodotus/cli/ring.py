@@ -1,5 +1,8 @@
 """How does a tester start, look at, hurt and end a ring of real peers on this machine? `ring ...`."""
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
@@ -65,7 +68,8 @@ def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, fo
     started: dict[str, Popen[bytes]] = {}
     try:
         for number, peer in enumerate(peers):
-            started[peer.home] = _start(peer, join=first if number else None)
+            with _interrupted_afterwards():  # between a process and its name in `started` it would be lost
+                started[peer.home] = _start(peer, join=first if number else None)
         _wait(frame, peers, started, wait_s, "forming the ring")
     except (KeyboardInterrupt, ringlab.PeerDied):
         ringlab.give_up(folder, started.values())
@@ -77,6 +81,19 @@ def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, fo
         return
     for peer in lab.peers:
         click.echo(f"{peer.peer}  {peer.http}/  pid {peer.pid}")
+
+
+@contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """Ctrl-C waits until the block is done."""
+    noted: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: noted.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if noted:
+        raise KeyboardInterrupt
 
 
 def _refuse_running(folder: Path) -> None:
