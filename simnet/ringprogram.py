@@ -24,7 +24,7 @@ from dht.core.rules import RingRules
 from dht.endpoint import packed_address, socket_address
 from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
 from dht.wire import Codec, Refused, encode_message, fitted
-from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, peer_number, successors_at
+from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
 from simnet.world.hosts import Host
 from simnet.world.network import Address
 from simnet.world.world import World
@@ -116,10 +116,11 @@ class SimulatedRing:
         self._lists.clear()
         machines = [self.machines[self.peers[host.number]] for host in hosts]
         known = [machine.record for machine in machines if machine.record is not None]
-        for machine, host in zip(machines, hosts, strict=True):
+        for machine in machines:
             self.on_found(machine)
-            if knows_all:
-                machine.learn(known, START_S)
+        if knows_all and machines:
+            all_learn(machines, known, START_S)
+        for host in hosts:
             host.wake()
 
     def lists_for(self, host: Host) -> list[tuple[Contact | None, tuple[Contact, ...]]] | None:
