@@ -11,7 +11,7 @@ Whole peers with their sessions live on the other carrier (`simnet.host`, `simne
 """
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import lru_cache, partial
 from random import Random
 
 from dht.core.effects import BatchArrived, Effect, FetchTable, JoinFailed, LookupDone, Send
@@ -35,6 +35,13 @@ CONTACTS = 8  # whom a peer remembers from its last life
 EARLY_S = 1e-6  # a rounded wake-up may come so much before the deadline
 GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN: differences stay exact
 
+PADDING = bytes(
+    FRAME_BYTES - 12
+)  # a frame begins with the sender's number and eight bytes of the target's key
+GROWING = (Rumour, Records, Owner)
+NOTHING_HEARD = (None, None)
+CONTACTS_REMEMBERED = 1 << 16
+
 AfterEvent = Callable[[RingMachine, Message | None, Contact | None], None]
 Tamper = Callable[[PeerKey, Contact, Message], Message | None]
 
@@ -53,6 +60,7 @@ class SimulatedRing:
         self.hosts: list[Host] = []
         self.peers: dict[int, PeerKey] = {}  # by the host's number
         self.decode = Codec(self.rules.id_check).decode
+        self.contact_at = lru_cache(CONTACTS_REMEMBERED)(self._contact_at)
         self.refused = 0
         self.tamper: Tamper | None = None
         self.after_event: AfterEvent | None = None
@@ -143,6 +151,13 @@ class SimulatedRing:
     def contact_of(self, host: Host) -> Contact:
         return first_contact_of(self.record_of(host), self.rules.id_check)
 
+    def _contact_at(self, number: int, address: Address) -> Contact | None:
+        """Who says that it is host `number`, and sends from this address."""
+        peer = self.peers.get(number)
+        if peer is None:
+            return None
+        return Contact.at(peer, packed_address(address), 0, 0, self.rules.id_check)
+
     def contacts_for(self, host: Host) -> list[Contact]:
         """Some of the others, up or down: what a peer was given, or remembers."""
         others = [other for other in self.hosts if other is not host and other.boots]
@@ -187,6 +202,7 @@ class RingProgram:
         self.host, self.ring = host, ring
         self.peer = ring.peers[host.number]
         self._address = host.address
+        self._tag, self._from = self.peer[:8], host.number.to_bytes(4, "big")
         self._offset_s = _grained(host.clock() + START_S - ring.world.now)
         self._join_at: float | None = None
         self._attempts = 0
@@ -230,7 +246,7 @@ class RingProgram:
 
     def now(self) -> float:
         """The machine's time: this host's clock when it was last believed, and running like the world's."""
-        return self.ring.world.now + self._offset_s
+        return self.ring.world.schedule.now + self._offset_s
 
     def introduce(self, contact: Contact) -> None:
         """Somebody shows us a peer that may be of another part of our ring."""
@@ -242,15 +258,14 @@ class RingProgram:
     def receive(self, data: bytes, sender: Address, now: float) -> None:
         self._watch_clock(now)
         ring = self.ring
-        source = ring.peers.get(int.from_bytes(data[:4], "big"))
-        if source is None or data[4:12] != self.peer[:8]:
+        contact = ring.contact_at(int.from_bytes(data[:4], "big"), sender)
+        if contact is None or data[4:12] != self._tag:
             ring.refused += 1  # for who was at this address before
             return
         message = ring.decode(data[FRAME_BYTES:])
         if isinstance(message, Refused):
             ring.refused += 1
             return
-        contact = Contact.at(source, packed_address(sender), 0, 0, ring.rules.id_check)
         self._heard = (message, contact)
         self.machine.receive(message, contact, self.now())
 
@@ -260,10 +275,11 @@ class RingProgram:
         if self._join_at is not None and self._join_at <= time + EARLY_S:
             self._join_at = None
             self._join_or_be_alone()
-        deadline = self.machine.next_deadline()
-        if deadline is not None and time < deadline <= time + EARLY_S:
-            time = deadline
-        self._heard = (None, None)
+        if self.host.drift or self.host.skew_s:
+            deadline = self.machine.next_deadline()
+            if deadline is not None and time < deadline <= time + EARLY_S:
+                time = deadline
+        self._heard = NOTHING_HEARD
         self.machine.advance(time)
 
     def next_deadline(self) -> float | None:
@@ -313,11 +329,10 @@ class RingProgram:
             message = self.ring.tamper(self.peer, effect.to, effect.message)
         if message is None:
             return
-        if isinstance(message, (Rumour, Records, Owner)):
+        if message.__class__ in GROWING:
             message = fitted(message)
         to = effect.to
-        frame = self.host.number.to_bytes(4, "big") + to.peer[:8]
-        data = frame.ljust(FRAME_BYTES, b"\0") + encode_message(message)
+        data = self._from + to.peer[:8] + PADDING + encode_message(message)
         out.append((socket_address(to.address.host, to.address.port), data))
 
     def _perform(self, effect: Effect) -> None:
@@ -342,7 +357,9 @@ class RingProgram:
             self.host.wake()
 
     def _watch_clock(self, clock: float) -> None:
-        step_s = clock + START_S - self.now()
+        step_s = clock + START_S - (self.ring.world.schedule.now + self._offset_s)
+        if -CLOCK_STEP_S < step_s <= 1.0 and self.host.address is self._address:
+            return  # nearly always
         if abs(step_s) >= CLOCK_STEP_S or self.host.address != self._address:
             self._offset_s = _grained(self._offset_s + step_s)
             self._address = self.host.address

@@ -300,7 +300,7 @@ class Gossip:
 
     def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
         mine, theirs = tuple(self._table.sums), request.sums
-        differing = ()
+        differing: tuple[int, ...] = ()
         if mine != theirs:
             differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != theirs[bucket])
         self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))

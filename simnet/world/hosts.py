@@ -180,7 +180,7 @@ class Host:
             if self._schedule.now >= self._asleep_until and len(self._backlog) < BACKLOG_MAX:
                 self._backlog.append((data, sender))
             return
-        program.receive(data, sender, self.clock())
+        program.receive(data, sender, self._schedule.now * (1.0 + self.drift) + self.skew_s)
         self._settle()
 
     def _due(self) -> None:
@@ -196,7 +196,9 @@ class Host:
         if deadline is not None and deadline <= clock:
             self._count_wakes(now)
             program.advance(clock)
-        self._settle()
+            self._settle()
+        else:
+            self._arm(deadline)  # woken for nothing: what it waited for has come
 
     def _count_wakes(self, now: float) -> None:
         self._dues = (now, self._dues[1] + 1 if self._dues[0] == now else 1)
@@ -211,7 +213,9 @@ class Host:
             return
         for target, data in program.take_datagrams():
             self._network.send(self.number, target, data)
-        deadline = program.next_deadline()
+        self._arm(program.next_deadline())
+
+    def _arm(self, deadline: float | None) -> None:
         if deadline is None:
             self._disarm()
             return

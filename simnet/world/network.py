@@ -195,12 +195,12 @@ class Network:
 
     def send(self, source: int, target: Address, data: bytes) -> None:
         """From a host. Like UDP: never an error, perhaps never an arrival."""
-        counters = self.counters
+        counters, length = self.counters, len(data)
         counters.sent += 1
-        counters.sent_bytes += len(data)
-        self.bytes_by_host[source] = self.bytes_by_host.get(source, 0) + len(data)
+        counters.sent_bytes += length
+        self.bytes_by_host[source] = self.bytes_by_host.get(source, 0) + length
         sender = self._hosts.get(source)
-        if sender is None or len(data) > DATAGRAM_BYTES_MAX:
+        if sender is None or length > DATAGRAM_BYTES_MAX:
             counters.nowhere += 1
             return
         shown = sender.address if sender.nat is None else sender.nat.leave(sender.address, target)
