@@ -11,7 +11,7 @@ Whole peers with their sessions live on the other carrier (`simnet.host`, `simne
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache, partial
+from functools import partial
 from random import Random
 
 from dht.core.effects import BatchArrived, Effect, FetchTable, JoinFailed, LookupDone, Send
@@ -20,6 +20,7 @@ from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Owner, Records, Rumour
 from dht.core.records import RECORD_VERSION, Contact, PeerRecord, SignedRecord, contacts_of, first_contact_of
+from dht.core.records import Address as PackedAddress
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address, socket_address
 from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
@@ -40,7 +41,8 @@ PADDING = bytes(
 )  # a frame begins with the sender's number and eight bytes of the target's key
 GROWING = (Rumour, Records, Owner)
 NOTHING_HEARD = (None, None)
-CONTACTS_REMEMBERED = 1 << 16
+NOBODY: tuple[bytes, Contact | None] = (b"", None)
+ADDRESSES_REMEMBERED = 1 << 17
 
 AfterEvent = Callable[[RingMachine, Message | None, Contact | None], None]
 Tamper = Callable[[PeerKey, Contact, Message], Message | None]
@@ -60,7 +62,8 @@ class SimulatedRing:
         self.hosts: list[Host] = []
         self.peers: dict[int, PeerKey] = {}  # by the host's number
         self.decode = Codec(self.rules.id_check).decode
-        self.contact_at = lru_cache(CONTACTS_REMEMBERED)(self._contact_at)
+        self.senders: dict[Address, tuple[bytes, Contact | None]] = {}  # who last sent from there
+        self.targets: dict[bytes, Address] = {}  # by packed address
         self.refused = 0
         self.tamper: Tamper | None = None
         self.after_event: AfterEvent | None = None
@@ -151,12 +154,22 @@ class SimulatedRing:
     def contact_of(self, host: Host) -> Contact:
         return first_contact_of(self.record_of(host), self.rules.id_check)
 
-    def _contact_at(self, number: int, address: Address) -> Contact | None:
-        """Who says that it is host `number`, and sends from this address."""
-        peer = self.peers.get(number)
+    def sender_at(self, begins: bytes, address: Address) -> Contact | None:
+        """The host that a frame names in its first bytes, sending from this address."""
+        peer = self.peers.get(int.from_bytes(begins, "big"))
         if peer is None:
             return None
-        return Contact.at(peer, packed_address(address), 0, 0, self.rules.id_check)
+        if len(self.senders) >= ADDRESSES_REMEMBERED:
+            self.senders.clear()
+        contact = Contact.at(peer, packed_address(address), 0, 0, self.rules.id_check)
+        self.senders[address] = begins, contact
+        return contact
+
+    def target_at(self, address: PackedAddress) -> Address:
+        if len(self.targets) >= ADDRESSES_REMEMBERED:
+            self.targets.clear()
+        target = self.targets[address.host] = socket_address(address.host, address.port)
+        return target
 
     def contacts_for(self, host: Host) -> list[Contact]:
         """Some of the others, up or down: what a peer was given, or remembers."""
@@ -258,7 +271,9 @@ class RingProgram:
     def receive(self, data: bytes, sender: Address, now: float) -> None:
         self._watch_clock(now)
         ring = self.ring
-        contact = ring.contact_at(int.from_bytes(data[:4], "big"), sender)
+        begins, contact = ring.senders.get(sender, NOBODY)
+        if begins != data[:4]:
+            contact = ring.sender_at(data[:4], sender)
         if contact is None or data[4:12] != self._tag:
             ring.refused += 1  # for who was at this address before
             return
@@ -333,7 +348,10 @@ class RingProgram:
             message = fitted(message)
         to = effect.to
         data = self._from + to.peer[:8] + PADDING + encode_message(message)
-        out.append((socket_address(to.address.host, to.address.port), data))
+        target = self.ring.targets.get(to.address.host)
+        if target is None or target[1] != to.address.port:
+            target = self.ring.target_at(to.address)
+        out.append((target, data))
 
     def _perform(self, effect: Effect) -> None:
         match effect:

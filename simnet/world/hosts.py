@@ -189,16 +189,12 @@ class Host:
         now = self._schedule.now
         if program is None or timer is None or now < self._paused_until:
             return
-        deadline = program.next_deadline()
         clock = self.clock()
         if clock < timer[2] < clock + ROUNDING_S:
             clock = timer[2]  # rounding put a skewed clock a hair before the deadline it was woken for
-        if deadline is not None and deadline <= clock:
-            self._count_wakes(now)
-            program.advance(clock)
-            self._settle()
-        else:
-            self._arm(deadline)  # woken for nothing: what it waited for has come
+        self._count_wakes(now)
+        program.advance(clock)
+        self._settle()
 
     def _count_wakes(self, now: float) -> None:
         self._dues = (now, self._dues[1] + 1 if self._dues[0] == now else 1)
@@ -206,23 +202,20 @@ class Host:
             raise LivelockError(self.number, now)
 
     def _settle(self) -> None:
-        """Send what the program wants sent, and arm its timer. A timer that comes too early stays, as
-        looking again then costs less than taking it out now."""
+        """Send what the program wants sent, and set its timer to the deadline that it has now."""
         program = self.program
         if program is None or self._schedule.now < self._paused_until:
             return
         for target, data in program.take_datagrams():
             self._network.send(self.number, target, data)
-        self._arm(program.next_deadline())
-
-    def _arm(self, deadline: float | None) -> None:
+        deadline = program.next_deadline()
         if deadline is None:
             self._disarm()
             return
         due = (deadline - self.skew_s) / (1.0 + self.drift)
         timer = self._timer
         if timer is not None:
-            if timer[0] <= due:
+            if timer[0] == due:
                 return
             self._schedule.cancel(timer[1])
         self._timer = (due, self._schedule.at(due, self._due), deadline)

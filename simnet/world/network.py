@@ -92,7 +92,6 @@ class Network:
         trace: Trace | None = None,
     ) -> None:
         self.counters = Counters()
-        self.bytes_by_host: dict[int, int] = {}
         self.link = link or Link()
         self.latency: Latency = latency or Uniform()
         self._schedule, self._rng, self._trace = schedule, rng, trace
@@ -198,7 +197,6 @@ class Network:
         counters, length = self.counters, len(data)
         counters.sent += 1
         counters.sent_bytes += length
-        self.bytes_by_host[source] = self.bytes_by_host.get(source, 0) + length
         sender = self._hosts.get(source)
         if sender is None or length > DATAGRAM_BYTES_MAX:
             counters.nowhere += 1
