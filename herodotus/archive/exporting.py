@@ -69,7 +69,7 @@ def export_warc(
     originals: OrderedDict[bytes, Original] = OrderedDict()
     info = format_warcinfo(FileName(number=0), int(archive.now()), archive.settings.software)
     report.bytes += out.write(gzip_member(info))
-    stream = Stream(archive, chosen)
+    stream = Stream(archive, chosen, is_whole=True)
     previous: StoredCapture | None = None
     for capture in _followed_by_none(iter(stream)):
         if previous is not None and (capture is None or capture.id.key != previous.id.key):
