@@ -20,13 +20,14 @@ import click
 from herodotus import clock
 from herodotus.archive.disk import OsDisk
 from herodotus.archive.engine import Archive, ArchiveSettings
-from herodotus.archive.exporting import export_wacz, export_warc
+from herodotus.archive.exporting import export_warc
 from herodotus.archive.files import Files
 from herodotus.archive.importing import ImportReport, import_file
 from herodotus.archive.reading import Version
 from herodotus.archive.rocks import RocksIndex
 from herodotus.archive.store import DiskStore, open_store
 from herodotus.archive.streaming import Query
+from herodotus.archive.wacz import export_wacz
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import TIME_MAX_S, format_date, parse_digits
 
