@@ -30,6 +30,7 @@ ORDER_BYTES_MAX = 1_000_000
 _REPORT_BYTES_MAX = 64_000_000  # a line: a long history has some 200 bytes a version
 _SAID_MAX = 64  # progress that nobody has read yet; older words are worth nothing
 _CONNECT_S = 5.0
+_LEAVE_S = 5.0
 
 Perform = Callable[[Order, Say], Awaitable[Report]]
 
@@ -93,7 +94,9 @@ async def _exchange(perform: Perform, stream: anyio.abc.SocketStream) -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_end_when_left, received, tasks.cancel_scope)
                 await _answer(perform, line, stream)
-                tasks.cancel_scope.cancel()
+                await stream.send_eof()
+                # Who asked leaves now by himself; cancelling the watch in that very moment upsets uvloop.
+                tasks.cancel_scope.deadline = anyio.current_time() + _LEAVE_S
 
 
 async def _end_when_left(received: BufferedByteReceiveStream, scope: anyio.CancelScope) -> None:

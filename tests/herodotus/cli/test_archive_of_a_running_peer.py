@@ -52,7 +52,7 @@ def test_the_commands_reach_the_archive_through_the_running_peer(two_versions: P
         refused = called("rebuild-index", "--home", home)
         assert (refused.code, "stop the peer first" in refused.err) == (1, True)
         code, _, err = peer.end()
-        assert (code, "Traceback" in err) == (0, False)
+        assert (code, "Traceback" in err) == (0, False), err
     assert called("history", "--home", home, "--json", URL).json[1]["status"] == 200
 
 
