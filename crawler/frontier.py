@@ -430,7 +430,6 @@ class Frontier:
         batch.delete(_MARK + entry.key)
         batch.put(_KNOWN + entry.key, encode_known(known))
         self._put_due(batch, origin_id, known, entry.key)
-        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
         if fingerprints is not None:
             batch.put(_LINKS + entry.key, fingerprints)
         new = self._add(batch, links) if links else 0
