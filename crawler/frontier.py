@@ -430,10 +430,10 @@ class Frontier:
         batch.delete(_MARK + entry.key)
         batch.put(_KNOWN + entry.key, encode_known(known))
         self._put_due(batch, origin_id, known, entry.key)
-        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
         if fingerprints is not None:
             batch.put(_LINKS + entry.key, fingerprints)
         new = self._add(batch, links) if links else 0
+        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
         self._db.write(batch, self._write_options)
         return new
 
@@ -479,6 +479,12 @@ class Frontier:
             self._put_due(batch, origin_id, known, key)
         batch.put(_MARK + key, b"")
         self._suspects.add(key)
+
+    def pass_over(self, entry: Entry) -> None:
+        """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
+        del self._taken[entry.key]
+        if not entry.is_suspect:
+            self._db.delete(_MARK + entry.key)
 
     # -- asking
 
