@@ -114,7 +114,7 @@ def test_a_trace_of_another_version_and_a_missing_one_are_refused(tmp_path: Path
     old = tmp_path / "old.trace"
     old.write_text('{"format": "simnet-trace", "version": 0}\n{}\n')
     assert simnet("replay", old).exit_code == 2
-    assert "version 0, and this simnet reads 1" in simnet("replay", old).stderr
+    assert "version 0, and this simnet reads 2" in simnet("replay", old).stderr
     assert "cannot read" in simnet("replay", tmp_path / "none").stderr
 
 
