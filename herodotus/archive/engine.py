@@ -16,6 +16,7 @@ from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
 from herodotus.archive.log import IngestLog
 from herodotus.archive.members import gzip_member
+from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
 from herodotus.core.entries import (
@@ -49,7 +50,7 @@ from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
 
-FORMAT = b"1"
+FORMAT = b"2"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 NOTE_TARGET = "urn:herodotus:archive"
@@ -144,6 +145,7 @@ class Archive:
         self._free_bytes = free_bytes
         self.refusal: str | None = None
         self._unflushed = 0
+        self.standing = Standing(index)
         self.captures = 0
         self.has_tombstones = False
         self.rewrites = 0
@@ -213,6 +215,7 @@ class Archive:
     def load_counts(self) -> None:
         """What the index says of itself, when it was opened or made anew."""
         self.captures = decode_numbers(self.index.get(COUNT_KEY) or b"\0")[0]
+        self.standing.load()
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
 
     def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
@@ -233,7 +236,9 @@ class Archive:
         if batch.added:
             self.captures += batch.added
             batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+        changes = self.standing.prepare(batch)
         self.index.write(batch)
+        self.standing.apply(changes)
 
     def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
         self.has_tombstones = True

@@ -29,6 +29,7 @@ from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
+from herodotus.core.sketch import Sketch
 from herodotus.core.warc import TIME_MAX_S
 
 READERS = 4  # two cores are full with two; more only helps slow disks
@@ -99,6 +100,15 @@ class ArchiveStore(Protocol):
 
     async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
         """SHA-1 of each (directory, day) of an arc: two peers with equal captures have equal digests."""
+        ...
+
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        """Of the directories of 16 bits of an arc; `top_digests` and `root_digest` go on from there. Kept while
+        nothing changes; a URL on a day counts once, whatever its content."""
+        ...
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        """Of the same members: two of them subtracted give away what differs."""
         ...
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
@@ -219,6 +229,12 @@ class DiskStore:
     async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
         return await self._in_thread(lambda: directory_digests(self.archive, key_from, key_to), self._upkeep)
 
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), self._upkeep)
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), self._upkeep)
+
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         def work() -> Page:
             stream = Stream(self.archive, query, cursor)
@@ -275,6 +291,16 @@ class DiskStore:
 
     async def statistics(self) -> ArchiveStatistics:
         return await self._in_thread(lambda: statistics_of(self.archive), self._upkeep)
+
+
+def digests_of(archive: Archive, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+    with archive.lock:
+        return archive.standing.digests(key_from, key_to)
+
+
+def sketch_of(archive: Archive, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+    with archive.lock:
+        return archive.standing.sketch(key_from, key_to, cells)
 
 
 def statistics_of(archive: Archive) -> ArchiveStatistics:

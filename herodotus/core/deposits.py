@@ -65,10 +65,6 @@ class CaptureId(NamedTuple):
     time_s: int
     digest: bytes
 
-    def element(self) -> bytes:
-        """What peers compare: 16 bytes, the same on every peer that has the capture."""
-        return hashlib.sha256(b"capture\0" + self.key + self.time_s.to_bytes(5, "big")).digest()[:16]
-
 
 class Original(NamedTuple):
     """The capture whose body a revisit shares; never a revisit itself."""
