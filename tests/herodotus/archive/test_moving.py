@@ -19,10 +19,11 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from herodotus.archive.exporting import export_wacz, export_warc
+from herodotus.archive.exporting import export_warc
 from herodotus.archive.foreign import Broken, Found, RecordReader
 from herodotus.archive.importing import ImportReport, import_file
 from herodotus.archive.memory import MemoryStore
+from herodotus.archive.wacz import export_wacz
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
 from tests.herodotus.archive.making import NOW_S, page, random_text
@@ -279,7 +280,10 @@ async def test_a_wacz_has_what_the_format_asks_for(tmp_path: Path) -> None:
             assert resource["bytes"] == len(content)
             assert resource["hash"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
         data = wacz.read("archive/data.warc.gz")
-        for line in wacz.read("indexes/index.cdxj").decode().splitlines():
+        index = gzip.decompress(wacz.read("indexes/index.cdx.gz")).decode().splitlines()
+        assert index == sorted(index)
+        assert len(index) == 5
+        for line in index:
             entry = json.loads(line.split(" ", 2)[2])
             member = gzip.decompress(data[int(entry["offset"]) :][: int(entry["length"])])
             assert entry["url"].encode() in member
