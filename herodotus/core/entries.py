@@ -9,6 +9,9 @@ files.
     v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
+    h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
+    s  bucket[1]  -> the sketch of its members
+    e  number[4]  -> members that came and went since the sketches were written
     m  name  -> settings of the index itself
 
 The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
@@ -23,6 +26,7 @@ from herodotus.core.deposits import CaptureId
 
 KEY_BYTES = 12
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
+DIGEST, SKETCH, CHANGES = b"h", b"s", b"e"
 DAY_S = 86_400
 
 
