@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from struct import pack, unpack
 from typing import Annotated, Any, Final, get_args
 
 import msgspec
@@ -252,13 +253,13 @@ def _contacts_fields(contacts: tuple[Contact, ...]) -> list[tuple[object, ...]]:
 
 
 def _numbers(values: tuple[int, ...]) -> bytes:
-    return b"".join([value.to_bytes(4, "big") for value in values])
+    return pack(f">{len(values)}I", *values)
 
 
 def _from_numbers(packed: bytes) -> tuple[int, ...]:
     if len(packed) % 4:
         raise WireError("malformed")
-    return tuple(int.from_bytes(packed[at : at + 4], "big") for at in range(0, len(packed), 4))
+    return unpack(f">{len(packed) // 4}I", packed)
 
 
 _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None]]] = {

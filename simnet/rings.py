@@ -180,9 +180,7 @@ class RingWorld:
             machine.restore(lists, self.now)
         if knows_all:
             news = [machine.record for machine in machines]
-            known = [signed for signed in news if signed is not None]
-            for machine in machines:
-                machine.learn(known, self.now)
+            all_learn(machines, [signed for signed in news if signed is not None], self.now)
         for machine in machines:
             self.settle(machine)
 
@@ -280,6 +278,17 @@ class RingWorld:
         """Lose everything that is on its way."""
         self._heap = [entry for entry in self._heap if entry[3] is None]
         heapify(self._heap)
+
+
+def all_learn(machines: Sequence[RingMachine], known: Sequence[SignedRecord], now: float) -> None:
+    """Everybody knows everybody: one learns, the others copy its table, unless it refused somebody."""
+    first, *others = machines
+    first.learn(known, now)
+    for machine in others:
+        if len(first.table) == len(known):
+            machine.know_what(first, now)
+        else:
+            machine.learn(known, now)
 
 
 # --- what a ring should look like

@@ -11,6 +11,7 @@ When gossip costs more than its budget we slow down once, and then keep a sample
 of it.
 """
 
+from bisect import bisect_right
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -70,7 +71,7 @@ class Gossip:
         self._is_telling = False
         self._is_eager = True
         self._is_hastened = False
-        self._sweep_at = 0
+        self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
         self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
@@ -298,8 +299,10 @@ class Gossip:
         self._host.ask(target, request, partial(self._compared, target), now)
 
     def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
-        mine = self._table.sums
-        differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != request.sums[bucket])
+        mine, theirs = tuple(self._table.sums), request.sums
+        differing: tuple[int, ...] = ()
+        if mine != theirs:
+            differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != theirs[bucket])
         self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))
         self._thrift.spend(SEALED_BYTES + 2 * len(differing))
         if self.level < 2:
@@ -395,14 +398,23 @@ class Gossip:
         self._table.open_old_tombs(now)
         for peer in [peer for peer in self.detector.unwell if peer in self._table.key_tombs]:
             del self.detector.unwell[peer]  # a list still named it: it is silent for good
-        peers = self._table.peers()
+        table, expired = self._table, []
+        if not self._swept_to:
+            if now < table.expires_at_least_s:
+                return
+            table.expires_at_least_s = float("inf")  # until those who stay are seen, or enter
+        peers = table.peers()
+        place = bisect_right(peers, self._swept_to)
         step = bounds.SWEEP_STEP * (1 + len(peers) // 4096)
-        expired = []
-        for peer in peers[self._sweep_at : self._sweep_at + step]:
-            signed = self._table.records.get(peer)
-            if signed is not None and signed.record.expires_s <= now and peer != self._host.me.peer:
+        for peer in peers[place : place + step]:
+            signed = table.records.get(peer)
+            if signed is None or peer == self._host.me.peer:
+                continue
+            if signed.record.expires_s <= now:
                 expired.append(peer)
-        self._sweep_at = self._sweep_at + step if self._sweep_at + step < len(peers) else 0
+            else:
+                table.expires_at_least_s = min(table.expires_at_least_s, signed.record.expires_s)
+        self._swept_to = peers[place + step - 1] if place + step < len(peers) else PeerKey(b"")
         for peer in expired:
             signed = self._table.remove(peer)
             if signed is not None:

@@ -257,6 +257,17 @@ class RingMachine:
         """Take in a table that the shell fetched or remembered; gives how much of it was new."""
         return self._gossip.learn(news, now)
 
+    def know_what(self, other: "RingMachine", now: float) -> None:
+        """Take over the table of another member, which has heard of us: as `learn` of all of it, at a hundredth
+        of the cost. Large rings of the simulator start so.
+        """
+        self._now = now
+        self.table.know_what(other.table)
+        firsts = {node.successors[0].peer for node in self.nodes if node.successors}
+        for signed in [signed for peer, signed in other.table.records.items() if peer in firsts]:
+            if signed.record.peer != self.me.peer:
+                self._table_changed(signed)
+
     def snapshot(self) -> tuple[News, ...]:
         """Our whole table, the dead included: what `FetchTable` fetches."""
         return tuple(self.table.news_of(peer) for peer in self.table.peers())

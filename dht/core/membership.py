@@ -61,6 +61,7 @@ class Membership:
         "_order",
         "_weights",
         "contacts",
+        "expires_at_least_s",
         "key_tombs",
         "positions",
         "records",
@@ -82,11 +83,22 @@ class Membership:
         ] = {}  # since when a peer has its place: only where it renewed its record
         self._weights: dict[bytes, int] = {}  # positions per address prefix
         self._hints: OrderedDict[Key, None] = OrderedDict()
+        self.expires_at_least_s = float("inf")  # no record expires before: sweeping sooner finds nothing
 
     def __len__(self) -> int:
         return len(self.records)
 
     # --- changes
+
+    def know_what(self, other: "Membership") -> None:
+        """Be the same as another table. Its own host is in it, as ours must be."""
+        self.records = dict(other.records)
+        self.tombs, self.key_tombs = other.tombs.copy(), other.key_tombs.copy()
+        self.positions, self.contacts = other.positions.copy(), other.contacts.copy()
+        self.sums, self._order = other.sums.copy(), other._order.copy()
+        self._claims, self._weights = other._claims.copy(), other._weights.copy()
+        self._hints = other._hints.copy()
+        self.expires_at_least_s = other.expires_at_least_s
 
     def incarnation(self, peer: PeerKey) -> int:
         """The newest incarnation heard of, alive or dead; -1 for a stranger."""
@@ -148,6 +160,7 @@ class Membership:
             self._claims[peer] = since_s
         self.tombs.pop(peer, None)
         self.records[peer] = signed
+        self.expires_at_least_s = min(self.expires_at_least_s, signed.record.expires_s)
         self._enlist(peer)
         self.sums[peer[0]] = (self.sums[peer[0]] + fingerprint(peer, signed.record.incarnation, True)) % (
             1 << 32
@@ -223,6 +236,13 @@ class Membership:
         if place < len(self.positions) and self.positions[place] == position:
             return self.contacts[place]
         return None
+
+    def next_after(self, key: Key) -> Contact | None:
+        """The contact strictly after a key; the only one, if it sits there itself."""
+        if not self.positions:
+            return None
+        place = bisect_right(self.positions, key)
+        return self.contacts[place if place < len(self.positions) else 0]
 
     def clockwise(self, key: Key, skip: Container[PeerKey] = NOBODY) -> Iterator[Contact]:
         """Contacts at or after a key, once around."""

@@ -1,37 +1,47 @@
 """What can an operator do with an archive from the command line? import, export, get, history, verify,
 rebuild-index, stats.
 
-Each is a click command on a home's folder, ready to be added to the command line's frame, and needs no
-running peer. Data goes to stdout, talk to stderr; exit 0, 1 (failed or unsound) or 3 (not found).
+Each is a click command on a home's folder, ready to be added to the command line's frame. It makes an order of its
+arguments (`operations`) and prints the report; who carries the order out is the caller's choice, by default the
+archive of the home, opened here. Data goes to stdout, talk to stderr; exit 0, 1 (failed or unsound) or 3 (not
+found).
 """
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import anyio
+import anyio.to_thread
 import click
 
 from herodotus import clock
 from herodotus.archive.disk import OsDisk
 from herodotus.archive.engine import Archive, ArchiveSettings
-from herodotus.archive.exporting import export_warc
 from herodotus.archive.files import Files
-from herodotus.archive.importing import ImportReport, import_file
-from herodotus.archive.reading import Version
+from herodotus.archive.operations import (
+    Export,
+    Get,
+    History,
+    Import,
+    Order,
+    Performer,
+    RebuildIndex,
+    Report,
+    Say,
+    Statistics,
+    Verify,
+    export_to,
+    perform,
+)
 from herodotus.archive.rocks import RocksIndex
 from herodotus.archive.store import DiskStore, open_store
-from herodotus.archive.streaming import Query
-from herodotus.archive.wacz import export_wacz
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.warc import TIME_MAX_S, format_date, parse_digits
+from herodotus.core.warc import TIME_MAX_S, parse_digits
 
-T = TypeVar("T")
 NOT_FOUND = 3
 
 
@@ -75,12 +85,26 @@ def _end_of_month(digits: str) -> int:
     return parse_digits(f"{following}01000000") - 1
 
 
-def _run(home: Path, work: Callable[[DiskStore], Awaitable[T]]) -> T:
-    async def main() -> T:
-        async with opened(home) as store:
-            return await work(store)
+def performer_of(home: Path) -> Performer:
+    """Orders are carried out by the archive of the home, which is opened for each."""
 
-    return anyio.run(main)
+    def work(order: Order, say: Say) -> Report:
+        async def main() -> Report:
+            async with opened(home) as store:
+                return await perform(store, order, say)
+
+        return anyio.run(main)
+
+    return work
+
+
+def _perform(home: Path, by: Performer | None, order: Order) -> Report:
+    return (by or performer_of(home))(order, _show_progress)
+
+
+def _show_progress(words: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r{words}", err=True, nl=False)
 
 
 def _say(words: str) -> None:
@@ -108,7 +132,9 @@ json_option = click.option("--json", "is_json", is_flag=True, help="One JSON doc
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
 )
-def import_command(home: Path, is_json: bool, resume_at: int, files: tuple[Path, ...]) -> None:
+def import_command(
+    home: Path, is_json: bool, resume_at: int, files: tuple[Path, ...], by: Performer | None = None
+) -> None:
     """Take in the captures of WARC and ARC files (plain, gzip or zstd).
 
     What is broken is reported with its offset and skipped. Importing a file again stores nothing twice.
@@ -117,33 +143,19 @@ def import_command(home: Path, is_json: bool, resume_at: int, files: tuple[Path,
     Example:
       herodotus import crawl-2019.warc.gz old.arc.gz
     """
-    reports = _run(home, partial(_import_all, files=files, start=resume_at))
+    paths = tuple(str(path.absolute()) for path in files)
+    reports = _perform(home, by, Import(files=paths, resume_at=resume_at)).facts
+    reports = [{**report, "file": str(path)} for path, report in zip(files, reports, strict=True)]
     if is_json:
-        _print_json(
-            [{"file": str(path), **asdict(report)} for path, report in zip(files, reports, strict=True)]
-        )
-    for path, report in zip(files, reports, strict=True):
-        for problem in report.problems:
-            _say(f"{path} at byte {problem.offset}: {problem.reason}")
+        _print_json(reports)
+    for report in reports:
+        for problem in report["problems"]:
+            _say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
         _say(
-            f"{path}: {report.stored + report.revisits} captures stored, {report.known} known already,"
-            f" {report.visits} unchanged visits, {report.skipped} records skipped"
+            f"{report['file']}: {report['stored'] + report['revisits']} captures stored,"
+            f" {report['known']} known already, {report['visits']} unchanged visits,"
+            f" {report['skipped']} records skipped"
         )
-
-
-async def _import_all(store: DiskStore, files: tuple[Path, ...], start: int) -> list[ImportReport]:
-    reports = []
-    for path in files:
-        # The file is read in threads (`importing`); opening it does not wait.
-        with path.open("rb") as file:
-            total = max(1, path.stat().st_size)
-
-            def progress(report: ImportReport, path: Path = path, total: int = total) -> None:
-                if sys.stderr.isatty():
-                    click.echo(f"\r{path}: {100 * report.offset // total} %", err=True, nl=False)
-
-            reports.append(await import_file(store, file, start=start, progress=progress))
-    return reports
 
 
 @click.command("export")
@@ -162,6 +174,7 @@ def export_command(
     url_pattern: str | None,
     from_: str | None,
     to: str | None,
+    by: Performer | None = None,
 ) -> None:
     """Write captures into one file that needs nothing else.
 
@@ -172,35 +185,36 @@ def export_command(
     target = warc or wacz
     if target is None or (warc is not None and wacz is not None):
         raise click.UsageError("say where to: either --warc OUT or --wacz OUT")
-    query = Query(from_s=parse_moment(from_), to_s=parse_moment(to, is_end=True) + 1)
-
-    async def work(store: DiskStore) -> Any:
-        def write() -> Any:
-            if wacz is not None:
-                return export_wacz(store.archive, wacz, query=query, url_pattern=url_pattern)
-            if target == Path("-"):
-                return export_warc(store.archive, sys.stdout.buffer, query=query, url_pattern=url_pattern)
-            return _export_to(store.archive, target, query, url_pattern)
-
-        return await anyio.to_thread.run_sync(write)
-
-    report = _run(home, work)
-    if is_json and target != Path("-"):
-        _print_json(asdict(report))
-    _say(f"{target}: {report.captures} captures, {report.visits} unchanged visits, {report.skipped} damaged")
-    if report.skipped:
+    order = Export(
+        target=str(target.absolute()),
+        is_wacz=wacz is not None,
+        url_pattern=url_pattern,
+        from_s=parse_moment(from_),
+        to_s=parse_moment(to, is_end=True),
+    )
+    if warc == Path("-"):
+        if by is not None:
+            raise click.UsageError(
+                "a running peer writes files, not your stdout: name a file, or stop the peer"
+            )
+        report = _export_to_stdout(home, order)
+    else:
+        report = _perform(home, by, order).facts
+        if is_json:
+            _print_json(report)
+    _say(
+        f"{target}: {report['captures']} captures, {report['visits']} unchanged visits, {report['skipped']} damaged"
+    )
+    if report["skipped"]:
         sys.exit(1)
 
 
-def _export_to(archive: Archive, target: Path, query: Query, url_pattern: str | None) -> Any:
-    part = target.with_name(target.name + ".part")
-    try:
-        with part.open("wb") as out:
-            report = export_warc(archive, out, query=query, url_pattern=url_pattern)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return report
+def _export_to_stdout(home: Path, order: Export) -> dict[str, Any]:
+    async def main() -> dict[str, Any]:
+        async with opened(home) as store:
+            return asdict(await anyio.to_thread.run_sync(export_to, store, order, sys.stdout.buffer))
+
+    return anyio.run(main)
 
 
 @click.command("get")
@@ -209,92 +223,72 @@ def _export_to(archive: Archive, target: Path, query: Query, url_pattern: str | 
 @click.option("--raw", is_flag=True, help="With the response's head, as received.")
 @click.option("-o", "--output", type=click.File("wb"), default="-", help="A file instead of stdout.")
 @click.argument("url")
-def get_command(home: Path, at: str | None, raw: bool, output: BinaryIO, url: str) -> None:
+def get_command(
+    home: Path, at: str | None, raw: bool, output: BinaryIO, url: str, by: Performer | None = None
+) -> None:
     """Write the body of a capture to stdout."""
-    capture = _run(home, lambda store: store.newest(url, parse_moment(at, is_end=True)))
-    if capture is None:
+    order = Get(url=url, not_after_s=parse_moment(at, is_end=True), is_raw=raw)
+    report = _perform(home, by, order)
+    if report.facts is None:
         _say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
         sys.exit(NOT_FOUND)
-    if raw:
-        output.write(capture.head)
-    output.write(capture.body)
+    output.write(report.content)
 
 
 @click.command("history")
 @home_option
 @json_option
 @click.argument("url")
-def history_command(home: Path, is_json: bool, url: str) -> None:
+def history_command(home: Path, is_json: bool, url: str, by: Performer | None = None) -> None:
     """List the captures of a URL, oldest first."""
-    versions = _run(home, lambda store: store.history(url))
+    versions = _perform(home, by, History(url=url)).facts
     if not versions:
         _say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
     if is_json:
-        _print_json([version_as_json(version) for version in versions])
+        _print_json(versions)
         return
     for version in versions:
-        unchanged = (
-            f"  unchanged {version.visits}x until {format_date(version.last_seen_s)}"
-            if version.visits
-            else ""
-        )
-        click.echo(f"{format_date(version.id.time_s)}  {version.status or '-'}  {version.mime}{unchanged}")
-
-
-def version_as_json(version: Version) -> dict[str, Any]:
-    return {
-        "url": version.url,
-        "date": format_date(version.id.time_s),
-        "digest": f"sha256:{version.id.digest.hex()}",
-        "status": version.status,
-        "mime": version.mime,
-        "first_seen": format_date(version.first_seen_s),
-        "last_seen": format_date(version.last_seen_s),
-        "visits": version.visits,
-    }
+        visits, last_seen = version.get("visits"), version.get("last_seen")
+        unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
+        click.echo(f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}")
 
 
 @click.command("verify")
 @home_option
 @json_option
 @click.option("--repair", is_flag=True, help="Make the index anew when it does not fit the files.")
-def verify_command(home: Path, is_json: bool, repair: bool) -> None:
+def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None = None) -> None:
     """Read every byte of the archive and compare it with its digests and with the index."""
-    found = _run(home, lambda store: store.verify(repair=repair))
+    found = _perform(home, by, Verify(repair=repair)).facts
     if is_json:
-        _print_json({**asdict(found), "is_sound": found.is_sound})
-    for damage in found.damage:
-        _say(f"{damage.path} at byte {damage.offset}: {damage.reason}")
-    for name in found.foreign:
+        _print_json(found)
+    for damage in found["damage"]:
+        _say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
+    for name in found["foreign"]:
         _say(f"{name} is none of ours: left alone")
     _say(
-        f"{found.files} files, {found.records} records, {found.bytes} bytes: {len(found.damage)} damaged,"
-        f" {found.missing} missing, {found.unknown} not indexed"
-        + (", index made anew" if found.is_repaired else "")
+        f"{found['files']} files, {found['records']} records, {found['bytes']} bytes:"
+        f" {len(found['damage'])} damaged, {found['missing']} missing, {found['unknown']} not indexed"
+        + (", index made anew" if found["is_repaired"] else "")
     )
-    if found.damage or not (found.is_sound or found.is_repaired):
+    if found["damage"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
 
 
 @click.command("rebuild-index")
 @home_option
-def rebuild_command(home: Path) -> None:
+def rebuild_command(home: Path, by: Performer | None = None) -> None:
     """Make the index anew from the WARC files alone."""
-
-    async def work(store: DiskStore) -> int:
-        await store.rebuild()
-        return (await store.statistics()).captures
-
-    _say(f"{_run(home, work)} captures indexed")
+    _say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
 
 
 @click.command("stats")
 @home_option
 @json_option
-def stats_command(home: Path, is_json: bool) -> None:
+def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> None:
     """How much the archive holds."""
-    statistics = asdict(_run(home, lambda store: store.statistics()))
+    statistics = _perform(home, by, Statistics()).facts
     if is_json:
         _print_json(statistics)
     else:

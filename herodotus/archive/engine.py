@@ -142,6 +142,8 @@ class Archive:
         self.refusal: str | None = None
         self._unflushed = 0
         self.captures = 0
+        self.rewrites = 0
+        """How often captures were deleted or written anew: what was read from the index before may be stale."""
 
     # -- storing ------------------------------------------------------------------------------------------
 
@@ -166,6 +168,7 @@ class Archive:
                 self.begin_log()
                 raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
             self.counters.commits += 1
+            self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
             self.counters.stored += len(items)
             self._unflushed += size
             if self._unflushed > self.settings.index_flush_bytes:
@@ -323,6 +326,10 @@ class Archive:
             self.files.close()
             self.index.close()
             self.refusal = "the archive is closed"
+
+
+def _rewrites(item: NewCapture | NewTombstones) -> bool:
+    return isinstance(item, NewTombstones) or item.arrival is not None
 
 
 def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:

@@ -128,7 +128,7 @@ class _Export:
 
     def events(self, visits: SortedLines) -> Iterator[StoredCapture | Visit]:
         """Captures and visits, the visits of a version right after it."""
-        stream = Stream(self._archive, self._query)
+        stream = Stream(self._archive, self._query, is_whole=True)
         wanted: Iterator[tuple[_Position, StoredCapture | Visit]] = (
             (_position(capture), capture) for capture in stream if self._is_wanted(capture.url)
         )

@@ -13,7 +13,8 @@ from threading import Lock
 from herodotus.archive.engine import Archive, NewCapture
 from herodotus.archive.members import gzip_member, gzip_stored
 from herodotus.archive.reading import Reader
-from herodotus.core.deposits import CaptureId, Deposit, Mode, Original, RecordType, format_bundle
+from herodotus.core.bundles import format_bundle
+from herodotus.core.deposits import CaptureId, Deposit, Mode, Original, RecordType
 from herodotus.core.entries import TOMBSTONE, Kind, bucket_of, capture_key, family_key
 
 RECENT_MAX = 65_536  # originals, some 400 bytes each

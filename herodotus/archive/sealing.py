@@ -17,8 +17,9 @@ from herodotus.archive.index import Batch
 from herodotus.archive.intake import is_compressed
 from herodotus.archive.journal import settle_journals, write_journal
 from herodotus.archive.members import scan_members
-from herodotus.archive.reading import MemberCache, Reader
+from herodotus.archive.reading import Reader
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
+from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, parse_http_head, split_payload, url_key
 from herodotus.core.entries import (
@@ -109,7 +110,7 @@ class _Merge:
         self._files = archive.files
         self._inputs = frozenset(inputs)
         self._pace = pace
-        self._cache = MemberCache(archive)
+        self._cache = MemberCache(archive.files, reads_ahead=True)
         self._writers: list[SegmentWriter] = []
         self._auxiliary: list[tuple[int, int]] = []
         self._skipped = 0
@@ -194,7 +195,8 @@ class _Merge:
     def _read(self, key: bytes, value: bytes) -> Moving | None:
         entry = decode_entry(value)
         try:
-            record, companions = self._cache.records(entry.place)
+            written = self._cache.written(entry.place)
+            record, companions = written.record, written.companions
         except DamagedRecordError as error:
             self._archive.note_damage(entry.place.file, entry.place.offset, error.reason)
             self._skipped += 1

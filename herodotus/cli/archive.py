@@ -1,16 +1,20 @@
 """How does an operator work on the archive of a home? The archive's commands, put into the frame of all commands.
 
 `herodotus.archive.commands` says what each does; here they get the frame's home, its lock and its `--json`. A peer
-that runs holds the lock: these commands are for an archive at rest.
+that runs holds the lock and the archive: then the order goes to that peer, through the door in its home.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import click
 
 from herodotus.archive.commands import COMMANDS
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.core.errors import HomeInUse
+from herodotus.door import ask_at_door
 from herodotus.home import locked, open_home
 
 _FROM_FRAME = frozenset({"home", "is_json"})
@@ -24,9 +28,16 @@ def framed(command: click.Command) -> Callable[..., None]:
 
     def call(frame: Frame, **values: Any) -> None:
         open_home(frame.home)
-        with locked(frame.home):
-            frame.configure_logs(frame.effective())
-            work(home=frame.home.path, **({"is_json": frame.is_json} if takes_json else {}), **values)
+        frame.configure_logs(frame.effective())
+        values |= {"home": frame.home.path} | ({"is_json": frame.is_json} if takes_json else {})
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(frame.home))
+            except HomeInUse:
+                if not frame.home.door.exists():  # the holder is another command, such as a crawl
+                    raise
+                values["by"] = partial(ask_at_door, frame.home)
+            work(**values)
 
     call.__doc__ = command.help
     return json_option(pass_frame(call)) if takes_json else pass_frame(call)

@@ -17,6 +17,7 @@ with the whole value. The variant is the digest's start: two contents of one URL
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from herodotus.core.deposits import CaptureId
 
@@ -32,8 +33,10 @@ class Kind(IntEnum):
     REVISIT = 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+_KINDS = (Kind.BODY, Kind.REVISIT)
+
+
+class Place(NamedTuple):
     """Where a record lies: the member in a file, and the record within the member's content."""
 
     file: int
@@ -42,8 +45,7 @@ class Place:
     skip: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     place: Place
     kind: Kind
     arrival: int
@@ -118,10 +120,9 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    numbers = decode_numbers(data)
-    flags, file, offset, length, skip = numbers[:5]
-    arrival = arrival_of(file, offset) if flags & 2 else arrival_of(numbers[5], numbers[6])
-    return Entry(place=Place(file, offset, length, skip), kind=Kind(flags & 1), arrival=arrival)
+    flags, file, offset, length, skip, *arrival = decode_numbers(data)
+    came = arrival_of(file, offset) if flags & 2 else arrival_of(arrival[0], arrival[1])
+    return Entry(Place(file, offset, length, skip), _KINDS[flags & 1], came)
 
 
 def encode_visits(visits: VisitCount) -> bytes:

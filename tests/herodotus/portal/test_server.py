@@ -12,11 +12,18 @@ import pytest
 from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
 from herodotus.core.fields import Endpoint
+from herodotus.core.status import PeerStatus
 from herodotus.portal import Portal
 from herodotus.portal.handlers import Handlers
 from tests.herodotus.portal.statuses import STATUS
 
 pytestmark = pytest.mark.anyio
+
+
+async def status() -> PeerStatus:
+    return STATUS
+
+
 LOOPBACK = Endpoint(host="127.0.0.1", port=0)
 
 
@@ -25,7 +32,7 @@ async def portal(
     *, connections_max: int = 8, idle_s: float = 30, listen: Endpoint = LOOPBACK
 ) -> AsyncIterator[Portal]:
     settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
-    made = Portal(settings, Handlers(lambda: STATUS))
+    made = Portal(settings, Handlers(status))
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
             yield made
