@@ -7,7 +7,7 @@ import may be resumed at an offset it reported. What cannot be imported is repor
 
 import dataclasses
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -47,7 +47,15 @@ NOT_MODIFIED_PROFILES = (
 )
 _DIGESTS_OF_NOTHING = ("sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",)
 CONCURRENT_STORES = 64
+READ_AHEAD_MAX = 64
+READ_AHEAD_BYTES = 4 * 1024 * 1024
+CONCURRENT_BYTES = 32 * 1024 * 1024
 _CAPTURES = ("response", "resource", "revisit")
+
+
+class OrphanError(MalformedRecordError):
+    def __init__(self) -> None:
+        super().__init__("a revisit of what the archive does not have")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +77,23 @@ class ImportReport:
     """The first thousand of what was skipped, with the offset in the file."""
     offset: int = 0
     """Everything before it is stored: where to resume."""
+    orphans: int = 0
+    """Of what was skipped: revisits whose original may yet come."""
 
     def skip(self, offset: int, reason: str) -> None:
         self.skipped += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(offset=offset, reason=reason))
+
+    def add(self, other: "ImportReport", name: str) -> None:
+        """Of a file within the file."""
+        for counter in ("records", "stored", "revisits", "known", "deleted", "visits", "skipped", "orphans"):
+            setattr(self, counter, getattr(self, counter) + getattr(other, counter))
+        room = PROBLEMS_MAX - len(self.problems)
+        self.problems += [
+            Problem(offset=problem.offset, reason=f"{problem.reason}, in {name}")
+            for problem in other.problems[:room]
+        ]
 
 
 @dataclass(slots=True)
@@ -94,12 +114,14 @@ async def import_file(
     ValueError."""
     report = ImportReport(offset=start)
     pending: list[_Group] = []
+    held = 0
     async for group in _groups(file, start, report):
         pending.append(group)
-        if len(pending) >= CONCURRENT_STORES:
+        held += len(group.found.record.block)
+        if len(pending) >= CONCURRENT_STORES or held >= CONCURRENT_BYTES:
             await _store_all(store, pending, canonical, report)
             progress(report)
-            pending = []
+            pending, held = [], 0
     await _store_all(store, pending, canonical, report)
     progress(report)
     return report
@@ -126,10 +148,7 @@ async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIter
     records = iter(reader)
     current: _Group | None = None
     waiting: list[WarcRecord] = []
-    while True:
-        found = await anyio.to_thread.run_sync(next, records, None)
-        if found is None:
-            break
+    async for found in _read_ahead(records):
         if isinstance(found, Broken):
             report.skip(found.offset, found.reason)
             continue
@@ -149,6 +168,24 @@ async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIter
         yield current
     elif waiting:
         report.skip(start, f"{len(waiting)} records that belong to no capture")
+
+
+async def _read_ahead(records: Iterator[Found | Broken]) -> AsyncIterator[Found | Broken]:
+    """Some at a time, as a trip to another thread costs as much as reading a small record."""
+    while batch := await anyio.to_thread.run_sync(_some, records):
+        for found in batch:
+            yield found
+
+
+def _some(records: Iterator[Found | Broken]) -> list[Found | Broken]:
+    batch: list[Found | Broken] = []
+    size = 0
+    for found in records:
+        batch.append(found)
+        size += len(found.record.block) if isinstance(found, Found) else 0
+        if len(batch) >= READ_AHEAD_MAX or size >= READ_AHEAD_BYTES:
+            break
+    return batch
 
 
 def _keep(companions: list[WarcRecord], found: Found, report: ImportReport) -> None:
@@ -184,6 +221,7 @@ async def _store_one(
         outcome = (await store.store(deposit)).outcome
     except (MalformedRecordError, DamagedRecordError, ValueError) as error:
         report.skip(group.found.offset, str(error))
+        report.orphans += isinstance(error, OrphanError)
         return
     report.stored += outcome is Outcome.NEW
     report.revisits += outcome is Outcome.REVISIT
@@ -262,7 +300,7 @@ async def _original(store: ArchiveStore, record: WarcRecord, url: str) -> Stored
         not_after_s = found.time_s - 1
         if not_after_s < 0:
             break
-    raise MalformedRecordError("a revisit of what the archive does not have")
+    raise OrphanError
 
 
 def _names_of_payload(capture: StoredCapture) -> tuple[str | None, ...]:

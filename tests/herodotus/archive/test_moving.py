@@ -26,7 +26,14 @@ from herodotus.archive.memory import MemoryStore
 from herodotus.archive.wacz import export_wacz
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
-from tests.herodotus.archive.making import NOW_S, page, random_text
+from tests.herodotus.archive.making import (
+    NOW_S,
+    foreign_response,
+    foreign_revisit,
+    page,
+    random_text,
+    sha1_text,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -143,62 +150,35 @@ async def test_arc_files_come_in() -> None:
         assert found.record.get("WARC-IP-Address") == "192.0.2.7"
 
 
-def _response(url: str, date: str, body: bytes, *extra: tuple[str, str]) -> bytes:
-    fields = (
-        ("WARC-Type", "response"),
-        ("WARC-Record-ID", f"<urn:uuid:12345678-1234-4234-8234-{hashlib.sha256(body).hexdigest()[:12]}>"),
-        ("WARC-Date", date),
-        ("WARC-Target-URI", url),
-        ("Content-Type", "application/http;msgtype=response"),
-        *extra,
-    )
-    return format_record(fields, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n" + body)
-
-
-def _sha1(data: bytes) -> str:
-    return "sha1:" + base64.b32encode(hashlib.sha1(data).digest()).decode()
-
-
-def _old_revisit(url: str, date: str, body: bytes) -> bytes:
-    """As WARC 1.0 has it: it names a record and a digest, no date."""
-    fields = (
-        ("WARC-Type", "revisit"),
-        ("WARC-Record-ID", "<urn:uuid:aaaaaaaa-1234-4234-8234-123456789abc>"),
-        ("WARC-Refers-To", "<urn:uuid:bbbbbbbb-1234-4234-8234-123456789abc>"),
-        ("WARC-Profile", "http://netpreserve.org/warc/1.0/revisit/identical-payload-digest"),
-        ("WARC-Date", date),
-        ("WARC-Target-URI", f"<{url}>"),
-        ("WARC-Payload-Digest", _sha1(body)),
-        ("Content-Type", "application/http;msgtype=response"),
-    )
-    return format_record(fields, b"HTTP/1.1 200 OK\r\n\r\n")
-
-
 async def test_an_old_revisit_finds_its_original_among_the_versions_before() -> None:
     url = "http://example.org/"
-    data = _response(url, "2020-01-01T00:00:00Z", b"a") + _response(url, "2020-01-02T00:00:00Z", b"b")
-    store, report = await _import(data + _old_revisit(url, "2020-01-03T00:00:00Z", b"a"))
+    data = foreign_response(url, "2020-01-01T00:00:00Z", b"a") + foreign_response(
+        url, "2020-01-02T00:00:00Z", b"b"
+    )
+    store, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"a"))
     assert (report.stored, report.revisits, report.problems) == (2, 1, [])
     found = await store.newest(url, 2**32 - 1)
     assert found is not None
     assert (found.record.get("WARC-Date"), found.body) == ("2020-01-03T00:00:00Z", b"a")
-    _, report = await _import(data + _old_revisit(url, "2020-01-03T00:00:00Z", b"c"))
+    _, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"c"))
     assert [problem.reason for problem in report.problems] == ["a revisit of what the archive does not have"]
 
 
 async def test_a_payload_digest_decides_only_where_nothing_else_vouches_for_the_block() -> None:
-    url, wrong = "http://example.org/", ("WARC-Payload-Digest", _sha1(b"something else"))
-    alone = _response(url, "2020-01-01T00:00:00Z", b"body", wrong)
+    url, wrong = "http://example.org/", ("WARC-Payload-Digest", sha1_text(b"something else"))
+    alone = foreign_response(url, "2020-01-01T00:00:00Z", b"body", wrong)
     _, report = await _import(alone)
     assert [problem.reason for problem in report.problems] == ["the payload does not match its digest"]
     block = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbody"
-    vouched = _response(url, "2020-01-01T00:00:00Z", b"body", wrong, ("WARC-Block-Digest", _sha1(block)))
+    vouched = foreign_response(
+        url, "2020-01-01T00:00:00Z", b"body", wrong, ("WARC-Block-Digest", sha1_text(block))
+    )
     store, report = await _import(vouched)
     assert report.problems == []
     found = await store.newest(url, 2**32 - 1)
     assert found is not None
-    assert found.record.get("WARC-Payload-Digest") == _sha1(b"body")
-    assert found.record.get("Herodotus-Foreign-Payload-Digest") == _sha1(b"something else")
+    assert found.record.get("WARC-Payload-Digest") == sha1_text(b"body")
+    assert found.record.get("Herodotus-Foreign-Payload-Digest") == sha1_text(b"something else")
 
 
 def _record(url: str, block: bytes, *extra: tuple[str, str]) -> bytes:
