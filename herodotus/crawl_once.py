@@ -33,7 +33,12 @@ LANDING_S_MAX = 10.0
 
 
 async def crawl_into(
-    home: Path, order: CrawlOrder, *, wall_clock: Callable[[], float], console: Console | None
+    home: Path,
+    order: CrawlOrder,
+    *,
+    wall_clock: Callable[[], float],
+    console: Console | None,
+    when_open: Callable[[], None] = lambda: None,
 ) -> dict[str, object]:
     """One crawl into the home's archive until nothing is due, the limit is reached or a signal comes."""
     async with (
@@ -41,6 +46,7 @@ async def crawl_into(
         open_crawler(home, store, order, wall_clock=wall_clock) as crawler,
         anyio.create_task_group() as tasks,
     ):
+        when_open()
         run = _Run(crawler, console)
         tasks.start_soon(run.heed_signals, tasks.cancel_scope)
         tasks.start_soon(run.show if console is not None else run.log)

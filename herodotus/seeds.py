@@ -4,7 +4,8 @@
 for, so that `--resume` can go on with it. Both are replaced in one step. Format 1 (golden bytes in a test):
 
     {"format": 1, "seeds": [{"url": "https://example.org/", "added": 1767225600}]}
-    {"format": 1, "urls": ["https://example.org/"], "scope": "host", "depth": null, "content": "html+images"}
+    {"format": 1, "urls": ["https://example.org/"], "scope": "host", "depth": null, "content": "html+images",
+     "widens": false}
 """
 
 import contextlib
@@ -46,6 +47,11 @@ class LastCrawl(msgspec.Struct, frozen=True, kw_only=True):
     scope: str
     depth: int | None
     content: str
+    widens: bool = False
+    """What is known was not yet looked through for links that the crawl before left out."""
+
+    def asks_the_same_as(self, other: "LastCrawl") -> bool:
+        return msgspec.structs.replace(self, widens=other.widens) == other
 
 
 @dataclass(kw_only=True)

@@ -3,10 +3,12 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
+from msgspec.structs import replace
 
 from crawler.core.politeness import OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
@@ -20,6 +22,7 @@ from herodotus.home import locked, open_home
 
 if TYPE_CHECKING:
     from herodotus.crawling import CrawlOrder
+    from herodotus.seeds import LastCrawl
 
 
 @dataclass(kw_only=True)
@@ -75,6 +78,7 @@ def crawl(
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
     from herodotus.peer import check_contact
+    from herodotus.seeds import note_crawl
 
     if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
         raise click.UsageError("--resume takes URLs, scope, depth and content from the last crawl: name none")
@@ -83,11 +87,20 @@ def crawl(
     check_contact(charter, effective.settings)
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
-        order = _order(frame, charter, effective, urls, is_resumed=resume, limit=limit, delay=delay, **asked)
+        order, asked_for = _order(
+            frame, charter, effective, urls, is_resumed=resume, limit=limit, delay=delay, **asked
+        )
+        home = frame.home.path
         console = frame.console if frame.console.is_terminal and frame.loudness >= 0 else None
 
         async def work() -> dict[str, Any]:
-            return await crawl_into(frame.home.path, order, wall_clock=unix_seconds, console=console)
+            return await crawl_into(
+                home,
+                order,
+                wall_clock=unix_seconds,
+                console=console,
+                when_open=partial(note_crawl, home, asked_for),
+            )
 
         found = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": sys.platform != "win32"})
     _tell(frame, found)
@@ -106,7 +119,8 @@ def _order(
     limit: int | None,
     delay: float | None,
     connections: int | None,
-) -> "CrawlOrder":
+) -> "tuple[CrawlOrder, LastCrawl]":
+    """What to do, and what to note of it when it has begun."""
     from herodotus.crawling import CrawlOrder, day_offset_s, territory_of, url_rules
     from herodotus.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
 
@@ -130,8 +144,10 @@ def _order(
             depth=depth,
             content=content or charter.content,
         )
+        is_other = last is not None and not now.asks_the_same_as(last)
+        now = replace(now, widens=is_other or (last is not None and last.widens))
         note_crawl(home, now)
-    return CrawlOrder(
+    order = CrawlOrder(
         urls=tuple(now.urls),
         scope=ScopeKind(now.scope),
         depth_max=now.depth,
@@ -150,8 +166,9 @@ def _order(
         visits_per_host_max=settings.crawl.visits_per_host_max,
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),
-        widens=last is not None and last != now,
+        widens=now.widens,
     )
+    return order, replace(now, widens=False)
 
 
 def checked_seeds(texts: tuple[str, ...], charter: Charter, opted_out: tuple[str, ...]) -> list[str]:
