@@ -55,6 +55,8 @@ class FetchRequest:
     digest: PayloadDigest | None = None
     accepts: Callable[[str], bool] | None = None
     """Whether a body of this media type is wanted; None: any. Asked for 200 only."""
+    body_bytes_max: int | None = None
+    """A tighter limit than the fetcher's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,9 @@ from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import NOBODY_OPTED_OUT, Content, CrawlScope, ScopeKind
 from crawler.core.urls import STANDARD, UrlRules
-from crawler.fetch import REDIRECTS, AiohttpFetcher, FetchSettings
+from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
@@ -145,7 +146,7 @@ async def open_crawler(
             connections=order.connections,
             allow_private_addresses=order.allow_private_addresses,
         )
-        async with AiohttpFetcher(fetch, wall_clock=wall_clock) as fetcher:
+        async with HttpFetcher(fetch, wall_clock=wall_clock) as fetcher:
             core = HostSteward(order.politeness, now=anyio.current_time())
             crawler = Crawler(
                 frontier,

@@ -9,6 +9,7 @@ else runs. Robots and leases are on in ours with all delays 0; robots.txt is obe
     bare, bare-304     aiohttp alone; all conditional GETs answered 304
     throwaway          aiohttp, links, digests, a seen-set, gzipped records: nothing durable, no frontier
     fetch, links       our fetcher over a list of URLs; with links and directives read
+    aiohttp            the other implementation of our fetcher, on aiohttp
     crawl, store       a whole crawl, whose captures go nowhere; whose captures are durable (the whole path)
     store-304          the day after, on which nothing changed
     scrapy, wget       the same crawl by others, storing WARC;  wget2: to files

@@ -27,6 +27,7 @@ from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import STANDARD
 from crawler.fetch import AiohttpFetcher, FetchSettings
 from crawler.frontier import Frontier
+from crawler.http import HttpFetcher
 from crawler.ports import FetchRequest
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
@@ -129,10 +130,12 @@ async def throwaway(run: Run) -> None:
             await run.by_all_connections(get)
 
 
-async def ours_fetch(run: Run, *, reads: bool = False) -> None:
+async def ours_fetch(
+    run: Run, *, kind: type[HttpFetcher] | type[AiohttpFetcher] = HttpFetcher, reads: bool = False
+) -> None:
     """Our fetcher: raw head kept, two digests, limits; with `reads` also links and directives."""
     settings = FetchSettings(connections=run.connections, allow_private_addresses=True)
-    async with AiohttpFetcher(settings, wall_clock=partial(float, START_S)) as fetcher:
+    async with kind(settings, wall_clock=partial(float, START_S)) as fetcher:
 
         async def get(url: str) -> None:
             found = await fetcher.fetch(FetchRequest(url=url))
@@ -158,7 +161,7 @@ async def ours_crawl(run: Run) -> None:
     clock = partial(float, START_S)
     frontier = Frontier(run.folder / "queue", day=int(START_S // DAY_S))
     settings = FetchSettings(connections=run.connections, allow_private_addresses=True)
-    async with AiohttpFetcher(settings, wall_clock=clock) as fetcher:
+    async with HttpFetcher(settings, wall_clock=clock) as fetcher:
         core = HostSteward(RUDE, now=anyio.current_time())
         steward = LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=clock)
         crawler = Crawler(
@@ -203,6 +206,7 @@ CLIENTS: dict[str, Callable[[Run], Awaitable[None]]] = {
     "bare": bare,
     "bare-304": bare_unchanged,
     "throwaway": throwaway,
+    "aiohttp": partial(ours_fetch, kind=AiohttpFetcher),
     "fetch": ours_fetch,
     "links": partial(ours_fetch, reads=True),
     "crawl": ours_crawl,
