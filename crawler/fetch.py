@@ -252,7 +252,7 @@ class AiohttpFetcher:
                 certificate_sha256=tls.certificate_sha256,
                 error=certificate_error,
             )
-        body, truncated = await self._body(response)
+        body, truncated = await self._body(response, request.body_bytes_max or self._settings.body_bytes_max)
         sha256 = PayloadDigest(hashlib.sha256(body).digest())
         sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
         outcome = Outcome.STORED
@@ -280,37 +280,39 @@ class AiohttpFetcher:
             tls=tls,
         )
 
-    async def _body(self, response: _RecordedResponse) -> tuple[bytes, Truncation | None]:
+    async def _body(self, response: _RecordedResponse, bytes_max: int) -> tuple[bytes, Truncation | None]:
         """The body, as far as limits, time and the connection let it come."""
         body = bytearray()
         truncated: Truncation | None = None
         with anyio.move_on_after(self._settings.body_timeout_s) as scope:
             try:
-                truncated = await self._read_body(response, body)
+                truncated = await self._read_body(response, body, bytes_max)
             except (aiohttp.ClientError, OSError):
                 truncated = Truncation.DISCONNECT
         if scope.cancelled_caught:
             truncated = Truncation.TIME
         return bytes(body), truncated
 
-    async def _read_body(self, response: _RecordedResponse, body: bytearray) -> Truncation | None:
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > LARGE_BODY_BYTES:
-                async with self._large_bodies:
-                    return await self._read_large_body(response, body)
-        return None
-
-    async def _read_large_body(self, response: _RecordedResponse, body: bytearray) -> Truncation | None:
-        bytes_max = self._settings.body_bytes_max
+    async def _read_body(
+        self, response: _RecordedResponse, body: bytearray, bytes_max: int
+    ) -> Truncation | None:
         async for chunk in response.content.iter_any():
             body += chunk
             if len(body) > bytes_max:
                 break
-        if len(body) > bytes_max:
-            del body[bytes_max:]
-            return Truncation.LENGTH
-        return None
+            if len(body) > LARGE_BODY_BYTES:
+                async with self._large_bodies:
+                    return await self._read_large_body(response, body, bytes_max)
+        return _cut(body, bytes_max)
+
+    async def _read_large_body(
+        self, response: _RecordedResponse, body: bytearray, bytes_max: int
+    ) -> Truncation | None:
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > bytes_max:
+                break
+        return _cut(body, bytes_max)
 
     def _headers(self, request: FetchRequest) -> dict[str, str]:
         headers = {
@@ -346,6 +348,13 @@ def _request_head(url: str, headers: dict[str, str]) -> bytes:
     """The bytes that aiohttp sends for these headers (a test compares them to what a server received)."""
     lines = [f"GET {target_of(url)} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+def _cut(body: bytearray, bytes_max: int) -> Truncation | None:
+    if len(body) <= bytes_max:
+        return None
+    del body[bytes_max:]
+    return Truncation.LENGTH
 
 
 def _lenient_context() -> ssl.SSLContext:

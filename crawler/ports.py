@@ -22,7 +22,9 @@ class CaptureSink(Protocol):
         """Returns when the capture is durable. A redelivered one (after a crash) may come twice."""
 
     async def find(self, url: str, since: float) -> Capture | None:
-        """The newest capture of the URL with `requested_at >= since`, body included; asked after a crash."""
+        """The newest stored version of the URL with `requested_at >= since`, body included; asked after a
+        crash, and when a version is to be read again.
+        """
 
 
 class UrlOwner(Protocol):

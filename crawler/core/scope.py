@@ -12,7 +12,7 @@ from enum import Enum
 
 from crawler.core.links import LinkKind
 from crawler.core.politeness import OptOutList
-from crawler.core.urls import host_of, target_of
+from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
 
 NOBODY_OPTED_OUT = OptOutList()
 SEGMENTS_MAX = 20
@@ -63,6 +63,33 @@ _PAGE_TYPES = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Territory:
+    """What a network archives at all: domains with all below them, and URL prefixes. Empty: the whole web."""
+
+    domains: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[str], rules: UrlRules = STANDARD) -> "Territory":
+        """From a charter's `scope`; raises MalformedUrlError for what is neither a domain nor a URL."""
+        domains, prefixes = set(), []
+        for entry in entries:
+            if "://" in entry:
+                prefixes.append(rules.canonical(entry))
+            else:
+                domains.add(host_of(rules.canonical(f"http://{entry}/")))
+        return cls(domains=frozenset(domains), prefixes=tuple(sorted(prefixes)))
+
+    def holds(self, url: str, host: str) -> bool:
+        if not self.domains and not self.prefixes:
+            return True
+        return _is_below(host, self.domains) or url.startswith(self.prefixes)
+
+
+THE_WHOLE_WEB = Territory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlScope:
     """What a crawl takes in; `refuses` gives the reason for a no."""
 
@@ -72,6 +99,7 @@ class CrawlScope:
     depth_max: int | None = None
     content: Content = Content.HTML_AND_IMAGES
     opted_out: OptOutList = NOBODY_OPTED_OUT
+    territory: Territory = THE_WHOLE_WEB
     year: int = 2026
     """This year, for calendars without end."""
 
@@ -84,6 +112,7 @@ class CrawlScope:
         depth_max: int | None = None,
         content: Content = Content.HTML_AND_IMAGES,
         opted_out: OptOutList | None = None,
+        territory: Territory = THE_WHOLE_WEB,
         year: int = 2026,
     ) -> "CrawlScope":
         """Around canonical seeds."""
@@ -96,6 +125,7 @@ class CrawlScope:
             depth_max=depth_max,
             content=content,
             opted_out=opted_out or NOBODY_OPTED_OUT,
+            territory=territory,
             year=year,
         )
 
@@ -107,19 +137,31 @@ class CrawlScope:
         host = host_of(url)
         if not self._holds(url, host):
             return "scope"
+        if not self.territory.holds(url, host):
+            return "charter"
         if self.opted_out.covers(host):
             return "opt-out"
         return trap_reason(url, year=self.year)
 
-    def _holds(self, url: str, host: str) -> bool:
+    def holds(self, url: str, *, depth: int) -> bool:
+        """Whether a known URL is of this crawl."""
+        return (self.depth_max is None or depth <= self.depth_max) and self._holds(url, host_of(url))
+
+    def holds_host(self, host: str) -> bool:
+        """False: none of its URLs are of this crawl."""
         if self.kind is ScopeKind.ANY:
             return True
-        if self.kind is ScopeKind.HOST:
-            return host in self.hosts
-        if self.kind is ScopeKind.PREFIX:
-            return url.startswith(self.prefixes)
-        labels = host.split(".")
-        return any(".".join(labels[at:]) in self.hosts for at in range(len(labels)))
+        if self.kind is ScopeKind.DOMAIN:
+            return _is_below(host, self.hosts)
+        return host in self.hosts
+
+    def _holds(self, url: str, host: str) -> bool:
+        return self.holds_host(host) and (self.kind is not ScopeKind.PREFIX or url.startswith(self.prefixes))
+
+
+def _is_below(host: str, domains: frozenset[str]) -> bool:
+    labels = host.split(".")
+    return any(".".join(labels[at:]) in domains for at in range(len(labels)))
 
 
 def trap_reason(url: str, *, year: int) -> str | None:

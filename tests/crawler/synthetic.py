@@ -30,6 +30,7 @@ QUICK = PolitenessPolicy(
     backoff_base_s=0.01,
     backoff_max_s=0.02,
     retry_after_max_s=0.02,
+    robots_second_try_s=0.01,
     per_address_concurrency=8,
 )
 LOCAL = FetchSettings(
