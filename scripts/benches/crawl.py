@@ -22,7 +22,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,37 +30,19 @@ from pathlib import Path
 from typing import Any
 
 from scripts.benches.crawling import others
-from scripts.benches.crawling.clients import CLIENTS
-from scripts.benches.crawling.origin import web_of
-from simnet.web import Oracle
+from scripts.benches.crawling.starting import CLIENT_CORE, free_port, pinned, started_origin
 
+CLIENTS = ("bare", "bare-304", "throwaway", "aiohttp", "fetch", "links", "crawl", "store", "store-304")
 OTHERS = ("scrapy", "wget", "wget2", "wrk")
-CLIENT_CORE, ORIGIN_CORE = 0, 1
 CLIENT_S_MAX = 150
 """A client that is not done by then is interrupted and measured by what it did."""
 WRK_S = 4
 Row = dict[str, object]
 
 
-def pinned(command: list[str], core: int) -> list[str]:
-    program = shutil.which("taskset")
-    is_there = hasattr(os, "sched_getaffinity") and core in os.sched_getaffinity(0)
-    return [program, "-c", str(core), *command] if program and is_there else command
-
-
 def bounded(command: list[str]) -> list[str]:
     program = shutil.which("timeout")
     return [program, "--signal=INT", str(CLIENT_S_MAX), *command] if program else command
-
-
-def started_origin(port: int, hosts: int, pages_max: int) -> subprocess.Popen[bytes]:
-    module = "scripts.benches.crawling.origin"
-    command = [sys.executable, "-m", module, str(port), str(hosts), str(pages_max)]
-    origin = subprocess.Popen(pinned(command, ORIGIN_CORE), stdout=subprocess.PIPE)
-    assert origin.stdout is not None
-    if not origin.stdout.readline():
-        raise SystemExit("bench: the web did not start")
-    return origin
 
 
 def run_client(
@@ -165,17 +146,14 @@ def main() -> None:
     )
     parser.add_argument("--only", default=",".join([*CLIENTS, *OTHERS]), help="rows, separated by commas")
     options = parser.parse_args()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    origin = started_origin(port, options.hosts, options.pages_max)
-    oracle = Oracle(web_of(port, options.hosts, options.pages_max))
-    urls = sorted(oracle.reachable(oracle.front_pages(), 0))
+    port = free_port()
+    work = Path(tempfile.mkdtemp(prefix="bench-crawl-"))
+    origin = started_origin(port, options.hosts, options.pages_max, work / "urls")
     rates: dict[str, float] = {}
     try:
         for word in options.only.split(","):
             with tempfile.TemporaryDirectory() as folder:
-                (Path(folder) / "urls").write_text("\n".join(urls))
+                shutil.copy(work / "urls", folder)
                 row = measure(word, Path(folder), options, port)
             if "per_cpu_s" in row:
                 rates[word] = float(str(row["per_cpu_s"]))
@@ -183,10 +161,11 @@ def main() -> None:
     finally:
         origin.send_signal(signal.SIGTERM)
         origin.wait()
+        shutil.rmtree(work)
     for what, ours, theirs in RATIOS:
         if ours in rates and theirs in rates:
             print(json.dumps({"ratio": what, "is": round(rates[ours] / rates[theirs], 2)}))
-    print(json.dumps({"load": [round(each, 1) for each in os.getloadavg()], "urls": len(urls)}))
+    print(json.dumps({"load": [round(each, 1) for each in os.getloadavg()]}))
 
 
 if __name__ == "__main__":

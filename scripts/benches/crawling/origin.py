@@ -2,13 +2,15 @@
 
 Every answer of one day is rendered before the first request, with its 304 beside it; a request costs three
 searches in its bytes and one look into a table. Run as a process of its own, on a core of its own:
-`python -m scripts.benches.crawling.origin PORT HOSTS PAGES_MAX`; prints one line when it listens, ends by SIGTERM.
+`python -m scripts.benches.crawling.origin PORT HOSTS PAGES_MAX [FILE]` writes the URLs into the file, prints one line
+when it listens, and ends by SIGTERM.
 """
 
 import asyncio
 import re
 import signal
 import sys
+from pathlib import Path
 from typing import cast
 
 import uvloop
@@ -89,10 +91,12 @@ async def serve(web: Web, answers: Answers) -> None:
 
 
 def main() -> None:
-    port, hosts, pages_max = map(int, sys.argv[1:])
+    port, hosts, pages_max = map(int, sys.argv[1:4])
     web = web_of(port, hosts, pages_max)
     oracle = Oracle(web)
     urls = sorted(oracle.reachable(oracle.front_pages(), 0))
+    for name in sys.argv[4:]:
+        Path(name).write_text("\n".join(urls))
     robots = [f"{web.hosts.origin(number)}/robots.txt" for number in range(hosts)]
     answers = rendered(web, [*urls, *robots])
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
