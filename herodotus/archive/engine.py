@@ -25,6 +25,7 @@ from herodotus.core.entries import (
     Kind,
     Place,
     VisitCount,
+    address_key,
     arrival_of,
     auxiliary_key,
     capture_key,
@@ -47,7 +48,7 @@ from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
 
-FORMAT = b"1"
+FORMAT = b"2"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 NOTE_TARGET = "urn:herodotus:archive"
@@ -74,6 +75,8 @@ class NewCapture:
     id: CaptureId
     kind: Kind
     members: tuple[bytes, ...]
+    url: str = ""
+    """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
     """When it first came, if it is only written anew."""
 
@@ -199,13 +202,17 @@ class Archive:
 
     # -- indexing -----------------------------------------------------------------------------------------
 
-    def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
+    def put(
+        self, batch: Batch, id_: CaptureId, entry: Entry, *, url: str = "", is_checked: bool = False
+    ) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
         if not is_checked and self.index.get(family_key(TOMBSTONE, key)) is not None:
             return
         if self.index.get(key) is None:
             batch.put_new(key, encode_entry(entry))
+            if url:
+                batch.put(address_key(url))
         else:
             # Written anew: a revisit may have got the body, or a body that was found twice its place.
             batch.put(key, encode_entry(entry))
@@ -244,7 +251,7 @@ class Archive:
                 length = sum(map(len, item.members))
                 arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
                 entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
-                self.put(applying.batch, item.id, entry, is_checked=True)
+                self.put(applying.batch, item.id, entry, url=item.url, is_checked=True)
                 offset += length
                 at += len(item.members)
         for note in notes:

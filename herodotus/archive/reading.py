@@ -57,6 +57,10 @@ class Version:
     is_revisit: bool
     visits: int
     last_seen_s: int
+    sha1: str
+    """WARC-Payload-Digest as the record has it, "" when it has none."""
+    stored_bytes: int
+    """Of the member that the record is in."""
 
     @property
     def first_seen_s(self) -> int:
@@ -96,10 +100,10 @@ class Reader:
         for key, value in islice(self._archive.index.scan(start, end), limit):
             record = self._record_at(key, value, cache)
             if record is not None and record.url == url:
-                versions.append(self._version(key, record))
+                versions.append(self._version(key, value, record))
         return versions
 
-    def _version(self, key: bytes, record: WarcRecord) -> Version:
+    def _version(self, key: bytes, value: bytes, record: WarcRecord) -> Version:
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None
         head, body = split_payload(record)
@@ -113,6 +117,8 @@ class Reader:
             is_revisit=record.kind == "revisit",
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
+            sha1=record.get("WARC-Payload-Digest") or "",
+            stored_bytes=decode_entry(value).place.length,
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
