@@ -8,14 +8,16 @@ archive already stays untouched.
 """
 
 import re
+from collections.abc import Callable
 
-from herodotus.core.replay.context import FLAGS, ReplayContext
+from herodotus.core.replay.context import ReplayContext
 
 _SCHEME = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*:")
 _PARTS = re.compile(rb"(https?:)//([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE | re.DOTALL)
 # C0 controls and spaces around a reference, tabs and newlines anywhere in it: browsers drop them.
 _ODD = re.compile(rb"[\x00-\x20\\]")
 _DOTS = re.compile(rb"(?:^|/)(?:\.|%2[Ee]){1,2}(?:/|$)")
+_ARCHIVED = re.compile(rb"(?:\d{1,14}|\*)(?:[a-z]{2}_)?/https?:/")
 _BLANKS = bytes(range(0x21))
 _DROPPED = b"\t\n\r"
 _DOT = re.compile(rb"\.|%2[Ee]")
@@ -24,24 +26,26 @@ _DOT = re.compile(rb"\.|%2[Ee]")
 class Addresses:
     """Of one page; `base` changes where `<base href>` says so."""
 
-    def __init__(self, context: ReplayContext) -> None:
-        prefix = context.archive_prefix.encode()
-        self._prefix = prefix
-        self._heads = {str(flag): prefix + f"{context.timestamp}{flag}/".encode() for flag in FLAGS}
-        self._in_archive = re.compile(re.escape(prefix) + rb"(?:\d{1,14}|\*)(?:[a-z]{2}_)?/https?:/")
+    def __init__(self, context: ReplayContext, escaped: Callable[[bytes], bytes] = lambda base: base) -> None:
+        """`escaped` fits what comes from the page's own address into the language of the references."""
+        self._escaped = escaped
+        self._prefix = context.archive_prefix.encode()
+        self._head = self._prefix + context.timestamp.encode()
         self._portal = (context.portal_origin or "").encode()
-        self._set_base(context.page_url.encode("utf-8", "surrogateescape"))
+        self._near = (self._prefix, self._portal) if self._portal else (self._prefix,)
+        self._set_base(context.page_url.partition("#")[0].encode("utf-8", "surrogateescape"))
 
     def _set_base(self, url: bytes) -> None:
         match = _PARTS.match(url)
         if match is None:
             # ftp, urn and the like: nothing is relative to them that we could show.
-            self._scheme, self._origin, path, query = b"http:", b"", b"/", b""
+            self._scheme, self._origin, path = b"http:", b"http://invalid", b"/"
         else:
             self._scheme = match[1].lower()
             self._origin = self._scheme + b"//" + match[2]
-            path, query = match[3] or b"/", match[4] or b""
-        self._path, self._query = path, query
+            path = match[3] or b"/"
+        self._origin, path = self._escaped(self._origin), self._escaped(path)
+        self._path = path
         self._folder = self._origin + path[: path.rfind(b"/") + 1]
 
     def move_base(self, reference: bytes) -> bytes:
@@ -50,12 +54,22 @@ class Addresses:
         if absolute is None or _PARTS.match(absolute) is None:
             return reference
         self._set_base(absolute)
-        return self._heads[""] + absolute
+        return b"%s/%s" % (self._head, absolute)
 
     def rewrite(self, reference: bytes, flag: str) -> bytes:
         """The reference itself when it is nothing to be had from the archive."""
         absolute = self.resolve(reference)
-        return reference if absolute is None else self._heads[flag] + absolute
+        return reference if absolute is None else b"%s%s/%s" % (self._head, flag.encode(), absolute)
+
+    def starts(self, flag: str) -> tuple[bytes, bytes, bytes, bytes]:
+        """What a clean reference becomes an address in the archive by, put before it: one that is absolute,
+        begins with two slashes, with one, with a name. Clean: see `markup.py`; and `is_near` says no."""
+        head = b"%s%s/" % (self._head, flag.encode())
+        return head, head + self._scheme, head + self._origin, head + self._folder
+
+    def is_near(self, page: bytes, at: int) -> bool:
+        """Whether the reference there may be of the archive already, so that it must be looked at closely."""
+        return page.startswith(self._near, at)
 
     def rewrite_absolute(self, reference: bytes, flag: str) -> bytes:
         """Only if it names a host: for values that are perhaps no addresses."""
@@ -71,7 +85,7 @@ class Addresses:
         if first == b"/":
             if reference[:2] == b"//":
                 return _normal(self._scheme + reference)
-            if self._in_archive.match(reference):
+            if self._is_archived(reference):
                 return None
             return _normal(self._origin + reference)
         if first in (b"#", b""):
@@ -83,6 +97,10 @@ class Addresses:
             return _normal(self._folder + reference)
         return self._resolve_absolute(reference, scheme[0].lower())
 
+    def _is_archived(self, reference: bytes) -> bool:
+        at = len(self._prefix)
+        return reference.startswith(self._prefix) and _ARCHIVED.match(reference, at) is not None
+
     def _resolve_absolute(self, reference: bytes, scheme: bytes) -> bytes | None:
         if scheme not in (b"http:", b"https:"):
             return None
@@ -90,11 +108,8 @@ class Addresses:
         if rest[:2] == b"//":
             if rest[2:3] == b"/":
                 rest = b"//" + rest.lstrip(b"/")
-            if self._portal and reference.startswith(self._portal):
-                local = reference[len(self._portal) :]
-                if self._in_archive.match(local):
-                    return None
-            if self._in_archive.match(reference):
+            local = reference.removeprefix(self._portal)
+            if self._is_archived(reference) or (local is not reference and self._is_archived(local)):
                 return None
             return _normal(scheme + rest)
         if scheme == self._scheme and rest[:1] != b"/":

@@ -4,7 +4,7 @@ import re
 
 from herodotus.core.replay.addresses import Addresses
 from herodotus.core.replay.context import Flag, ReplayContext
-from herodotus.core.replay.css import CssRewriter
+from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.html import HtmlRewriter
 from herodotus.core.replay.rewriter import Rewriter
 
@@ -19,11 +19,11 @@ def rewriter_for(content_type: str | None, flag: Flag, context: ReplayContext) -
         return None
     mime = (content_type or "").partition(";")[0].strip().lower()
     if flag is Flag.STYLE and mime in ("text/css", ""):
-        return CssRewriter(Addresses(context))
+        return CssRewriter(Addresses(context, css_escaped))
     if mime in _HTML and flag not in (Flag.SCRIPT, Flag.STYLE, Flag.IMAGE):
         return HtmlRewriter(context)
     if mime == "text/css":
-        return CssRewriter(Addresses(context))
+        return CssRewriter(Addresses(context, css_escaped))
     return None
 
 
