@@ -98,8 +98,12 @@ class Addresses:
         return self._resolve_absolute(reference, scheme[0].lower())
 
     def _is_archived(self, reference: bytes) -> bool:
-        at = len(self._prefix)
-        return reference.startswith(self._prefix) and _ARCHIVED.match(reference, at) is not None
+        # With dots it may lead out again, whatever it looks like.
+        return (
+            reference.startswith(self._prefix)
+            and _ARCHIVED.match(reference, len(self._prefix)) is not None
+            and not _DOTS.search(reference)
+        )
 
     def _resolve_absolute(self, reference: bytes, scheme: bytes) -> bytes | None:
         if scheme not in (b"http:", b"https:"):

@@ -1,6 +1,7 @@
 """Which rewriter does a body need, if any?"""
 
 import re
+from dataclasses import replace
 
 from herodotus.core.replay.addresses import Addresses
 from herodotus.core.replay.context import Flag, ReplayContext
@@ -20,8 +21,10 @@ def rewriter_for(content_type: str | None, flag: Flag, context: ReplayContext) -
     mime = (content_type or "").partition(";")[0].strip().lower()
     if flag is Flag.STYLE and mime in ("text/css", ""):
         return CssRewriter(Addresses(context, css_escaped))
+    if mime == "image/svg+xml":
+        return HtmlRewriter(replace(context, banner=b"", is_guarded=False), is_xml=True)
     if mime in _HTML and flag not in (Flag.SCRIPT, Flag.STYLE, Flag.IMAGE):
-        return HtmlRewriter(context)
+        return HtmlRewriter(context, is_xml=mime != "text/html")
     if mime == "text/css":
         return CssRewriter(Addresses(context, css_escaped))
     return None
