@@ -8,7 +8,7 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 """
 
 from herodotus.core.replay.banner import BannerFacts, Holder, banner_html, frame_html
-from herodotus.core.replay.choosing import charset_of, rewriter_for
+from herodotus.core.replay.choosing import charset_of, looks_like_html, rewriter_for
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
 from herodotus.core.replay.headers import replay_headers, replay_status
 from herodotus.core.replay.isolation import (
@@ -34,6 +34,7 @@ __all__ = [
     "frame_html",
     "is_worker_registration",
     "isolation_headers",
+    "looks_like_html",
     "may_change",
     "replay_headers",
     "replay_status",

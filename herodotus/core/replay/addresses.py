@@ -84,7 +84,7 @@ class Addresses:
         first = reference[:1]
         if first == b"/":
             if reference[:2] == b"//":
-                return _normal(self._scheme + reference)
+                return _normal(self._scheme + b"//" + reference.lstrip(b"/"))
             if self._is_archived(reference):
                 return None
             return _normal(self._origin + reference)

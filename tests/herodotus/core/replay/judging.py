@@ -3,6 +3,7 @@
 Markup is read by turbohtml (the HTML standard's tree), addresses by Ada (the URL standard).
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -17,9 +18,21 @@ PORTAL = "http://127.0.0.1:5484"
 ARCHIVE = re.compile(re.escape(f"{PORTAL}/web/{DATE}") + r"(?:[a-z]{2}_)?/(https?://.*)", re.DOTALL)
 BARE = ReplayContext(page_url=PAGE, timestamp=DATE, portal_origin=PORTAL, is_guarded=False)
 
-_ADDRESSES = "href src action formaction background cite longdesc poster xlink:href lowsrc dynsrc manifest data".split()
+_ADDRESSES = (
+    "href", "src", "action", "formaction", "background", "cite", "longdesc", "poster", "xlink:href", "lowsrc", "dynsrc",
+    "manifest", "data",
+)  # fmt: skip
+_NEVER_ASKED = {
+    ("base", "src"),
+    ("meta", "src"),
+    ("meta", "href"),
+    ("link", "src"),
+    ("param", "src"),
+    ("param", "href"),
+}
 _CSS_ADDRESS = re.compile(
-    r"url\(\s*(?:\"([^\"\\\n]*)\"|'([^'\\\n]*)'|([^\s\"'()\\]+))\s*\)|@import\s+\"([^\"\\\n]*)\"", re.I
+    r"url\(\s*(?:\"([^\"\\\n]*)\"|'([^'\\\n]*)'|([^\s\"'()\\]+))\s*\)|@import\s+\"([^\"\\\n]*)\"",
+    re.IGNORECASE,
 )
 
 
@@ -39,7 +52,7 @@ def in_pieces(page: bytes, cuts: list[int], context: ReplayContext = BARE, mime:
     rewriter = rewriter_for(mime, context.flag, context)
     assert rewriter is not None
     edges = [0, *sorted(min(cut, len(page)) for cut in cuts), len(page)]
-    pieces = [rewriter.feed(page[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    pieces = [rewriter.feed(page[start:end]) for start, end in itertools.pairwise(edges)]
     return b"".join(pieces) + rewriter.close()
 
 
@@ -78,7 +91,11 @@ def references(page: bytes) -> Iterator[tuple[str, str, str]]:
     for element in turbohtml.parse(page, encoding="windows-1252", positions=False).select("*"):
         for name in _ADDRESSES:
             value = element.attr(name)
-            if value and not (name == "data" and element.tag != "object"):
+            if (
+                value
+                and not (name == "data" and element.tag != "object")
+                and (element.tag, name) not in _NEVER_ASKED
+            ):
                 yield element.tag, name, value
         for name in ("srcset", "imagesrcset"):
             for candidate in re.findall(r"[\s,]*(\S*[^\s,])[^,]*", element.attr(name) or ""):
