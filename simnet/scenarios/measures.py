@@ -9,7 +9,7 @@ from random import Random
 
 from dht.core.effects import Effect, WalkDone
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
-from dht.core.ids import CIRCLE, Key, PeerKey, key_from_number, number_of
+from dht.core.ids import KEY_BYTES, Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import Item, Message
 from dht.wire import encode_message
@@ -23,7 +23,6 @@ HEADERS_BYTES = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4, UDP, our session a
 URL_BYTES = 59  # the thesis's mean; and its separator makes sixty
 LINKS_PER_PEER = 10  # "an aggregate of roughly ten URLs per node" (thesis 4.4.4)
 LOOKUPS = 1_000
-ARC_PEERS = 1_000
 
 
 @scenario("chord-table", summary="paths and timeouts in a ring that nobody repairs, by the share of dead peers",
@@ -164,14 +163,10 @@ def _single(world: RingWorld, machine: RingMachine, chance: Random) -> float:
 def _walked(
     world: RingWorld, machine: RingMachine, chance: Random, links_per_peer: int
 ) -> tuple[float, float]:
-    """Bytes and stops per link of a walk. A walk costs time by links times stops, so of a large ring an arc of
-    a thousand peers is walked: another thousand would cost the same."""
-    peers = len(world.machines)
-    stretch = min(peers, ARC_PEERS)
-    links = stretch * links_per_peer
+    """Bytes and stops per link of one walk around the whole ring."""
+    links = len(world.machines) * links_per_peer
     bytes_before, stops_before = world.bytes_sent, world.sent["Batch"]
-    start, arc = number_of(machine.me.position), CIRCLE * stretch // peers
-    keys = [key_from_number(start + 1 + chance.randrange(arc - 1)) for _ in range(links)]
+    keys = [Key(chance.randbytes(KEY_BYTES)) for _ in range(links)]
     _walk(world, machine, [Item(key=key, payload=chance.randbytes(URL_BYTES)) for key in keys])
     return (world.bytes_sent - bytes_before) / links, (world.sent["Batch"] - stops_before) / links
 
