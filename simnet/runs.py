@@ -125,8 +125,12 @@ class Run:
 
     def plan(self, faults: Iterable[Fault]) -> None:
         """Once, after the hosts. A replay puts its shortened faults in their place."""
+        self.world.plan(self.choose(faults))
+
+    def choose(self, faults: Iterable[Fault]) -> list[Fault]:
+        """As `plan`, for a scenario whose hosts are in a world of their own: the faults to be planned there."""
         self.faults = list(faults) if self._given_faults is None else self._given_faults
-        self.world.plan(self.faults)
+        return self.faults
 
     def check(self, *checkers: Checker) -> None:
         self.checkers.extend(checkers)
