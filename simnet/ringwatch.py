@@ -4,6 +4,7 @@ Safety is looked at after every event, liveness once the faults have stopped. Wh
 rings is left out there, and the checker's name says what is asked.
 """
 
+from collections import Counter
 from math import log2
 
 from dht.core.effects import LookupDone
@@ -131,6 +132,7 @@ class Lookups:
         self._ring, self._per_s, self._until_s, self._key = ring, per_s, until_s, key
         self._chance = ring.world.chance("lookups")
         self.asked = self.answered = self.wrong = self.empty = self.hops = 0
+        self.paths: Counter[int] = Counter()  # answered lookups by their hops
         ring.world.schedule.at(from_s, self._ask)
 
     def _ask(self) -> None:
@@ -150,6 +152,7 @@ class Lookups:
     def _done(self, done: LookupDone) -> None:
         self.answered += 1
         self.hops += done.hops
+        self.paths[done.hops] += 1
         if not done.holders:
             self.empty += 1
         elif done.holders[0] != owner_in(ring_of(self._ring), done.key):

@@ -5,6 +5,7 @@ datagram in a hundred unless `--set loss=` says otherwise, and end as soon as th
 """
 
 import random
+from collections.abc import Callable
 
 from dht.core.ids import KEY_BYTES, Key, PeerKey
 from dht.core.messages import Closer, Message, Owner, State
@@ -45,6 +46,7 @@ def watch(run: Run, ring: SimulatedRing, peace_at_s: float, *, is_whole: bool = 
     run.figure("bits per s and peer", lambda: _bits(run))
     run.sample("first successors right", lambda: health(ring)[0])
     run.sample("lists right", lambda: health(ring)[1])
+    run.sample("bits per s and peer, lately", _bits_lately(run))
 
 
 def _bits(run: Run) -> float:
@@ -62,6 +64,20 @@ def quiet(run: Run) -> None:
     watch(run, ring, 0.0, is_whole=True)
     run.least_s = run.seconds = for_s
     run.plan([])
+
+
+def _bits_lately(run: Run) -> Callable[[], float]:
+    """As `_bits`, since the last sample."""
+    before_s = before_bits = 0.0
+
+    def since() -> float:
+        nonlocal before_s, before_bits
+        bits, now = _bits(run) * max(run.world.now, 1.0), run.world.now
+        rate = (bits - before_bits) / (now - before_s) if now > before_s else 0.0
+        before_s, before_bits = now, bits
+        return rate
+
+    return since
 
 
 @scenario("join-storm", summary="four of five peers join the others within ten seconds",
@@ -126,6 +142,7 @@ def _tell_lookups(run: Run, lookups: Lookups) -> None:
     run.figure("lookups empty", lambda: float(lookups.empty))
     run.figure("lookups unanswered", lambda: float(lookups.asked - lookups.answered))
     run.figure("hops", lambda: lookups.hops / max(lookups.answered, 1))
+    run.histogram("hops of a lookup", lambda: lookups.paths)
 
 
 @scenario("flash-crowd", summary="everybody wants the same key at once, newcomers too, and then its owner dies",
