@@ -4,17 +4,19 @@ These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and all 
 `paper-links` encodes every message, since bytes are what it counts.
 """
 
+from bisect import bisect_left
 from dataclasses import replace
 from random import Random
 
 from dht.core.effects import Effect, WalkDone
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
-from dht.core.ids import KEY_BYTES, Key, PeerKey
+from dht.core.ids import KEY_BYTES, Key, PeerKey, key_from_number, number_of
 from dht.core.machine import RingMachine
 from dht.core.messages import Item, Message
+from dht.core.records import Contact
 from dht.wire import encode_message
 from simnet.rings import RingWorld, owner_in, peer_number, ring_of
-from simnet.ringtrials import NEVER_S, churn, give_fingers, lookups_without_repair, rules_with
+from simnet.ringtrials import NEVER_S, churn, lookups_without_repair, rules_with
 from simnet.runs import Run
 from simnet.scenarios import scenario
 from simnet.trials import Figures, try_out
@@ -135,10 +137,23 @@ def _fingered(seed: int, peers: int) -> RingWorld:
     world = RingWorld(seed, rules)
     world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
     ring = ring_of(world)
+    positions = [contact.position for contact in ring]
     for machine in world.machines.values():
-        give_fingers(machine, ring)
+        _give_fingers(machine, ring, positions)
     world.sizes = _size_of
     return world
+
+
+def _give_fingers(machine: RingMachine, ring: list[Contact], positions: list[Key]) -> None:
+    """Chord's, the farthest first: once one leads to the successor all nearer ones do."""
+    me = number_of(machine.me.position)
+    first = machine.nodes[0].successors[0]
+    for exponent in range(159, -1, -1):
+        place = bisect_left(positions, key_from_number(me + (1 << exponent)))
+        contact = ring[place % len(ring)]
+        machine.table.hint(contact)
+        if contact == first:
+            return
 
 
 def _size_of(message: Message) -> int:
