@@ -61,7 +61,7 @@ DAMAGE_MAX = 10_000
 class ArchiveSettings:
     log_bytes_max: int = SEGMENT_BYTES_MAX
     segment_bytes_max: int = SEGMENT_BYTES_MAX
-    index_flush_bytes: int = 64 * 1024 * 1024
+    index_flush_bytes: int = 32 * 1024 * 1024
     """How much of the log is read again after a crash: less than a second's worth."""
     reserve_bytes: int = 256 * 1024 * 1024
     """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
