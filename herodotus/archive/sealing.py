@@ -139,8 +139,18 @@ class _Merge:
         self._epoch = 0
 
     def run(self) -> Sealed:
+        """StoreRefusedError when a disk fails or is full: then all is as it was, and the unfinished files go."""
         if not self._inputs:
             return NOTHING
+        try:
+            installs = self._write_all()
+        except OSError as error:
+            for writer in self._writers:
+                writer.give_up()
+            raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
+        return self._swap(installs)
+
+    def _write_all(self) -> list[tuple[int, str]]:
         # What the index knows of the inputs is durable before they go: visits are counted once and for all.
         self._archive.flush_index()
         # Also above epochs that left no file, when all their captures were deleted: the index has heard of
@@ -153,7 +163,7 @@ class _Merge:
         installs = [pair for writer in self._writers for pair in writer.finish()]
         for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for slice_, path in installs}):
             sync_folder(self._files.disk(slice_), folder)
-        return self._swap(installs)
+        return installs
 
     # -- what goes in -------------------------------------------------------------------------------------
 

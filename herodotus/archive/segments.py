@@ -6,10 +6,11 @@ A segment is written as `.part` and gets its name from the journal. It is never 
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from herodotus.archive.disk import make_folder, write_all
+from herodotus.archive.disk import exists, make_folder, write_all
 from herodotus.archive.files import Files
 from herodotus.archive.journal import PART
 from herodotus.archive.log import format_warcinfo
@@ -137,11 +138,23 @@ class SegmentWriter:
         self._written = write_all(self._disk, self._fd, self._buffers, self._written)
         self._buffers, self._buffered = [], 0
 
+    def give_up(self) -> None:
+        """Remove what was written so far; what even that cannot remove goes at the next opening."""
+        with suppress(OSError):
+            if self._fd >= 0:
+                self._disk.close(self._fd)
+        self._fd = -1
+        for path in (self.name.path, self.name.cdxj):
+            if exists(self._disk, path + PART):
+                with suppress(OSError):
+                    self._disk.unlink(path + PART)
+
     def finish(self) -> list[tuple[int, str]]:
         """Slice and path of the files, whole and durable but for their names."""
         self._write()
         self._disk.fsync(self._fd)
         self._disk.close(self._fd)
+        self._fd = -1
         lines = "".join(f"{line}\n" for line in sorted(self._lines)).encode()
         fd = self._disk.open(self.name.cdxj + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
