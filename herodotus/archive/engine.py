@@ -68,6 +68,9 @@ class ArchiveSettings:
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
     """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
     codec: Codec = Codec.ZSTD
+    dictionary_bytes: int = 0
+    """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
+    pages of few sites, and then `zstd -dc` alone no longer reads the file."""
     software: Fields = (("software", "Herodotus"),)
     """What warcinfo says: the program, and which peer it was."""
 

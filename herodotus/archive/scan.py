@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from herodotus.archive.members import scan_members
+from herodotus.archive.members import Dictionary, scan_members
 from herodotus.archive.written import PRIMARY, end_of_request, quick_look
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.deposits import CaptureId, id_of_record, split_payload
@@ -58,6 +58,7 @@ def scan_bundles(
     end: int,
     progress: Progress | None = None,
     *,
+    dictionary: Dictionary | None = None,
     is_thorough: bool = False,
 ) -> Iterator[Bundle]:
     """Every bundle between two offsets; raises at the first byte that is not whole. Thorough: requests of our
@@ -66,7 +67,7 @@ def scan_bundles(
     progress = progress or Progress()
     progress.whole_to = start
     try:
-        for offset, length, content in scan_members(read_at, start, end):
+        for offset, length, content in scan_members(read_at, start, end, dictionary):
             at = 0
             while at < len(content):
                 found, following = _look(content, at, offset, length, is_thorough)

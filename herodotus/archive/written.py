@@ -235,7 +235,7 @@ class MemberCache:
             self._at = None
             data = self._bytes_at(place)
             try:
-                self._content, length = decode_member(data)
+                self._content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
             except MalformedRecordError as error:
                 path = self._files.path(place.file)
                 raise DamagedRecordError(path, place.offset, error.reason) from error

@@ -46,9 +46,16 @@ def timed(figures: dict[str, float], name: str, count: int) -> Iterator[None]:
     figures[f"{name} cpu"] = (time.process_time() - cpu) / count * 1e6
 
 
+def settle(folder: Path) -> None:
+    """Write what is dirty of these files alone: others may be writing on this machine, too."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
 def drop_caches(folder: Path) -> None:
-    """Of these files alone, so that it needs no privileges; what is dirty is written first."""
-    os.sync()
+    """Of these files, settled before; it needs no privileges."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -69,7 +76,7 @@ def measure_layout(make: Callable[[Path], Layout], pages: Pages, scratch: Path) 
         with timed(figures, "new", len(pages)):
             for batch in batches:
                 layout.store(batch)
-        os.sync()
+        settle(folder)
         figures["raw:disk"] = sum(len(body) for _, body in pages) / disk_bytes(folder)
         places = layout.places(url for url, _ in order) if isinstance(layout, OurLog) else []
         for temperature in ("warm", "cold"):
