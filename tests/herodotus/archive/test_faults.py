@@ -287,3 +287,22 @@ def test_slices_are_spread_over_and_an_unmounted_one_is_not_mistaken_for_it(tmp_
     assert all(Reader(whole).read(deposit.id) is not None for deposit in deposits)
     assert Reader(whole).newest(URL, NOW_S + 5_000) is not None
     whole.close()
+
+
+def test_when_the_first_disk_fails_for_good_storing_goes_on_on_the_next() -> None:
+    disks = [SimulatedDisk(), SimulatedDisk()]
+    archive = _slices(disks)
+    kept, refused, *later = _pages(6)
+    store(archive, kept)
+    disks[0].fail(
+        Failure(calls=frozenset({"fdatasync", "fsync", "pwrite", "open"}), error=errno.EIO, path="*log*")
+    )
+    with pytest.raises(StoreRefusedError, match="the disk failed"):
+        store(archive, refused)
+    assert store(archive, refused, *later) == [Outcome.NEW] * 5
+    assert archive.files.catalogue[archive.log.number].slice == 1
+    disks[0].mend()
+    again = _slices(disks)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, *later))
+    seal(again)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, *later))
