@@ -72,6 +72,8 @@ def export_wacz(
                 note=note,
                 progress=progress,
             )
+        if not report.captures:
+            return report  # a package of nothing helps nobody
         parts.write_index()
         try:
             _pack(part, parts.resources(), title, format_date(int(archive.now())))

@@ -176,6 +176,7 @@ COMMAND_MODULES = {
     "completion": "completion",
     "crawl": "crawl",
     "ring": "ring",
+    "seed": "seed",
 }
 
 

@@ -253,7 +253,7 @@ def _seconds(date: str, hour: int, minute: int, second: int) -> int:
 @lru_cache(maxsize=1_024)
 def _day_start(date: str) -> int:
     year, month, day = int(date[:4]), int(date[5:7]), int(date[8:])
-    if not (1 <= month <= 12 and 1 <= day <= 31):
+    if not (year and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]):
         raise MalformedRecordError(f"{date} is no date")
     try:
         return calendar.timegm((year, month, day, 0, 0, 0))

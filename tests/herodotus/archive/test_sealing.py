@@ -3,6 +3,7 @@
 import json
 import random
 import subprocess
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from herodotus.archive.checking import verify
 from herodotus.archive.engine import Archive, ArchiveSettings, NewTombstones
 from herodotus.archive.members import decode_member, scan_members
 from herodotus.archive.pace import Throttle
-from herodotus.archive.reading import Reader
+from herodotus.archive.reading import Reader, Version
 from herodotus.archive.recovery import rebuild
 from herodotus.archive.sealing import compact, dead_shares, seal
 from herodotus.core.deposits import Deposit
@@ -51,16 +52,21 @@ def test_sealed_captures_are_read_and_survive_rebuilding(tmp_path: Path, codec: 
     deposits = _some(random.Random(1), 80)
     store(archive, *deposits)
     note_visits(archive, Visit(url=deposits[5].url, time_s=NOW_S + 500, status=304))
-    before = Reader(archive).history(deposits[5].url)
+    before = _history(archive, deposits[5].url)
     sealed = seal(archive)
     assert sealed.captures == 80
     assert archive.files.logs() == [archive.log.number]
     _all_there(archive, deposits)
-    assert Reader(archive).history(deposits[5].url) == before
+    assert _history(archive, deposits[5].url) == before
     rebuild(archive)
     _all_there(archive, deposits)
-    assert Reader(archive).history(deposits[5].url) == before
+    assert _history(archive, deposits[5].url) == before
     archive.close()
+
+
+def _history(archive: Archive, url: str) -> list[Version]:
+    """Without what sealing is there to change."""
+    return [replace(version, stored_bytes=0) for version in Reader(archive).history(url)]
 
 
 def test_versions_of_a_url_share_a_frame(tmp_path: Path) -> None:
