@@ -158,9 +158,10 @@ class _Indexing:
     def run(self, start: int) -> int:
         size = self.archive.files.size(self.number)
         progress = Progress()
+        dictionary = self.archive.files.dictionary(self.number)
         while True:
             try:
-                for bundle in scan_bundles(self._read_at, start, size, progress):
+                for bundle in scan_bundles(self._read_at, start, size, progress, dictionary=dictionary):
                     self._apply(bundle)
                 break
             except MalformedRecordError as error:

@@ -13,6 +13,7 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
+from herodotus.archive.checking import verify
 from herodotus.archive.engine import Archive, ArchiveSettings, NewTombstones
 from herodotus.archive.members import decode_member, scan_members
 from herodotus.archive.pace import Throttle
@@ -261,3 +262,48 @@ def test_sealing_says_what_it_moved(tmp_path: Path) -> None:
     done = seal(archive, moved.append)
     assert 0.8 * done.bytes_after < sum(moved) <= done.bytes_after
     archive.close()
+
+
+def test_segments_with_a_dictionary_are_smaller_and_read_by_others_even_after_rot(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    frame = random_text(rng, 3_000)
+    deposits = [
+        deposit
+        for n in range(3_000)
+        if (deposit := page(f"http://example.org/{n}", NOW_S, frame + b"%d" % n)).key[0] < 32  # two buckets
+    ]
+    folder = tmp_path
+    sizes = {}
+    for dictionary_bytes in (0, 16_384):
+        folder = tmp_path / str(dictionary_bytes)
+        folder.mkdir()
+        archive = open_on(folder, settings=ArchiveSettings(dictionary_bytes=dictionary_bytes))
+        store(archive, *deposits)
+        assert seal(archive).skipped == 0
+        archive.close()
+        sizes[dictionary_bytes] = sum(path.stat().st_size for path in folder.rglob("segments/*/*.zst"))
+    assert sizes[16_384] < 0.7 * sizes[0]
+    segments = sorted(folder.rglob("segments/*/*.warc.zst"))
+    assert all(path.with_name(path.name[:-9] + ".zdict").exists() for path in segments)
+    seen = []
+    for path in segments:
+        beside = path.with_name(path.name[:-9] + ".zdict")
+        plain = subprocess.run(["zstd", "-dc", "-D", beside, path], check=True, capture_output=True).stdout
+        seen += [
+            record.rec_headers.get_header("WARC-Target-URI") for record in ArchiveIterator(BytesIO(plain))
+        ]
+        for fast in FastIterator(BytesIO(path.read_bytes()), parse_http=False):
+            assert fast.headers.get("WARC-Type") == "warcinfo" or fast.verify_block_digest()
+    assert {deposit.url for deposit in deposits} <= set(seen)
+    # Rot in the dictionary of one file and in the copy beside another costs nothing.
+    embedded = bytearray(segments[0].read_bytes())
+    embedded[3_000] ^= 1
+    segments[0].write_bytes(embedded)
+    segments[1].with_name(segments[1].name[:-9] + ".zdict").write_bytes(b"rot")
+    again = open_on(folder)
+    _all_there(again, deposits)
+    assert verify(again).damage == []
+    assert compact(again, dead_min=0).captures == len(deposits)  # back to the profile without
+    assert list(folder.rglob("*.zdict")) == []
+    _all_there(again, deposits)
+    again.close()
