@@ -2,6 +2,7 @@
 
 import errno
 import random
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -228,3 +229,34 @@ def test_a_broken_rocksdb_is_made_anew(tmp_path: Path) -> None:
     again = open_on(tmp_path / "archive", RocksIndex(tmp_path / "index"))
     assert all(Reader(again).read(deposit.id) is not None for deposit in deposits)
     again.close()
+
+
+@pytest.mark.parametrize("first", ["archive", "index"])
+def test_a_home_that_was_copied_while_it_was_used_opens_with_what_it_has(first: str, tmp_path: Path) -> None:
+    """A copy takes its time: what it takes of the archive and of the index are of different moments."""
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    (home / "archive").mkdir(parents=True)
+    archive = open_on(home / "archive", RocksIndex(home / "index"))
+    deposits = _pages(60)
+    store(archive, *deposits[:20])
+    seal(archive)
+    store(archive, *deposits[20:40])
+    archive.flush_index()
+    shutil.copytree(home / first, copy / first)
+    store(archive, *deposits[40:])
+    seal(archive)
+    archive.flush_index()
+    other = "index" if first == "archive" else "archive"
+    shutil.copytree(home / other, copy / other)
+    if first == "archive":  # and the copy of the log that was being written ends somewhere
+        [*_, log] = sorted((copy / "archive" / "log").iterdir())
+        log.write_bytes(log.read_bytes()[:-400])
+    again = open_on(copy / "archive", RocksIndex(copy / "index"))
+    found = [Reader(again).read(deposit.id) is not None for deposit in deposits]
+    whole = 39 if first == "archive" else 60
+    assert found == [number < whole for number in range(60)]
+    assert verify(again).is_sound
+    assert store(again, *deposits[whole:]) == [Outcome.NEW] * (60 - whole)
+    again.close()
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
+    archive.close()
