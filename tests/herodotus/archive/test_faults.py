@@ -231,6 +231,39 @@ def test_a_broken_rocksdb_is_made_anew(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("index_is_lost", [False, True])
+def test_rot_in_the_log_costs_one_capture_even_when_the_index_is_made_anew(
+    index_is_lost: bool, tmp_path: Path
+) -> None:
+    archive = open_on(tmp_path)
+    deposits = _pages(40)
+    store(archive, *deposits)
+    entry = Reader(archive).find(deposits[10].id)
+    assert entry is not None
+    log = tmp_path / archive.files.path(entry.place.file)
+    data = bytearray(log.read_bytes())
+    data[entry.place.offset + 200] ^= 0x10
+    log.write_bytes(data)
+    if index_is_lost:
+        archive.close()
+        archive = open_on(tmp_path)
+    else:
+        assert verify(archive, repair=True).is_repaired
+    assert [archive.files.path(entry.place.file), entry.place.offset] in [
+        [damage.path, damage.offset] for damage in archive.damage.values()
+    ]
+    reader = Reader(archive)
+    assert [deposit.url for deposit in deposits if reader.read(deposit.id) is None] == [deposits[10].url]
+    assert log.stat().st_size == len(data)
+    again = page(deposits[10].url, NOW_S + 99, b"stored behind it")
+    assert store(archive, again) == [Outcome.NEW]
+    archive.close()
+    opened = open_on(tmp_path)
+    assert Reader(opened).read(again.id) is not None
+    assert len(verify(opened).damage) == 1
+    opened.close()
+
+
 @pytest.mark.parametrize("first", ["archive", "index"])
 def test_a_home_that_was_copied_while_it_was_used_opens_with_what_it_has(first: str, tmp_path: Path) -> None:
     """A copy takes its time: what it takes of the archive and of the index are of different moments."""
