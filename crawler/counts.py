@@ -27,6 +27,8 @@ class HostCounts:
     unchanged: int = 0
     failed: int = 0
     forbidden: int = 0
+    problem: str = ""
+    """The last one, in words."""
 
 
 @dataclass(slots=True)

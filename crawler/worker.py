@@ -10,6 +10,7 @@ out. It opens no file and no socket itself; all of that is behind its ports.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import anyio
 
@@ -18,6 +19,7 @@ from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl, Result
+from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
 from crawler.counts import COUNT_OF, CrawlCounts
@@ -32,6 +34,8 @@ TURNS_IN_A_ROW_MAX = 16
 """An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
 UNCONDITIONAL_EVERY = 30
 """Every so many visits no condition is sent: a validator that lies is noticed within a month."""
+DECISIONS_REMEMBERED = 16_384
+"""Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
 
 
@@ -87,12 +91,15 @@ class Crawler:
         self._sink = sink
         self._steward = steward
         self._scope = scope
+        self._refuses_url = lru_cache(maxsize=DECISIONS_REMEMBERED)(scope.refuses_url)
         self._settings = settings
         self._wall_clock = wall_clock
         self._owner = owner or OwnsEverything()
         self._rules = rules
         self._resumed = anyio.Event()
         self._resumed.set()
+        self._under_way = 0
+        self._landed = anyio.Event()
         self._rota: Rota | None = None
         self._started = 0
         self._sitemaps_seen: set[Origin] = set()
@@ -132,10 +139,13 @@ class Crawler:
             held_back=frontier.held_back,
         )
 
-    def pause(self) -> None:
-        """Begin no fetch until `resume`; those under way end."""
+    async def pause(self) -> None:
+        """Begin no fetch until `resume`; returns when those under way have ended."""
         if self._resumed.is_set():
             self._resumed = anyio.Event()
+        while self._under_way:
+            self._landed = anyio.Event()
+            await self._landed.wait()
 
     def resume(self) -> None:
         self._resumed.set()
@@ -176,24 +186,33 @@ class Crawler:
             rules = await self._steward.rules(origin)
             if isinstance(rules, Wait):
                 return rules.until
+            if not rules.is_reachable:
+                while (entry := await self._next_entry(origin, rules)) is not None:
+                    self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
+                return None
             self._add_sitemaps(origin, rules.sitemaps)
             lease = await self._steward.lease(origin, await self._fetcher.address_of(host_of(f"{origin}/")))
             if isinstance(lease, Wait):
                 return lease.until
-            entry = await self._next_entry(origin, rules.allows)
-            if entry is None or self._is_limit_reached():
+            entry = await self._next_entry(origin, rules)
+            if entry is None or self.is_limit_reached or rota.is_closed:
                 await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
                 if entry is not None:
                     self._frontier.release(entry)
                     rota.close()
                 return None
-            again_at = await self._fetch(entry, lease)
+            self._under_way += 1
+            try:
+                again_at = await self._fetch(entry, lease)
+            finally:
+                self._under_way -= 1
+                self._landed.set()
             rota.wake()
             if again_at > anyio.current_time() or not self._resumed.is_set():
                 return again_at
         return anyio.current_time()
 
-    async def _next_entry(self, origin: Origin, allows: Callable[[str], bool]) -> Entry | None:
+    async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
         dealt with.
         """
@@ -201,19 +220,21 @@ class Crawler:
             if not self._scope.holds(entry.known.url, depth=entry.known.depth):
                 self._frontier.pass_over(entry)
                 continue
-            reason = self._refusal(entry.known, allows)
+            reason = self._refusal(entry.known, rules)
             if reason is not None:
+                host = self.counts.host(origin)
                 self.counts.forbidden += 1
-                self.counts.host(origin).forbidden += 1
+                host.forbidden += 1
+                host.problem = rules.problem or reason
                 self.counts.by_error[reason] += 1
                 self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._settings.recrawl)
             elif not entry.is_suspect or not await self._recover(entry):
                 return entry
         return None
 
-    def _refusal(self, known: Known, allows: Callable[[str], bool]) -> str | None:
-        if not allows(target_of(known.url)):
-            return "robots"
+    def _refusal(self, known: Known, rules: RobotsRules) -> str | None:
+        if not rules.allows(target_of(known.url)):
+            return "robots" if rules.is_reachable else "robots unreachable"
         if self._scope.opted_out.covers(host_of(known.url)):
             return "opt-out"
         return None
@@ -232,7 +253,8 @@ class Crawler:
         self._conclude(entry, capture, reading, again=reading)
         return True
 
-    def _is_limit_reached(self) -> bool:
+    @property
+    def is_limit_reached(self) -> bool:
         limit = self._settings.fetches_max
         return limit is not None and self._started >= limit
 
@@ -285,6 +307,7 @@ class Crawler:
 
     def _note_error(self, entry: Entry, error: FetchError) -> None:
         name = type(error).__name__.removesuffix("Error")
+        self.counts.host(entry.origin).problem = error.reason
         self.counts.by_error[name] += 1
         _log.debug("fetch failed url=%s error=%s", error.url, name)
         if isinstance(error, ForbiddenAddressError):
@@ -329,7 +352,8 @@ class Crawler:
         links: list[FoundLink] = []
         source = again or reading
         if source.result is Result.CHANGED:
-            last = frozenset() if again is not None else self._frontier.last_links(entry.key)
+            has_last = again is None and entry.known.visits > 0
+            last = self._frontier.last_links(entry.key) if has_last else frozenset()
             marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
             new = [link for link, mark in zip(source.links, marks, strict=False) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
@@ -350,15 +374,17 @@ class Crawler:
         )
 
     def _wanted(self, links: list[Link], page: Known, *, is_redirect: bool) -> list[FoundLink]:
+        """Links that the scope takes, without those that are surely known: most links of most pages."""
         wanted = []
-        for link in links:
-            is_embedded = link.kind.is_embedded
-            depth = page.depth if is_embedded or is_redirect else page.depth + 1
-            reason = self._scope.refuses(link.url, depth=depth, kind=link.kind)
-            if reason is None:
-                wanted.append(FoundLink(url=link.url, depth=depth, is_embedded=is_embedded, via=page.url))
-            else:
+        deeper = page.depth if is_redirect else page.depth + 1
+        for url, kind in links:
+            is_embedded = kind is not LinkKind.PAGE
+            depth = page.depth if is_embedded else deeper
+            reason = self._scope.refuses_at(depth, kind) or self._refuses_url(url)
+            if reason is not None:
                 self.counts.links_left[reason] += 1
+            elif not self._frontier.surely_knows(url):
+                wanted.append(FoundLink(url, depth, is_embedded, via=page.url))
         return wanted
 
     def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:

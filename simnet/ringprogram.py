@@ -310,12 +310,16 @@ class RingProgram:
     def take_datagrams(self) -> list[tuple[Address, bytes]]:
         ring, machine = self.ring, self.machine
         out: list[tuple[Address, bytes]] = []
-        while effects := machine.take_effects():
+        effects = machine.take_effects()
+        while effects:
+            is_more = False
             for effect in effects:
                 if type(effect) is Send:
                     self._send(effect, out)
                 else:
                     self._perform(effect)
+                    is_more = True  # perhaps: whom we told may have asked for something
+            effects = machine.take_effects() if is_more else []
         heard, self._heard = self._heard, None
         if heard is not None and ring.after_event is not None:
             ring.after_event(machine, *heard)

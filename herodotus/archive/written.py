@@ -7,6 +7,8 @@ Fields nobody asks for, and the request beside the response, stay bytes.
 
 import re
 from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import pairwise
 
 from herodotus.archive.files import Files
 from herodotus.archive.members import decode_member
@@ -34,6 +36,10 @@ _OURS = re.compile(
     rb"(?:WARC-Truncated: [^\r\n]+\r\n)?Content-Type: application/http;msgtype=response\r\n"
     rb"Content-Length: (\d{1,12})\r\n\r\n"
 )
+_OUR_REQUEST = re.compile(
+    rb"WARC/1\.1\r\nWARC-Type: request\r\n(?:(?!Content-Length)[-A-Za-z]+: [^\r\n]*\r\n)*"
+    rb"Content-Length: (\d{1,9})\r\n\r\n"
+)
 
 
 class Seen:
@@ -56,7 +62,7 @@ class Seen:
 class Written:
     """One capture's records, as bytes in a member that was decoded."""
 
-    __slots__ = ("_companions", "_content", "_end", "_files", "_following", "_record", "_rest", "place")
+    __slots__ = ("_companions", "_content", "_files", "_following", "_record", "_rest", "place")
 
     def __init__(self, content: bytes, rest: bytes, files: Files, place: Place) -> None:
         self._content = content
@@ -65,7 +71,6 @@ class Written:
         self._files = files
         self.place = place
         self._following = -1
-        self._end = -1
         self._record: WarcRecord | None = None
         self._companions: tuple[WarcRecord, ...] | None = None
 
@@ -135,17 +140,26 @@ class Written:
             sha1=record.get("WARC-Payload-Digest"),
         )
 
-    def whole(self) -> bytes:
-        """The records as they were written, the capture's own first: to be copied as they are."""
-        _ = self.companions
-        return b"".join((self._content[self.place.skip : self._end], *self._members()))
-
-    def _parse_companions(self) -> list[WarcRecord]:
-        found: list[WarcRecord] = []
-        self._end = _collect(self._content, self._following, found)
-        for content in self._members():
-            _collect(content, 0, found)
+    def parts(self) -> list[bytes]:
+        """The records as they were written, the capture's own first: to be written again as they are."""
+        if self._following < 0:
+            _ = self.record
+        own = self._content[self.place.skip : self._following]
+        try:
+            ends = _ends_of_companions(self._content, self._following)
+            found = [own, *_cut(self._content, ends)]
+            for content in self._members():
+                found += _cut(content, _ends_of_companions(content, 0))
+        except MalformedRecordError as error:
+            raise self._damaged(error) from error
         return found
+
+    def _parse_companions(self) -> Iterator[WarcRecord]:
+        for content, start in ((self._content, self._following), *((more, 0) for more in self._members())):
+            for at in _ends_of_companions(content, start)[:-1]:
+                record, _ = split_record(content, at)
+                check_block(record)
+                yield record
 
     def _members(self) -> list[bytes]:
         found, rest = [], self._rest
@@ -159,17 +173,25 @@ class Written:
         return DamagedRecordError(self._files.path(self.place.file), self.place.offset, error.reason)
 
 
-def _collect(content: bytes, start: int, found: list[WarcRecord]) -> int:
-    """The records up to the next capture or note, and where that is."""
+def _ends_of_companions(content: bytes, start: int) -> list[int]:
+    """Where the records up to the next capture or note start, and where the last of them ends."""
+    ends = [start]
     at = start
     while at < len(content):
-        record, following = split_record(content, at)
-        if record.kind in PRIMARY or is_note(record):
-            break
-        check_block(record)
-        found.append(record)
-        at = following
-    return at
+        request = _OUR_REQUEST.match(content, at)
+        if request is not None and content.startswith(b"\r\n\r\n", request.end() + int(request[1])):
+            at = request.end() + int(request[1]) + 4
+        else:
+            record, following = split_record(content, at)
+            if record.kind in PRIMARY or is_note(record):
+                break
+            at = following
+        ends.append(at)
+    return ends
+
+
+def _cut(content: bytes, ends: list[int]) -> list[bytes]:
+    return [content[start:end] for start, end in pairwise(ends)]
 
 
 class MemberCache:

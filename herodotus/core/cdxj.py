@@ -25,6 +25,8 @@ _QUERY_SESSION = re.compile(
     r"(?:jsessionid=[0-9a-z]{32}|phpsessid=[0-9a-z]{32}|sid=[0-9a-z]{32}|aspsessionid[a-z]{8}=[a-z]{24}"
     r"|cfid=[^&]+&cftoken=[^&]+)(?:&|$)"
 )
+_PLACE = re.compile(r'"offset": "(\d+)", "filename": "[^"]*"(?:, "skip": "(\d+)")?}$')
+_MIME = re.compile(r'", "mime": "([^"]*)", "status": "')
 
 
 def surt(url: str) -> str:
@@ -107,6 +109,30 @@ def format_line(
         fields["skip"] = str(place.skip)
     # A URL of a hostile page may hold anything that UTF-8 cannot: escape it all.
     return f"{_one_word(surt(url))} {format_digits(time_s)} {json.dumps(fields)}"
+
+
+def place_of_line(line: str) -> tuple[int, int] | None:
+    """Offset and skip of a line of ours; None when it is none."""
+    found = _PLACE.search(line)
+    return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+def mime_of_line(line: str) -> str:
+    found = _MIME.search(line)
+    return "" if found is None else found[1]
+
+
+def move_line(line: str, offset: int, file_name: str) -> str:
+    """The same capture in another file: a member was copied as it is."""
+    # No URL can hold this by its own words: a quote inside JSON is escaped.
+    return _PLACE.sub(
+        lambda found: (
+            f'"offset": "{offset}", "filename": "{file_name}"'
+            + (f', "skip": "{found[2]}"' if found[2] else "")
+            + "}"
+        ),
+        line,
+    )
 
 
 def _one_word(text: str) -> str:

@@ -9,7 +9,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from crawler.core.capture import Capture
 from herodotus.core.archive_errors import MalformedRecordError
@@ -58,21 +58,15 @@ class RecordType(Enum):
     REVISIT = "revisit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureId:
+class CaptureId(NamedTuple):
     """One URL, one second, one content. Two contents of one second are two captures."""
 
     key: bytes
     time_s: int
     digest: bytes
 
-    def element(self) -> bytes:
-        """What peers compare: 16 bytes, the same on every peer that has the capture."""
-        return hashlib.sha256(b"capture\0" + self.key + self.time_s.to_bytes(5, "big")).digest()[:16]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Original:
+class Original(NamedTuple):
     """The capture whose body a revisit shares; never a revisit itself."""
 
     url: str

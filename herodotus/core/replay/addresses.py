@@ -84,7 +84,7 @@ class Addresses:
         first = reference[:1]
         if first == b"/":
             if reference[:2] == b"//":
-                return _normal(self._scheme + reference)
+                return _normal(self._scheme + b"//" + reference.lstrip(b"/"))
             if self._is_archived(reference):
                 return None
             return _normal(self._origin + reference)
@@ -98,8 +98,12 @@ class Addresses:
         return self._resolve_absolute(reference, scheme[0].lower())
 
     def _is_archived(self, reference: bytes) -> bool:
-        at = len(self._prefix)
-        return reference.startswith(self._prefix) and _ARCHIVED.match(reference, at) is not None
+        # With dots it may lead out again, whatever it looks like.
+        return (
+            reference.startswith(self._prefix)
+            and _ARCHIVED.match(reference, len(self._prefix)) is not None
+            and not _DOTS.search(reference)
+        )
 
     def _resolve_absolute(self, reference: bytes, scheme: bytes) -> bytes | None:
         if scheme not in (b"http:", b"https:"):

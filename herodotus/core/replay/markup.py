@@ -43,7 +43,7 @@ _TEXT = rb"[^<]*+(?:<(?=[^a-z/!?])[^<]*+)*+"
 _END_TAG = rb"</(?!(?:svg|math)" + _ENDS_NAME + rb")" + _TAG_NAME + rb">"
 _DULL_TAG = rb"<(?!" + _SPECIAL + rb")" + _TAG_NAME + rb"(?:>|" + _DULL_ATTRIBUTES + rb">)"
 _CLEAN = (
-    rb"(?:(https?://)(?!/)|(//)(?!/)|(/)|(?=[^\"#?./:&%\\\x00-\x20][^\":]*+\")())"
+    rb"(?:(https?://)(?!/)|(//)(?!/)|(/)(?!/)|(?=[^\"#?./:&%\\\x00-\x20][^\":]*+\")())"
     rb"(?:[^\"&/%\\\x00-\x20]++|/(?!\.)|%(?!2e)|&amp;)*+"
 )
 """An address that needs no tidying: no dots to resolve, no backslashes, blanks or character references."""

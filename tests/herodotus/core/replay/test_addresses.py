@@ -1,12 +1,16 @@
 """Does every reference lead to the address that a browser would have asked for?"""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import can_ada
 import pytest
 
 from herodotus.core.replay.addresses import Addresses
 from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
+from tests.herodotus.core.replay.judging import archived, asked_by_browser
 
 CONTEXT = ReplayContext(
     page_url="http://a.example/x/y.html?q=/z",
@@ -96,3 +100,31 @@ def test_a_context_that_would_break_a_header_is_refused(wrong: Callable[[], Repl
 )
 def test_a_forged_host_makes_no_origin(host: str, origin: str | None) -> None:
     assert checked_origin("http", host) == origin
+
+
+def replayable() -> list[tuple[str, str, str]]:
+    """Reference, page and URL of every case of the URL standard's own tests that a web page can hold."""
+    cases = json.loads((Path(__file__).parents[3] / "data" / "urltestdata.json").read_text())
+    return [
+        (case["input"], case["base"], case["href"])
+        for case in cases
+        if isinstance(case, dict)
+        and not case.get("failure")
+        and (case["base"] or "").startswith(("http://", "https://"))
+        and case["href"].startswith(("http://", "https://"))
+        and "@" not in case["href"]
+    ]
+
+
+def test_the_standard_resolves_the_rewritten_address_to_the_same_url() -> None:
+    wrong = []
+    for reference, base, url in replayable():
+        page = can_ada.parse(base).href
+        context = replace(CONTEXT, page_url=page, portal_origin=None)
+        new = Addresses(context).rewrite(reference.encode("utf-8", "surrogatepass"), Flag.PAGE)
+        asked = asked_by_browser(new.decode("utf-8", "replace"), page)
+        stands_for = archived(asked.partition("#")[0]) if asked is not None else None
+        if stands_for != url.partition("#")[0] and not reference.strip().startswith("#"):
+            wrong.append((reference, base, url, new, stands_for))
+    assert wrong == []
+    assert len(replayable()) > 90
