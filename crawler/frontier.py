@@ -15,7 +15,7 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -188,9 +188,10 @@ class Frontier:
         self._db.write(batch, self._write_options)
         return new
 
-    def surely_knows(self, url: str) -> bool:
-        """Whether adding the URL would change nothing, as far as memory tells."""
-        return url in self._remembered and not self._limits.tracks_depth
+    @property
+    def surely_known(self) -> Container[str]:
+        """URLs that it would change nothing to add, as far as memory tells."""
+        return () if self._limits.tracks_depth else self._remembered
 
     def _add(self, batch: WriteBatch, links: Sequence[FoundLink]) -> int:
         if len(self._counts) > ORIGINS_CACHED_MAX:
@@ -198,8 +199,9 @@ class Frontier:
         if len(self._remembered) > URLS_REMEMBERED:
             self._remembered.clear()
         unique: dict[bytes, FoundLink] = {}
+        known = self.surely_known
         for link in links:
-            if link.is_seed or not self.surely_knows(link.url):
+            if link.is_seed or link.url not in known:
                 unique.setdefault(_KNOWN + url_key(link.url), link)
         rows = list(unique)
         new = 0

@@ -355,7 +355,9 @@ class Crawler:
             has_last = again is None and entry.known.visits > 0
             last = self._frontier.last_links(entry.key) if has_last else frozenset()
             marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
-            new = [link for link, mark in zip(source.links, marks, strict=False) if mark not in last]
+            new = list(source.links[: len(marks)])
+            if last:
+                new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
             self.counts.links_found += len(source.links)
             links = self._owner.divide(self._wanted(new, entry.known, is_redirect=source.is_redirect))
@@ -377,14 +379,15 @@ class Crawler:
         """Links that the scope takes, without those that are surely known: most links of most pages."""
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
+        depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
+        refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
+        refuses_url, known = self._refuses_url, self._frontier.surely_known
         for url, kind in links:
-            is_embedded = kind is not LinkKind.PAGE
-            depth = page.depth if is_embedded else deeper
-            reason = self._scope.refuses_at(depth, kind) or self._refuses_url(url)
+            reason = refused_at[kind] or refuses_url(url)
             if reason is not None:
                 self.counts.links_left[reason] += 1
-            elif not self._frontier.surely_knows(url):
-                wanted.append(FoundLink(url, depth, is_embedded, via=page.url))
+            elif url not in known:
+                wanted.append(FoundLink(url, depths[kind], kind is not LinkKind.PAGE, via=page.url))
         return wanted
 
     def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:
