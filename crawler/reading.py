@@ -5,7 +5,7 @@ no effects.
 from dataclasses import dataclass
 
 from crawler.core.capture import Capture, Outcome
-from crawler.core.content import MediaType, decoded
+from crawler.core.content import GZIP_MARK, PACKED_TYPES, MediaType, decoded, is_packed_xml
 from crawler.core.links import Link, LinkKind, PageLinks, css_links, header_links, html_links, xml_links
 from crawler.core.recrawl import Result
 from crawler.core.robots import NOTHING_ASKED, page_directives
@@ -78,7 +78,8 @@ _NO_LINKS = PageLinks(directives=NOTHING_ASKED)
 def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLinks:
     mime = capture.mime
     is_html = mime in ("text/html", "application/xhtml+xml", "")
-    is_xml = not is_html and mime.endswith(_XML_TYPES)
+    is_packed = mime in PACKED_TYPES and is_packed_xml(capture.url)
+    is_xml = is_packed or (not is_html and mime.endswith(_XML_TYPES))
     if not (is_html or is_xml or mime == "text/css"):
         return _NO_LINKS
     coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
@@ -87,6 +88,8 @@ def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLi
         body, is_whole = decoded(body, coding)
         if not is_whole and capture.truncated is None:
             return _NO_LINKS  # browsers show nothing of a page whose coding is broken
+    if is_packed and body.startswith(GZIP_MARK):
+        body = decoded(body, "gzip").content
     charset = MediaType.of(capture.header("Content-Type")).charset
     if is_html:
         return html_links(body, capture.url, charset=charset, product_token=product_token, rules=rules)

@@ -15,6 +15,7 @@ from functools import lru_cache
 import anyio
 
 from crawler.core.capture import Capture, Outcome, PayloadDigest
+from crawler.core.content import PACKED_TYPES, is_packed_xml
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
@@ -296,8 +297,11 @@ class Crawler:
             etag=known.etag if is_conditional else "",
             last_modified=known.last_modified if is_conditional else "",
             digest=PayloadDigest(known.digest) if known.digest else None,
-            accepts=self._scope.content.accepts,
+            accepts=self._accepts_packed if is_packed_xml(known.url) else self._scope.content.accepts,
         )
+
+    def _accepts_packed(self, mime: str) -> bool:
+        return mime in PACKED_TYPES or self._scope.content.accepts(mime)
 
     def _report_of(self, found: Capture | Skipped) -> OriginReport:
         retry_s = None
