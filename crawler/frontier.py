@@ -318,6 +318,11 @@ class Frontier:
         self._scan_from = b""
         return found
 
+    @property
+    def may_activate(self) -> bool:
+        """Whether `activate` might find anything: something new came, or not all was looked through."""
+        return bool(self._fresh) or self._needs_scan
+
     def _activate(
         self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None
     ) -> None:

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import anyio
 
+from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Outcome, PayloadDigest
 from crawler.core.content import PACKED_TYPES, is_packed_xml
 from crawler.core.errors import FetchError, ForbiddenAddressError
@@ -102,6 +103,7 @@ class Crawler:
         self._under_way = 0
         self._landed = anyio.Event()
         self._rota: Rota | None = None
+        self._now: Callable[[], float] = anyio.current_time
         self._started = 0
         self._sitemaps_seen: set[Origin] = set()
 
@@ -112,6 +114,7 @@ class Crawler:
             active_max=self._settings.active_origins_max,
         )
         self._started = 0
+        self._now = loop_clock()
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.connections):
                 tasks.start_soon(self._work, self._rota)
@@ -208,10 +211,11 @@ class Crawler:
             finally:
                 self._under_way -= 1
                 self._landed.set()
-            rota.wake()
-            if again_at > anyio.current_time() or not self._resumed.is_set():
+            if self._frontier.may_activate:
+                rota.wake()
+            if again_at > self._now() or not self._resumed.is_set():
                 return again_at
-        return anyio.current_time()
+        return self._now()
 
     async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
@@ -263,7 +267,7 @@ class Crawler:
 
     async def _fetch(self, entry: Entry, lease: Lease) -> float:
         self._started += 1
-        start = anyio.current_time()
+        start = self._now()
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
         try:
@@ -271,7 +275,7 @@ class Crawler:
             report = self._report_of(found)
         except FetchError as error:
             found = error
-            report = OriginReport(status=None, duration_s=anyio.current_time() - start)
+            report = OriginReport(status=None, duration_s=self._now() - start)
         finally:
             if found is None:  # cancelled
                 self._frontier.release(entry)
