@@ -67,6 +67,8 @@ class FoundLink:
     depth: int = 0
     is_embedded: bool = False
     is_seed: bool = False
+    is_doubtful: bool = False
+    """Found on a page much like others: it comes after all that is not."""
     via: str = ""
 
 
@@ -218,7 +220,7 @@ class Frontier:
             self._over_budget += 1
             return False
         counts.known += 1
-        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        priority = _priority_of(link)
         known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
         batch.put(row, encode_known(known))
         self._put_due(batch, origin_id, known, row[1:])
@@ -229,7 +231,7 @@ class Frontier:
         """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
         again.
         """
-        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        priority = _priority_of(link)
         if link.depth >= known.depth and priority >= known.priority:
             return
         origin_id = _origin_id(origin_of(known.url))
@@ -630,6 +632,12 @@ def _options() -> Options:
     # Queues leave tombstones at their front; files full of them are compacted early.
     options.add_compact_on_deletion_collector_factory(4096, 1024, 0.25)
     return options
+
+
+def _priority_of(link: FoundLink) -> int:
+    return priority_of(
+        link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed, is_doubtful=link.is_doubtful
+    )
 
 
 def _origin_id(origin: str) -> bytes:
