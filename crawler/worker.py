@@ -23,6 +23,7 @@ from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
+from crawler.core.similarity import SeenSketches
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
 from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink, Frontier, fingerprint
@@ -39,6 +40,8 @@ UNCONDITIONAL_EVERY = 30
 DECISIONS_REMEMBERED = 16_384
 """Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
+SKETCHED_FROM_DEPTH = 4
+"""Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,7 @@ class Crawler:
         self._rules = rules
         self._resumed = anyio.Event()
         self._resumed.set()
+        self._sketches = SeenSketches()
         self._under_way = 0
         self._landed = anyio.Event()
         self._rota: Rota | None = None
@@ -252,7 +256,7 @@ class Crawler:
             return False
         self.counts.reread += is_done
         self.counts.recovered += not is_done
-        reading = self._read(capture)
+        reading = self._read(capture, entry.known)
         if not is_done:
             self._count(entry, capture, reading)
         self._conclude(entry, capture, reading, again=reading)
@@ -330,18 +334,21 @@ class Crawler:
     # -- one capture
 
     async def _keep(self, entry: Entry, capture: Capture) -> None:
-        reading = self._read(capture)
+        reading = self._read(capture, entry.known)
         if self._is_archived(entry.known, capture, reading):
             await self._sink.store(capture)
         again = None
         if entry.is_suspect and reading.result is Result.UNCHANGED:  # its links are wanted all the same
             archived = await self._sink.find(entry.known.url, 0.0)
-            again = None if archived is None else self._read(archived)
+            again = None if archived is None else self._read(archived, entry.known)
         self._count(entry, capture, reading)
         self._conclude(entry, capture, reading, again=again)
 
-    def _read(self, capture: Capture) -> Reading:
-        return read_capture(capture, product_token=self._settings.robot, rules=self._rules)
+    def _read(self, capture: Capture, known: Known) -> Reading:
+        wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
+        return read_capture(
+            capture, product_token=self._settings.robot, rules=self._rules, wants_sketch=wants_sketch
+        )
 
     def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
         if reading.noarchive:
@@ -368,7 +375,10 @@ class Crawler:
                 new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
             self.counts.links_found += len(source.links)
-            links = self._owner.divide(self._wanted(new, entry.known, is_redirect=source.is_redirect))
+            is_doubtful = source.sketch is not None and self._sketches.has_alike(entry.origin, source.sketch)
+            self.counts.near_duplicates += is_doubtful
+            wanted = self._wanted(new, entry.known, is_redirect=source.is_redirect, is_doubtful=is_doubtful)
+            links = self._owner.divide(wanted)
         is_changed = reading.result is Result.CHANGED
         self.counts.links_new += self._frontier.record(
             entry,
@@ -383,19 +393,22 @@ class Crawler:
             digest=capture.sha256 if is_changed and capture.truncated is None else b"",
         )
 
-    def _wanted(self, links: list[Link], page: Known, *, is_redirect: bool) -> list[FoundLink]:
-        """Links that the scope takes, without those that are surely known: most links of most pages."""
+    def _wanted(
+        self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
+    ) -> list[FoundLink]:
+        """Links that the scope takes; whether they are known is for their owners to tell."""
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
         depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
         refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
-        refuses_url, known = self._refuses_url, self._frontier.surely_known
+        refuses_url, via = self._refuses_url, page.url
         for url, kind in links:
             reason = refused_at[kind] or refuses_url(url)
-            if reason is not None:
+            if reason is None:
+                is_embedded = kind is not LinkKind.PAGE
+                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via))
+            else:
                 self.counts.links_left[reason] += 1
-            elif url not in known:
-                wanted.append(FoundLink(url, depths[kind], kind is not LinkKind.PAGE, via=page.url))
         return wanted
 
     def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:

@@ -395,3 +395,18 @@ async def test_sitemaps_that_include_themselves_and_each_other_end(tmp_path: Pat
     async with crawled(tmp_path, {"/": page(b"")}, adjust=adjust, content=Content.HTML_AND_IMAGES) as outcome:
         visits = [request.split(b" ")[1] for request in outcome.evil.requests]
         assert sorted(visits) == [b"/", b"/a.xml", b"/b.xml.gz", b"/c.xml", b"/page", b"/robots.txt"]
+
+
+async def test_pages_much_like_others_are_counted_and_their_links_come_last(tmp_path: Path) -> None:
+    words = [b"%d" % n * 3 + b" letter" * n + b" " + bytes([97 + n]) * 7 for n in range(6)]
+    answers = {
+        f"/t?n={n}": page(b"<p>the same every day %d</p><a href='/t?n=%d'>next</a>" % (n, n + 1))
+        for n in range(20)
+    }
+    answers |= {f"/{n}": page(words[n] + b"<a href='/%d'>on</a>" % (n + 1)) for n in range(5)}
+    answers |= {"/": page(b"<a href='/t?n=0'>a</a><a href='/0'>b</a>"), "/5": NOT_FOUND, "/t?n=20": NOT_FOUND}
+    async with crawled(tmp_path, answers) as outcome:
+        visits = [request.split(b" ")[1].decode() for request in outcome.evil.requests]
+        assert len(visits) == len(answers)  # nothing is left out
+        assert outcome.crawler.counts.near_duplicates == 19
+        assert visits.index("/5") < visits.index("/t?n=2")
