@@ -116,6 +116,9 @@ class CrawlSettings:
     visits_per_host_max: int = setting(
         50_000, whole(1, 10_000_000), "fetches from one host in a day; what is left is due the next day"
     )
+    urls_per_host_max: int = setting(
+        1_000_000, whole(1, 1_000_000_000), "URLs of one host that are remembered; a trap has endlessly many"
+    )
     opt_out: tuple[str, ...] = setting(
         (),
         many(line(253, "a host name", r"[^\s/:@]+"), 10_000),

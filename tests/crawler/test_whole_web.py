@@ -56,7 +56,7 @@ def meant(url: str) -> str:
 
 
 async def crawl_200_hosts(folder: Path, seed: int) -> None:
-    async with synthetic_web(seed, hosts=200, pages_max=4, delay_factor=0.01, huge_bytes=300_000) as web:
+    async with synthetic_web(seed, hosts=200, pages_max=3, delay_factor=0.01, huge_bytes=300_000) as web:
         async with crawling(web, folder, policy=POLITE, urls_per_origin_max=URLS_PER_HOST) as crawler:
             await crawler.run()
             progress = crawler.progress()
@@ -122,7 +122,7 @@ def is_hidden(web: SyntheticWeb, url: str) -> bool:
 
 
 async def test_days_two_and_three_store_what_changed_and_report_what_is_new(tmp_path: Path) -> None:
-    async with synthetic_web(31, hosts=20, pages_max=10, huge_bytes=300_000) as web:
+    async with synthetic_web(31, hosts=12, pages_max=10, huge_bytes=300_000) as web:
         await crawl_day(web, tmp_path, 0)
         for day in (1, 2):
             before = {one.url for one in web.sink.captures if one.is_new and one.status == 200}
