@@ -13,7 +13,7 @@ import hashlib
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -21,7 +21,6 @@ from typing import Any, Self
 
 import aiohttp
 import anyio
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
@@ -39,18 +38,15 @@ from crawler.core.errors import (
 )
 from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
 from crawler.ports import FetchRequest, Skipped
+from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, resolve_by_system
 
 HEAD_BYTES_MAX = 256 * 1024
 FIELD_BYTES_MAX = 64 * 1024
 LARGE_BODY_BYTES = 2**20
 LARGE_BODIES_AT_ONCE = 4
 """Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
-NAMES_REMEMBERED_MAX = 20_000
 BAD_CERTIFICATES_MAX = 10_000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
-Resolve = Callable[[str], Awaitable[list[str]]]
-"""A host name's addresses, the preferred first; raises OSError when there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +64,6 @@ class FetchSettings:
     keepalive_s: float = 20.0
     dns_ttl_s: float = 300.0
     allow_private_addresses: bool = False
-
-
-class _ForbiddenSocketError(OSError):
-    """Raised between address and connection; aiohttp carries it to us as the cause."""
 
 
 class _RecordingHandler(ResponseHandler):
@@ -138,54 +130,6 @@ class _RecordedResponse(aiohttp.ClientResponse):
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         self.handler = connection.protocol  # kept: the connection may be given back before we look
         return await super().start(connection)
-
-
-class GuardedResolver(AbstractResolver):
-    """Names to addresses, remembered for a while, without those that are not to be connected to."""
-
-    def __init__(self, resolve: Resolve, *, ttl_s: float, allow_private: bool) -> None:
-        self._resolve = resolve
-        self._ttl_s = ttl_s
-        self._allow_private = allow_private
-        self._known: OrderedDict[str, tuple[float, list[str]]] = OrderedDict()
-
-    async def addresses(self, host: str) -> list[str]:
-        """All allowed addresses; raises OSError when there are none."""
-        now = anyio.current_time()
-        known = self._known.get(host)
-        if known is None or known[0] <= now:
-            known = (now + self._ttl_s, await self._resolve(host))
-            self._known[host] = known
-            if len(self._known) > NAMES_REMEMBERED_MAX:
-                self._known.popitem(last=False)
-        allowed = [address for address in known[1] if self._allow_private or is_public(address)]
-        if not allowed:
-            raise _ForbiddenSocketError(f"{host} leads only to {', '.join(known[1][:3]) or 'no address'}")
-        return allowed
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in await self.addresses(host)
-        ]
-
-    async def close(self) -> None:
-        self._known.clear()
-
-
-async def resolve_by_system(host: str) -> list[str]:
-    """All of the system's addresses for a name."""
-    found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class AiohttpFetcher:
@@ -396,7 +340,7 @@ class AiohttpFetcher:
         """The last word before a connection, for names, literals and redirects alike."""
         family, kind, protocol, _, target = address
         if not self._settings.allow_private_addresses and not is_public(str(target[0])):
-            raise _ForbiddenSocketError(f"{target[0]} is not a public address")
+            raise ForbiddenSocketError(f"{target[0]} is not a public address")
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
@@ -429,7 +373,7 @@ def _as_fetch_error(url: str, error: BaseException) -> FetchError:
         os_error = getattr(cause, "os_error", None)
         cause = os_error if os_error not in causes and os_error is not None else cause.__cause__
     reason = str(error)[:300] or type(error).__name__
-    if any(isinstance(one, _ForbiddenSocketError) for one in causes):
+    if any(isinstance(one, ForbiddenSocketError) for one in causes):
         return ForbiddenAddressError(url, reason)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return UnresolvableError(url, reason)

@@ -10,6 +10,7 @@ out. It opens no file and no socket itself; all of that is behind its ports.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import anyio
 
@@ -35,6 +36,8 @@ TURNS_IN_A_ROW_MAX = 16
 """An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
 UNCONDITIONAL_EVERY = 30
 """Every so many visits no condition is sent: a validator that lies is noticed within a month."""
+DECISIONS_REMEMBERED = 16_384
+"""Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
 SKETCHED_FROM_DEPTH = 4
 """Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
@@ -92,6 +95,7 @@ class Crawler:
         self._sink = sink
         self._steward = steward
         self._scope = scope
+        self._refuses_url = lru_cache(maxsize=DECISIONS_REMEMBERED)(scope.refuses_url)
         self._settings = settings
         self._wall_clock = wall_clock
         self._owner = owner or OwnsEverything()
@@ -359,7 +363,8 @@ class Crawler:
         links: list[FoundLink] = []
         source = again or reading
         if source.result is Result.CHANGED:
-            last = frozenset() if again is not None else self._frontier.last_links(entry.key)
+            has_last = again is None and entry.known.visits > 0
+            last = self._frontier.last_links(entry.key) if has_last else frozenset()
             marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
             new = [link for link, mark in zip(source.links, marks, strict=False) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
@@ -385,23 +390,17 @@ class Crawler:
     def _wanted(
         self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
     ) -> list[FoundLink]:
+        """Links that the scope takes, without those that are surely known: most links of most pages."""
         wanted = []
-        for link in links:
-            is_embedded = link.kind.is_embedded
-            depth = page.depth if is_embedded or is_redirect else page.depth + 1
-            reason = self._scope.refuses(link.url, depth=depth, kind=link.kind)
-            if reason is None:
-                wanted.append(
-                    FoundLink(
-                        url=link.url,
-                        depth=depth,
-                        is_embedded=is_embedded,
-                        is_doubtful=is_doubtful,
-                        via=page.url,
-                    )
-                )
-            else:
+        deeper = page.depth if is_redirect else page.depth + 1
+        for url, kind in links:
+            is_embedded = kind is not LinkKind.PAGE
+            depth = page.depth if is_embedded else deeper
+            reason = self._scope.refuses_at(depth, kind) or self._refuses_url(url)
+            if reason is not None:
                 self.counts.links_left[reason] += 1
+            elif not self._frontier.surely_knows(url):
+                wanted.append(FoundLink(url, depth, is_embedded, is_doubtful=is_doubtful, via=page.url))
         return wanted
 
     def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:

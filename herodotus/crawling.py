@@ -29,8 +29,9 @@ from crawler.core.scope import (
     Territory,
 )
 from crawler.core.urls import STANDARD, UrlRules, host_of
-from crawler.fetch import REDIRECTS, AiohttpFetcher, FetchSettings
+from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
@@ -170,7 +171,7 @@ async def open_crawler(
             connections=order.connections,
             allow_private_addresses=order.allow_private_addresses,
         )
-        async with AiohttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
+        async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
             core = HostSteward(order.politeness, now=anyio.current_time())
             sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
             steward = LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=wall_clock, sink=sink)

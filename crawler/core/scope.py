@@ -25,6 +25,9 @@ CALENDAR_YEAR_MIN = 1990
 # A year counts only where a date is meant: before a month, or as the value of a parameter for dates.
 _CALENDAR_DATE = re.compile(r"(?i)/(\d{4})[/-]\d{1,2}(?=[/?&-]|$)|[?&](?:year|date|month|day)=(\d{4})(?!\d)")
 
+_CALENDAR_HINT = re.compile(r"[/=]\d{4}")
+"""Quick to look for, and in every URL that the other could find something in."""
+
 
 class ScopeKind(Enum):
     HOST = "host"
@@ -43,7 +46,7 @@ class Content(Enum):
     """Also what pages need to be shown, and whatever else is linked."""
 
     def takes(self, kind: LinkKind) -> bool:
-        if self is Content.ALL or not kind.is_embedded or kind is LinkKind.FRAME:
+        if kind is LinkKind.PAGE or kind is LinkKind.FRAME or self is Content.ALL:
             return True
         return self is Content.HTML_AND_IMAGES and kind is LinkKind.IMAGE
 
@@ -130,16 +133,22 @@ class CrawlScope:
         )
 
     def refuses(self, url: str, *, depth: int, kind: LinkKind) -> str | None:
+        return self.refuses_at(depth, kind) or self.refuses_url(url)
+
+    def refuses_at(self, depth: int, kind: LinkKind) -> str | None:
+        """Whatever the URL is."""
         if self.depth_max is not None and depth > self.depth_max:
             return "depth"
-        if not self.content.takes(kind):
-            return "content"
+        return None if self.content.takes(kind) else "content"
+
+    def refuses_url(self, url: str) -> str | None:
+        """Wherever it was found, and as what."""
         host = host_of(url)
         if not self._holds(url, host):
             return "scope"
         if not self.territory.holds(url, host):
             return "charter"
-        if self.opted_out.covers(host):
+        if self.opted_out.hosts and self.opted_out.covers(host):
             return "opt-out"
         return trap_reason(url, year=self.year)
 
@@ -166,17 +175,24 @@ def _is_below(host: str, domains: frozenset[str]) -> bool:
 
 def trap_reason(url: str, *, year: int) -> str | None:
     """Why this URL looks like one of endlessly many, or None."""
-    target = target_of(url)
-    path, _, query = target.partition("?")
-    if path.count("/") > SEGMENTS_MAX:
-        return "trap: deep path"
-    if path.count("/") > REPEATS_MAX:
-        segments = Counter(segment for segment in path.split("/") if segment)
-        if max(segments.values(), default=0) > REPEATS_MAX:
-            return "trap: repeated segments"
-    if query.count("&") >= PARAMETERS_MAX:
-        return "trap: many parameters"
-    for before_month, parameter in _CALENDAR_DATE.findall(target):
+    if url.count("/") > REPEATS_MAX + 2 or "?" in url:  # two slashes stand before the host
+        reason = _trap_of_shape(*target_of(url).partition("?")[::2])
+        if reason is not None:
+            return reason
+    if _CALENDAR_HINT.search(url) is None:
+        return None
+    for before_month, parameter in _CALENDAR_DATE.findall(target_of(url)):
         if not CALENDAR_YEAR_MIN <= int(before_month or parameter) <= year + CALENDAR_YEARS_AHEAD:
             return "trap: calendar"
     return None
+
+
+def _trap_of_shape(path: str, query: str) -> str | None:
+    slashes = path.count("/")
+    if slashes > SEGMENTS_MAX:
+        return "trap: deep path"
+    if slashes > REPEATS_MAX:
+        segments = Counter(segment for segment in path.split("/") if segment)
+        if max(segments.values(), default=0) > REPEATS_MAX:
+            return "trap: repeated segments"
+    return "trap: many parameters" if query.count("&") >= PARAMETERS_MAX else None

@@ -60,8 +60,16 @@ class CrawlStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
+    """`state` is that of the archive; `problem` says why nothing can be read (not open) or stored (open)."""
+
     captures: int = 0
     bytes: int = 0
+    state: str = "closed"
+    problem: str | None = None
+    index_bytes: int = 0
+    files: int = 0
+    stored: int = 0
+    damaged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
