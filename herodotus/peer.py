@@ -29,6 +29,8 @@ from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.portal import Portal
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.shelf import ArchiveShelf
+from herodotus.portal.web import ArchivePages
 from herodotus.systemd import ServiceManager
 
 logger = logging.getLogger(__name__)
@@ -54,7 +56,10 @@ class Peer:
         self._parts = parts
         self._started: datetime = clock.utc_now()
         self._holdings = Holdings(parts.home)
-        self._portal = Portal(parts.settings.http, Handlers(self.status))
+        http = parts.settings.http
+        shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
+        pages = ArchivePages(shelf, has_banner=http.banner)
+        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
         self._membership = Membership(
             MembershipParts(
                 home=parts.home,

@@ -306,7 +306,8 @@ def history_command(home: Path, is_json: bool, url: str, by: Performer | None = 
     for version in versions:
         visits, last_seen = version.get("visits"), version.get("last_seen")
         unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
-        click.echo(f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}")
+        line = f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
+        click.echo("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line))
 
 
 @click.command("verify")

@@ -27,6 +27,7 @@ from herodotus.core.entries import (
     Kind,
     Place,
     VisitCount,
+    address_key,
     after,
     arrival_of,
     auxiliary_key,
@@ -78,6 +79,8 @@ class NewCapture(NamedTuple):
     id: CaptureId
     kind: Kind
     members: tuple[bytes, ...]
+    url: str = ""
+    """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
     """When it first came, if it is only written anew."""
 
@@ -218,13 +221,17 @@ class Archive:
         self.standing.load()
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
 
-    def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
+    def put(
+        self, batch: Batch, id_: CaptureId, entry: Entry, *, url: str = "", is_checked: bool = False
+    ) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
         if not is_checked and self.is_deleted(key):
             return
         if self.index.get(key) is None:
             batch.put_new(key, encode_entry(entry))
+            if url:
+                batch.put(address_key(url))
         else:
             # Written anew: a revisit may have got the body, or a body that was found twice its place.
             batch.put(key, encode_entry(entry))
@@ -266,7 +273,7 @@ class Archive:
                 length = sum(map(len, item.members))
                 arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
                 entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
-                self.put(applying.batch, item.id, entry, is_checked=True)
+                self.put(applying.batch, item.id, entry, url=item.url, is_checked=True)
                 offset += length
                 at += len(item.members)
         for note in notes:

@@ -76,6 +76,7 @@ class Intake:
             id=id_,
             kind=Kind.BODY if found is None else Kind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
+            url=deposit.url,
         )
         own = Original(
             url=deposit.url,

@@ -53,6 +53,10 @@ class Version:
     is_revisit: bool
     visits: int
     last_seen_s: int
+    sha1: str
+    """WARC-Payload-Digest as the record has it, "" when it has none."""
+    stored_bytes: int
+    """Of the member that the record is in."""
 
     @property
     def first_seen_s(self) -> int:
@@ -109,6 +113,8 @@ class Reader:
             is_revisit=seen.is_revisit,
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
+            sha1=seen.sha1 or "",
+            stored_bytes=written.place.length,
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:

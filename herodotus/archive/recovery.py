@@ -200,7 +200,8 @@ class _Indexing:
             if self.is_segment and is_there and entry.place.file > self.number:
                 return
             arrival = entry.arrival
-        self.archive.put(self.batch, bundle.id, Entry(place=place, kind=bundle.kind, arrival=arrival))
+        entry = Entry(place=place, kind=bundle.kind, arrival=arrival)
+        self.archive.put(self.batch, bundle.id, entry, url=bundle.record.url or "")
 
     def _write(self) -> None:
         self.archive.write(self.batch)

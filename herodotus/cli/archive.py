@@ -16,8 +16,10 @@ from herodotus.cli.frame import Frame, common_options, json_option, main, pass_f
 from herodotus.core.errors import HomeInUse
 from herodotus.door import ask_at_door
 from herodotus.home import locked, open_home
+from herodotus.reading_from import read_from
 
 _FROM_FRAME = frozenset({"home", "is_json"})
+_OF_OTHERS = frozenset({"get", "history"})
 
 
 def framed(command: click.Command) -> Callable[..., None]:
@@ -26,10 +28,13 @@ def framed(command: click.Command) -> Callable[..., None]:
     assert work is not None
     takes_json = any(parameter.name == "is_json" for parameter in command.params)
 
-    def call(frame: Frame, **values: Any) -> None:
+    def call(frame: Frame, peer: str | None = None, **values: Any) -> None:
+        values |= {"home": frame.home.path} | ({"is_json": frame.is_json} if takes_json else {})
+        if peer is not None:
+            work(by=partial(read_from, peer), **values)
+            return
         open_home(frame.home)
         frame.configure_logs(frame.effective())
-        values |= {"home": frame.home.path} | ({"is_json": frame.is_json} if takes_json else {})
         with ExitStack() as held:
             try:
                 held.enter_context(locked(frame.home))
@@ -44,7 +49,12 @@ def framed(command: click.Command) -> Callable[..., None]:
 
 
 def _register(command: click.Command) -> None:
-    mine = main.command(command.name)(common_options(framed(command)))
+    work = framed(command)
+    if command.name in _OF_OTHERS:
+        work = click.option("--peer", metavar="URL", help="Ask this peer instead of the home's archive.")(
+            work
+        )
+    mine = main.command(command.name)(common_options(work))
     mine.params = [p for p in command.params if p.name not in _FROM_FRAME] + mine.params
 
 

@@ -12,12 +12,14 @@ files.
     h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
     s  bucket[1]  -> the sketch of its members
     e  number[4]  -> members that came and went since the sketches were written
+    u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
     m  name  -> settings of the index itself
 
 The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
 with the whole value. The variant is the digest's start: two contents of one URL and second are two captures.
 """
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -25,8 +27,10 @@ from typing import NamedTuple
 from herodotus.core.deposits import CaptureId
 
 KEY_BYTES = 12
+_WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 DIGEST, SKETCH, CHANGES = b"h", b"s", b"e"
+ADDRESS = b"u"
 DAY_S = 86_400
 
 
@@ -110,6 +114,37 @@ def auxiliary_key(file: int, offset: int) -> bytes:
 
 def auxiliary_place(key: bytes) -> tuple[int, int]:
     return int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:9], "big")
+
+
+def address_key(url: str) -> bytes:
+    """Sites and folders are ranges; http and https of one address are neighbours. `url_of_address` is its inverse."""
+    match = _WEB_URL.fullmatch(url)
+    if match is None:  # urn:, dns: and what else other archives hold
+        text = "~" + url
+    else:
+        secure, host, port, rest = match.groups()
+        labels = host if _is_number(host) else ",".join(reversed(host.split(".")))
+        text = f"{labels}{port}){rest}\0{'s' if secure else ''}"
+    return ADDRESS + text.encode("utf-8", "surrogateescape")
+
+
+def url_of_address(key: bytes) -> str:
+    text = key[1:].decode("utf-8", "surrogateescape")
+    if text[:1] == "~":
+        return text[1:]
+    site, _, rest = text.partition(")")
+    rest, _, secure = rest.rpartition("\0")
+    labels, colon, port = (
+        (site, "", "") if site.startswith("[") and site.endswith("]") else site.rpartition(":")
+    )
+    if not colon:
+        labels, port = site, ""
+    host = labels if _is_number(labels) else ".".join(reversed(labels.split(",")))
+    return f"http{secure}://{host}{colon}{port}{rest}"
+
+
+def _is_number(host: str) -> bool:
+    return host.startswith("[") or host.replace(".", "").isdigit()
 
 
 def encode_entry(entry: Entry) -> bytes:

@@ -139,6 +139,8 @@ class Portal:
         asked = Request(method=request.method, target=request.raw_path, headers=headers)
         answer = await self._handlers.answer(asked)
         response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        for name, value in answer.repeated:
+            response.headers.add(name, value)
         response.headers["Content-Type"] = answer.content_type
         return response
 

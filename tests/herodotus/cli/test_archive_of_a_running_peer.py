@@ -45,6 +45,15 @@ def test_the_commands_reach_the_archive_through_the_running_peer(two_versions: P
         assert called("get", "--home", home, "--at", "20231114", "-o", body, URL).code == 0
         assert body.read_bytes() == b"first"
         assert called("get", "--home", home, "-o", body, "http://nobody.example/").code == 3
+        over_http = ["--peer", peer.http]
+        assert len(called("history", *over_http, "--json", URL).json) == 2
+        raw: list[str | Path] = ["--raw", "--at", "20231114", "-o", body]
+        assert called("get", *over_http, *raw, URL).code == 0
+        assert body.read_bytes().startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n")
+        assert body.read_bytes().endswith(b"\r\n\r\nfirst")
+        assert called("get", *over_http, "--at", "2022", "-o", body, URL).code == 3
+        assert called("history", *over_http, "http://nobody.example/").code == 3
+        assert called("history", "--peer", "http://127.0.0.1:1", URL).code == 1
         assert called("verify", "--home", home).code == 0
         packed = tmp_path / "out.wacz"
         assert called("export", "--home", home, "--wacz", packed).code == 0
