@@ -14,10 +14,12 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 
 import hashlib
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from rocksdict import (
@@ -41,21 +43,26 @@ from crawler.core.urls import Origin, origin_of, url_key
 FORMAT_VERSION = 1
 _KNOWN, _DUE, _ORIGIN, _MARK, _LINKS, _META = b"k", b"d", b"o", b"t", b"l", b"m"
 _FORMAT_ROW, _DAY_ROW = _META + b"format", _META + b"day"
+_DUE_COUNT = _META + b"due"
+_TO_BE_READ = frozenset({Result.CHANGED.value, Result.UNCHANGED.value})
 
 REFILL = 64
 """Keys that an active origin keeps in memory at most twice of; one disk scan hands them out."""
 CACHE_BYTES = 24 * 2**20
 WRITE_BUFFER_BYTES = 8 * 2**20
 ORIGINS_CACHED_MAX = 20_000
+URLS_REMEMBERED = 32_768
+"""Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
 FRESH_MAX = 4_096
 """Origins remembered as having something new to do; above it they are found by scanning."""
 FINGERPRINT_BYTES = 6
 """Two different links of a page collide with probability 2**-48: no link is lost that way."""
-LINKS_KEPT_MAX = 20_000
+LINKS_KEPT_MAX = 50_000
+"""As many as a sitemap may have; none is taken that is not kept, or it would be new again every day."""
+REREAD_BATCH = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundLink:
+class FoundLink(NamedTuple):
     """A canonical URL to be known, and where it was found."""
 
     url: str
@@ -84,12 +91,17 @@ class OriginCounts(msgspec.Struct, array_like=True):
     known: int = 0
     over_budget: int = 0
     """Links not taken because the origin has its share: visible, not silent."""
+    last_day: int = -1
+    """Of its last visit, and how many there were on that day."""
+    visits: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontierLimits:
     urls_per_origin_max: int = 1_000_000
     """Bounds what a trap can make us remember."""
+    visits_per_origin_max: int = 50_000
+    """A day's; the others wait for the next one. At the public delay of 2 s a day has 43,200."""
     tracks_depth: bool = False
     """Whether a shorter way to a known page matters (a crawl with a depth limit): its links are read again.
     """
@@ -102,6 +114,10 @@ class FrontierStatistics:
     active_origins: int
     over_budget: int
     day: int
+    due: int
+    """Today, those handed out included."""
+    held_back: int
+    """Origins that had their share of today's visits."""
 
 
 class _Active:
@@ -132,12 +148,15 @@ class Frontier:
         self._active: dict[bytes, _Active] = {}
         self._taken: dict[bytes, Entry] = {}
         self._counts: dict[bytes, OriginCounts] = {}
+        self._remembered: set[str] = set()
         self._suspects = {row[1:] for row in self._rows(_MARK)}
         self._scan_from = b""
         self._needs_scan = True
         self._fresh: dict[bytes, None] = {}  # inactive origins that something came due for since the scan
         self._known = self._number(_META + b"known")
         self._over_budget = 0
+        self._held_back: set[bytes] = set()
+        self._due_counts = self._read_due_counts()
         self._day = self._number(_DAY_ROW)
         if day > self._day:
             self.start_day(day)
@@ -155,6 +174,7 @@ class Frontier:
         self._db.put(_DAY_ROW, day.to_bytes(4, "big"))
         self._day = day
         self._needs_scan = True
+        self._held_back.clear()
         for active in self._active.values():
             active.cursor = b""
             active.queue = []
@@ -168,19 +188,28 @@ class Frontier:
         self._db.write(batch, self._write_options)
         return new
 
+    def surely_knows(self, url: str) -> bool:
+        """Whether adding the URL would change nothing, as far as memory tells."""
+        return url in self._remembered and not self._limits.tracks_depth
+
     def _add(self, batch: WriteBatch, links: Sequence[FoundLink]) -> int:
         if len(self._counts) > ORIGINS_CACHED_MAX:
             self._counts.clear()  # they are all on disk: no batch is open here
+        if len(self._remembered) > URLS_REMEMBERED:
+            self._remembered.clear()
         unique: dict[bytes, FoundLink] = {}
         for link in links:
-            unique.setdefault(_KNOWN + url_key(link.url), link)
+            if link.is_seed or not self.surely_knows(link.url):
+                unique.setdefault(_KNOWN + url_key(link.url), link)
         rows = list(unique)
         new = 0
         counted: dict[bytes, OriginCounts] = {}
         for row, link, found in zip(rows, unique.values(), self._get_many(rows), strict=True):
             if found is None:
                 new += self._add_new(batch, row, link, counted)
-            elif self._limits.tracks_depth or link.is_seed:
+                continue
+            self._remembered.add(link.url)
+            if self._limits.tracks_depth or link.is_seed:
                 self._shorten(batch, row[1:], decode_known(found), link)
         for origin_id, counts in counted.items():
             batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
@@ -201,10 +230,12 @@ class Frontier:
             self._over_budget += 1
             return False
         counts.known += 1
+        self._remembered.add(link.url)
         priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
         known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
         batch.put(row, encode_known(known))
         self._put_due(batch, origin_id, known, row[1:])
+        self._count_due(batch, known.due_day, 1)
         return True
 
     def _shorten(self, batch: WriteBatch, key: bytes, known: Known, link: FoundLink) -> None:
@@ -223,7 +254,9 @@ class Frontier:
             batch.put(_KNOWN + key, encode_known(known))
             return
         if known.last_day == self._day and known.due_day > self._day:
+            self._count_due(batch, known.due_day, -1)
             known.due_day = self._day
+            self._count_due(batch, known.due_day, 1)
             self._suspects.add(key)
             batch.put(_MARK + key, b"")
         batch.delete(old_due)
@@ -263,11 +296,13 @@ class Frontier:
 
     # -- handing out
 
-    def activate(self, wanted: int) -> list[Origin]:
-        """Up to `wanted` further origins with something due, in turn; each stays active until `retire`."""
+    def activate(self, wanted: int, takes: Callable[[Origin], bool] | None = None) -> list[Origin]:
+        """Up to `wanted` further origins with something due that `takes` takes, in turn; each stays active
+        until `retire`.
+        """
         found: list[Origin] = []
         while self._fresh and len(found) < wanted:
-            self._activate(next(iter(self._fresh)), found)
+            self._activate(next(iter(self._fresh)), found, takes)
         if not self._needs_scan or len(found) >= wanted:
             return found
         start = self._scan_from
@@ -276,16 +311,21 @@ class Frontier:
                 self._scan_from = origin_id
                 return found
             if day <= self._day:
-                self._activate(origin_id, found)
+                self._activate(origin_id, found, takes)
         self._needs_scan = False
         self._scan_from = b""
         return found
 
-    def _activate(self, origin_id: bytes, found: list[Origin]) -> None:
+    def _activate(
+        self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None
+    ) -> None:
         self._fresh.pop(origin_id, None)
-        if origin_id not in self._active:
+        if origin_id in self._active or origin_id in self._held_back:
+            return
+        origin = Origin(self._origin_counts(origin_id).origin)
+        if takes is None or takes(origin):
             self._active[origin_id] = _Active()
-            found.append(Origin(self._origin_counts(origin_id).origin))
+            found.append(origin)
 
     def _note_fresh(self, origin_id: bytes) -> None:
         if len(self._fresh) < FRESH_MAX:
@@ -319,6 +359,9 @@ class Frontier:
         """The active origin's next URL that is due, or None when there is nothing left for today."""
         origin_id = _origin_id(origin)
         active = self._active[origin_id]
+        if self._has_had_its_share(origin_id):
+            self._held_back.add(origin_id)
+            return None
         while True:
             if not active.queue and not self._refill(origin_id, active):
                 active.is_exhausted = True
@@ -336,6 +379,10 @@ class Frontier:
             entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)
             self._taken[key] = entry
             return entry
+
+    def _has_had_its_share(self, origin_id: bytes) -> bool:
+        counts = self._origin_counts(origin_id)
+        return counts.last_day == self._day and counts.visits >= self._limits.visits_per_origin_max
 
     def _refill(self, origin_id: bytes, active: _Active) -> bool:
         start = active.cursor or _DUE + origin_id
@@ -399,6 +446,7 @@ class Frontier:
         if fingerprints is not None:
             batch.put(_LINKS + entry.key, fingerprints)
         new = self._add(batch, links) if links else 0
+        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
         self._db.write(batch, self._write_options)
         return new
 
@@ -411,6 +459,45 @@ class Frontier:
             active.is_exhausted = False
         else:
             self._note_fresh(_origin_id(entry.origin))
+
+    def reread(self, takes: Callable[[Origin], bool]) -> int:
+        """The crawl takes in more than before: pages that may hold links left out then come again as
+        suspects, to be read from the archive. Says how many.
+        """
+        count = 0
+        batch = WriteBatch(raw_mode=True)
+        for row in self._rows(_KNOWN):
+            record = self._db.get(row)
+            known = None if record is None else decode_known(record)
+            if known is None or known.last_result not in _TO_BE_READ or not takes(origin_of(known.url)):
+                continue
+            self._bring_back(batch, row[1:], known)
+            count += 1
+            if count % REREAD_BATCH == 0:
+                self._db.write(batch, self._write_options)
+                batch = WriteBatch(raw_mode=True)
+        self._db.write(batch, self._write_options)
+        return count
+
+    def _bring_back(self, batch: WriteBatch, key: bytes, known: Known) -> None:
+        if key in self._taken:
+            return
+        origin_id = _origin_id(origin_of(known.url))
+        if known.due_day > self._day:
+            batch.delete(_due_row(origin_id, known, key))
+            self._count_due(batch, known.due_day, -1)
+            known.due_day = self._day
+            self._count_due(batch, known.due_day, 1)
+            batch.put(_KNOWN + key, encode_known(known))
+            self._put_due(batch, origin_id, known, key)
+        batch.put(_MARK + key, b"")
+        self._suspects.add(key)
+
+    def pass_over(self, entry: Entry) -> None:
+        """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
+        del self._taken[entry.key]
+        if not entry.is_suspect:
+            self._db.delete(_MARK + entry.key)
 
     # -- asking
 
@@ -443,6 +530,8 @@ class Frontier:
             active_origins=len(self._active),
             over_budget=self._over_budget,
             day=self._day,
+            due=sum(count for day, count in self._due_counts.items() if day <= self._day),
+            held_back=len(self._held_back),
         )
 
     def sync(self) -> None:
@@ -465,10 +554,45 @@ class Frontier:
                 str(self._folder), f"its format is {version}, ours is {FORMAT_VERSION}"
             )
 
+    # -- counts
+
+    def _read_due_counts(self) -> dict[int, int]:
+        """How many URLs are due on each day; counted anew where an older release left no counts."""
+        found = {
+            int.from_bytes(row[len(_DUE_COUNT) :], "big"): self._number(row) for row in self._rows(_DUE_COUNT)
+        }
+        if found or not self._known:
+            return found
+        batch = WriteBatch(raw_mode=True)
+        counted = Counter(_day_of(row) for row in self._rows(_DUE))
+        for day, count in counted.items():
+            batch.put(_DUE_COUNT + day.to_bytes(4, "big"), count.to_bytes(8, "big"))
+        self._db.write(batch)
+        return dict(counted)
+
+    def _count_due(self, batch: WriteBatch, day: int, change: int) -> None:
+        count = self._due_counts.get(day, 0) + change
+        row = _DUE_COUNT + day.to_bytes(4, "big")
+        if count > 0:
+            self._due_counts[day] = count
+            batch.put(row, count.to_bytes(8, "big"))
+        else:
+            self._due_counts.pop(day, None)
+            batch.delete(row)
+
+    def _count_visit(self, batch: WriteBatch, origin_id: bytes, due_day: int, next_day: int) -> None:
+        if due_day != next_day:
+            self._count_due(batch, due_day, -1)
+            self._count_due(batch, next_day, 1)
+        counts = self._origin_counts(origin_id)
+        counts.visits = counts.visits + 1 if counts.last_day == self._day else 1
+        counts.last_day = self._day
+        batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
+
     def _rows(self, kind: bytes) -> Iterable[bytes]:
         cursor = self._db.iter(ReadOptions())
         cursor.seek(kind)
-        while cursor.valid() and cursor.key()[:1] == kind:
+        while cursor.valid() and cursor.key().startswith(kind):
             yield cursor.key()
             cursor.next()
 

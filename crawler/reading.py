@@ -18,6 +18,7 @@ _XML_TYPES = ("xml", "rss", "atom")
 class Reading:
     result: Result
     links: tuple[Link, ...] = ()
+    is_redirect: bool = False
     noarchive: bool = False
     not_followed: int = 0
     over_limit: int = 0
@@ -37,7 +38,7 @@ def read_capture(capture: Capture, *, product_token: str, rules: UrlRules) -> Re
         return _PLAIN_RESULTS[result]
     if capture.redirect_to is not None:
         # Not subject to nofollow: the server sends us there itself.
-        return Reading(result=result, links=(Link(capture.redirect_to, LinkKind.PAGE),))
+        return Reading(result=result, links=(Link(capture.redirect_to, LinkKind.PAGE),), is_redirect=True)
     page = _page_links(capture, product_token, rules)
     directives = page.directives
     if b"x-robots-tag" in capture.head.lower():

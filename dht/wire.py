@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from struct import pack, unpack
 from typing import Annotated, Any, Final, get_args
 
 import msgspec
@@ -202,6 +203,14 @@ class _DialBackReply(_Bare, frozen=True):
     is_reached: bool
 
 
+class _Offer(_Bare, frozen=True):
+    marks: Annotated[bytes, Meta(min_length=8, max_length=8 * m.MARKS_MAX)]
+
+
+class _Want(_Bare, frozen=True):
+    marks: Annotated[bytes, Meta(min_length=8, max_length=8 * m.NEWS_MAX)]
+
+
 # --- values to plain arrays
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -252,13 +261,23 @@ def _contacts_fields(contacts: tuple[Contact, ...]) -> list[tuple[object, ...]]:
 
 
 def _numbers(values: tuple[int, ...]) -> bytes:
-    return b"".join([value.to_bytes(4, "big") for value in values])
+    return pack(f">{len(values)}I", *values)
 
 
 def _from_numbers(packed: bytes) -> tuple[int, ...]:
     if len(packed) % 4:
         raise WireError("malformed")
-    return tuple(int.from_bytes(packed[at : at + 4], "big") for at in range(0, len(packed), 4))
+    return unpack(f">{len(packed) // 4}I", packed)
+
+
+def _marks(values: tuple[int, ...]) -> bytes:
+    return pack(f">{len(values)}Q", *values)
+
+
+def _from_marks(packed: bytes) -> tuple[int, ...]:
+    if len(packed) % 8:
+        raise WireError("malformed")
+    return unpack(f">{len(packed) // 8}Q", packed)
 
 
 _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None]]] = {
@@ -294,6 +313,8 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None
     m.BatchReply: (23, lambda v: (v.arc_start, v.arc_end, _contacts_fields(v.successors))),
     m.DialBackRequest: (24, lambda v: (v.port,)),
     m.DialBackReply: (25, lambda v: (v.is_reached,)),
+    m.Offer: (26, lambda v: (_marks(v.marks),)),
+    m.Want: (27, lambda v: (_marks(v.marks),)),
 }
 assert set(_PACKERS) == set(get_args(m.Message))
 
@@ -506,6 +527,8 @@ class Codec:
             ),
             24: (_decoder(_DialBackRequest), lambda s: m.DialBackRequest(id=s.id, port=s.port)),
             25: (_decoder(_DialBackReply), lambda s: m.DialBackReply(id=s.id, is_reached=s.is_reached)),
+            26: (_decoder(_Offer), lambda s: m.Offer(id=s.id, marks=_from_marks(s.marks))),
+            27: (_decoder(_Want), lambda s: m.Want(id=s.id, marks=_from_marks(s.marks))),
         }
         assert set(self._table) == {kind for kind, _ in _PACKERS.values()}
 

@@ -107,7 +107,7 @@ class Holdings:
 
     async def perform(self, order: Order, say: Say) -> Report:
         """What a command asks through the door."""
-        return await perform_in_peer(self.opened_store(), order, say)
+        return await perform_in_peer(self.opened_store(), order, say, self._home.state)
 
     async def status(self) -> StoreStatus:
         store = self.store

@@ -6,6 +6,7 @@ more than the limit is a bomb: what is over the limit is never produced.
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import brotli
@@ -26,7 +27,11 @@ class MediaType:
     @classmethod
     def of(cls, header: str | None) -> "MediaType":
         """From a Content-Type header; "" for one that makes no sense."""
-        mime, _, parameters = (header or "")[:500].partition(";")
+        return _media_type((header or "")[:500])
+
+    @classmethod
+    def parse(cls, header: str) -> "MediaType":
+        mime, _, parameters = header.partition(";")
         mime = mime.strip().lower()
         if mime.count("/") != 1 or not mime.isascii() or any(c.isspace() for c in mime):
             mime = ""
@@ -37,6 +42,12 @@ class MediaType:
                 charset = value.strip().strip("\"'") or None
                 break
         return cls(mime, charset)
+
+
+@lru_cache(maxsize=1_024)
+def _media_type(header: str) -> MediaType:
+    """There are few different ones."""
+    return MediaType.parse(header)
 
 
 class Decoded(NamedTuple):

@@ -11,10 +11,12 @@ import json
 import sys
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import click
 
@@ -67,12 +69,12 @@ def parse_moment(text: str | None, *, is_end: bool = False) -> int:
     """14 digits or the first of them; what is missing is the earliest, or for an end the latest."""
     if text is None:
         return TIME_MAX_S if is_end else 0
-    digits = "".join(c for c in text if c.isdigit())
-    if not 4 <= len(digits) <= 14 or len(digits) % 2:
+    digits = "".join(c for c in text if c not in "-:T Z")
+    if not (digits.isascii() and digits.isdigit()) or not 4 <= len(digits) <= 14 or len(digits) % 2:
         raise click.BadParameter(f"{text!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
     filler = "99991231235959" if is_end else "19700101000000"
     try:
-        if is_end and len(digits) == 6:
+        if is_end and len(digits) == 6 and parse_digits(f"{digits}01000000") >= 0:
             return _end_of_month(digits)
         return parse_digits(digits + filler[len(digits) :])
     except MalformedRecordError as error:
@@ -91,7 +93,7 @@ def performer_of(home: Path) -> Performer:
     def work(order: Order, say: Say) -> Report:
         async def main() -> Report:
             async with opened(home) as store:
-                return await perform(store, order, say)
+                return await perform(store, order, say, home / "state")
 
         return anyio.run(main)
 
@@ -99,12 +101,29 @@ def performer_of(home: Path) -> Performer:
 
 
 def _perform(home: Path, by: Performer | None, order: Order) -> Report:
-    return (by or performer_of(home))(order, _show_progress)
+    try:
+        return (by or performer_of(home))(order, _show_progress)
+    finally:
+        _end_progress()
 
 
 def _show_progress(words: str) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r{words}", err=True, nl=False)
+        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _size(count: int) -> str:
+    value, unit = float(count), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if value < 1_000 or unit == "TB":
+            break
+        value /= 1_000
+    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def _say(words: str) -> None:
@@ -128,20 +147,28 @@ json_option = click.option("--json", "is_json", is_flag=True, help="One JSON doc
 @click.command("import")
 @home_option
 @json_option
-@click.option("--resume-at", default=0, metavar="BYTE", help="Go on at an offset that an import reported.")
+@click.option(
+    "--resume-at",
+    type=click.IntRange(min=0),
+    metavar="BYTE",
+    help="Go on at this byte; 0 begins anew. Without it, an interrupted import goes on where it was.",
+)
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
 )
 def import_command(
-    home: Path, is_json: bool, resume_at: int, files: tuple[Path, ...], by: Performer | None = None
+    home: Path, is_json: bool, resume_at: int | None, files: tuple[Path, ...], by: Performer | None = None
 ) -> None:
-    """Take in the captures of WARC and ARC files (plain, gzip or zstd).
+    """Take in the captures of WARC, ARC and WACZ files.
 
-    What is broken is reported with its offset and skipped. Importing a file again stores nothing twice.
+    WARC and ARC files may be plain, gzip or zstd. What is broken is reported with its offset and skipped; the exit
+    code is then 1. Importing a file again stores nothing twice, and an import that was interrupted goes on where it
+    was when you give the same command again.
 
     \b
-    Example:
+    Examples:
       herodotus import crawl-2019.warc.gz old.arc.gz
+      herodotus import exhibition.wacz
     """
     paths = tuple(str(path.absolute()) for path in files)
     reports = _perform(home, by, Import(files=paths, resume_at=resume_at)).facts
@@ -151,11 +178,24 @@ def import_command(
     for report in reports:
         for problem in report["problems"]:
             _say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
-        _say(
-            f"{report['file']}: {report['stored'] + report['revisits']} captures stored,"
-            f" {report['known']} known already, {report['visits']} unchanged visits,"
-            f" {report['skipped']} records skipped"
-        )
+        _say(f"{report['file']}: {_counts(report)}")
+    if any(report["skipped"] or not report["records"] for report in reports):
+        sys.exit(1)
+
+
+def _counts(report: dict[str, Any]) -> str:
+    if not report["records"]:
+        return "there is no WARC or ARC record in it"
+    parts = [f"{report['stored'] + report['revisits']} captures stored"]
+    for name, words in (
+        ("known", "known already"),
+        ("deleted", "deleted here, so not taken back"),
+        ("visits", "unchanged visits"),
+        ("skipped", "records skipped"),
+    ):
+        if report[name]:
+            parts.append(f"{report[name]} {words}")
+    return ", ".join(parts)
 
 
 @click.command("export")
@@ -185,12 +225,15 @@ def export_command(
     target = warc or wacz
     if target is None or (warc is not None and wacz is not None):
         raise click.UsageError("say where to: either --warc OUT or --wacz OUT")
+    from_s, to_s = parse_moment(from_), parse_moment(to, is_end=True)
+    if from_s > to_s:
+        raise click.UsageError(f"--from {from_} is after --to {to}")
     order = Export(
         target=str(target.absolute()),
         is_wacz=wacz is not None,
         url_pattern=url_pattern,
-        from_s=parse_moment(from_),
-        to_s=parse_moment(to, is_end=True),
+        from_s=from_s,
+        to_s=to_s,
     )
     if warc == Path("-"):
         if by is not None:
@@ -202,8 +245,15 @@ def export_command(
         report = _perform(home, by, order).facts
         if is_json:
             _print_json(report)
+    if not report["captures"] and not report["skipped"]:
+        _say("nothing in the archive is like that: no file was written")
+        sys.exit(NOT_FOUND)
+    damaged = (
+        f", {report['skipped']} damaged and left out: see `herodotus verify`" if report["skipped"] else ""
+    )
     _say(
-        f"{target}: {report['captures']} captures, {report['visits']} unchanged visits, {report['skipped']} damaged"
+        f"{target}: {report['captures']} captures, {report['visits']} unchanged visits,"
+        f" {_size(report['bytes'])}{damaged}"
     )
     if report["skipped"]:
         sys.exit(1)
@@ -212,9 +262,14 @@ def export_command(
 def _export_to_stdout(home: Path, order: Export) -> dict[str, Any]:
     async def main() -> dict[str, Any]:
         async with opened(home) as store:
-            return asdict(await anyio.to_thread.run_sync(export_to, store, order, sys.stdout.buffer))
+            work = partial(export_to, store, order, sys.stdout.buffer, _until_cancelled)
+            return asdict(await anyio.to_thread.run_sync(work))
 
     return anyio.run(main)
+
+
+def _until_cancelled(_: str) -> None:
+    anyio.from_thread.check_cancelled()
 
 
 @click.command("get")
@@ -293,8 +348,17 @@ def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> Non
     if is_json:
         _print_json(statistics)
     else:
-        for name, value in statistics.items():
-            click.echo(f"{name.replace('_', ' ')}: {value}")
+        click.echo(f"captures: {statistics['captures']}")
+        click.echo(f"WARC files: {statistics['files']}, {_size(statistics['bytes'])}")
+        click.echo(f"not sealed yet: {statistics['logs']} of them")
+        click.echo(f"index: {_size(statistics['index_bytes'])}")
+        if statistics["recovered"] or statistics["truncated_bytes"]:
+            cut = statistics["truncated_bytes"]
+            click.echo(f"after a crash: {statistics['recovered']} captures indexed anew, {cut} bytes cut off")
+        if statistics["damaged"]:
+            click.echo(f"damaged records met: {statistics['damaged']}")
+        if statistics["refusal"]:
+            click.echo(f"nothing can be stored: {statistics['refusal']}")
 
 
 COMMANDS = (

@@ -11,7 +11,6 @@ import logging
 
 from herodotus.archive.disk import exists, write_file
 from herodotus.archive.engine import (
-    COUNT_KEY,
     EPOCH_KEY,
     FORMAT,
     FORMAT_KEY,
@@ -30,7 +29,6 @@ from herodotus.core.entries import (
     auxiliary_key,
     capture_key,
     decode_entry,
-    decode_numbers,
     encode_numbers,
 )
 from herodotus.core.layout import README
@@ -47,7 +45,7 @@ def open_archive(archive: Archive) -> None:
         _prepare_folders(archive)
         archive.files.load()
         if _index_fits(archive):
-            archive.captures = decode_numbers(archive.index.get(COUNT_KEY) or b"\0")[0]
+            archive.load_counts()
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, [])
         else:
@@ -85,7 +83,7 @@ def _index_fits(archive: Archive) -> bool:
 
 def _rebuild(archive: Archive) -> None:
     archive.index.clear()
-    archive.captures = 0
+    archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
     first = Batch([(FORMAT_KEY, FORMAT), (INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
     first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))

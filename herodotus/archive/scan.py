@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from herodotus.archive.members import scan_members
+from herodotus.archive.written import PRIMARY
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.deposits import CaptureId, RecordType, id_of_record, split_payload
+from herodotus.core.deposits import CaptureId, id_of_record, split_payload
 from herodotus.core.entries import Kind
 from herodotus.core.notes import is_note
 from herodotus.core.warc import WarcRecord, check_block, decode_digest, split_record
-
-PRIMARY = frozenset(kind.value for kind in RecordType)
 
 
 @dataclass(slots=True)

@@ -7,17 +7,18 @@ A segment is written as `.part` and gets its name from the journal. It is never 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from herodotus.archive.disk import make_folder, write_all
 from herodotus.archive.files import Files
 from herodotus.archive.journal import PART
 from herodotus.archive.log import format_warcinfo
 from herodotus.archive.members import gzip_member, gzip_stored, zstd_frame
-from herodotus.core.cdxj import format_line
-from herodotus.core.deposits import parse_http_head, split_payload
+from herodotus.archive.written import Seen
+from herodotus.core.cdxj import format_line, move_line
 from herodotus.core.entries import Entry, Place
 from herodotus.core.layout import Codec, FileName
-from herodotus.core.warc import Fields, WarcRecord, format_record
+from herodotus.core.warc import Fields
 
 PACK_VERSIONS_MAX = 16
 PACK_BYTES_MAX = 256 * 1024
@@ -27,20 +28,25 @@ _FAST_LEVEL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moving:
-    """A capture on its way: its index key, the value that must still stand there, its records."""
+    """A capture on its way: its index key, the value that must still stand there, its records as written."""
 
     key: bytes
     value: bytes
     entry: Entry
-    records: tuple[WarcRecord, ...]
+    seen: Seen
+    mime: str
+    """As declared, in lower case; of the record when there is no HTTP head."""
+    status: int
+    parts: tuple[bytes, ...]
+    packed: bytes | None
+    """Its members, when they can go on as they are."""
 
     @property
     def size(self) -> int:
-        return sum(len(record.block) for record in self.records)
+        return sum(map(len, self.parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(NamedTuple):
     key: bytes
     value: bytes
     entry: Entry
@@ -50,6 +56,7 @@ class SegmentWriter:
     def __init__(self, files: Files, slice_: int, name: FileName, software: Fields, time_s: int) -> None:
         self.name = name
         self.slice = slice_
+        self._file_name = name.path.rpartition("/")[2]
         self.moved: list[Moved] = []
         self._disk = files.disk(slice_)
         self._lines: list[str] = []
@@ -70,23 +77,47 @@ class SegmentWriter:
             content, skips = bytearray(), []
             for moving in pack:
                 skips.append(len(content))
-                for record in moving.records:
-                    content += format_record(record.fields, record.block)
+                for part in moving.parts:
+                    content += part
             frame = zstd_frame(bytes(content), _FAST_LEVEL) if is_compressed else zstd_frame(bytes(content))
-            self.add_member(pack, frame, skips)
+            self._add_member(pack, frame, skips)
             return
+        encode = gzip_stored if is_compressed else gzip_member
         for moving in pack:
-            first, *rest = [format_record(record.fields, record.block) for record in moving.records]
-            encode = gzip_stored if is_compressed else gzip_member
-            self.add_member([moving], b"".join((encode(first), *map(gzip_member, rest))), [0])
+            member = moving.packed
+            if member is None:
+                member = b"".join((encode(moving.parts[0]), *map(gzip_member, moving.parts[1:])))
+            self._add_member([moving], member, [0])
 
-    def add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
+    def add_copied(
+        self, member: bytes, pack: Sequence[tuple[bytes, bytes, Entry]], lines: Sequence[str]
+    ) -> None:
+        """A member of another segment as it is: keys, values and entries of its captures, and their lines."""
+        offset = self._append(member)
+        for (key, value, entry), line in zip(pack, lines, strict=True):
+            place = Place(self.name.number, offset, len(member), entry.place.skip)
+            self.moved.append(Moved(key, value, Entry(place, entry.kind, entry.arrival)))
+            self._lines.append(move_line(line, offset, self._file_name))
+
+    def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
         offset = self._append(member)
         for moving, skip in zip(pack, skips, strict=True):
             place = Place(self.name.number, offset, len(member), skip)
-            entry = Entry(place=place, kind=moving.entry.kind, arrival=moving.entry.arrival)
-            self.moved.append(Moved(key=moving.key, value=moving.value, entry=entry))
-            self._lines.append(_cdxj_line(moving.records[0], place, self.name))
+            self.moved.append(
+                Moved(moving.key, moving.value, Entry(place, moving.entry.kind, moving.entry.arrival))
+            )
+            self._lines.append(self._line_of(moving, place))
+
+    def _line_of(self, moving: Moving, place: Place) -> str:
+        return format_line(
+            url=moving.seen.url,
+            time_s=moving.seen.id.time_s,
+            mime="warc/revisit" if moving.seen.is_revisit else moving.mime,
+            status=moving.status,
+            digest=moving.seen.sha1 or "-",
+            place=place,
+            file_name=self._file_name,
+        )
 
     def add_note(self, record: bytes) -> int:
         return self._append(self._encode(record))
@@ -119,19 +150,3 @@ class SegmentWriter:
         finally:
             self._disk.close(fd)
         return [(self.slice, self.name.path), (self.slice, self.name.cdxj)]
-
-
-def _cdxj_line(record: WarcRecord, place: Place, name: FileName) -> str:
-    head, _ = split_payload(record)
-    status, mime = parse_http_head(head)
-    if record.kind == "revisit":
-        mime = "warc/revisit"
-    return format_line(
-        url=record.url or "",
-        time_s=record.time_s,
-        mime=mime if head else (record.get("Content-Type") or "").partition(";")[0],
-        status=status,
-        digest=record.get("WARC-Payload-Digest") or "-",
-        place=place,
-        file_name=name.path.rpartition("/")[2],
-    )

@@ -174,6 +174,7 @@ COMMAND_MODULES = {
     "completion": "completion",
     "crawl": "crawl",
     "ring": "ring",
+    "seed": "seed",
 }
 
 

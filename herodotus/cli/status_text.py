@@ -59,7 +59,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
     unwell = _dict(ring, "unwell")
     if unwell:
         rows = [("unwell peer", "clock"), *sorted(unwell.items())]
-        lines += ["", *_table(rows)]
+        lines += ["", *table_lines(rows)]
     return [*lines, ""]
 
 
@@ -85,7 +85,7 @@ def _arc_lines(arcs: object) -> list[str]:
             share = ((ends[1] - ends[0]) % CIRCLE or CIRCLE) / CIRCLE
             after, up_to = (f"{end or 0:040x}"[:16] for end in ends)
             rows.append(("", after, up_to, f"{share:7.2%}"))
-    return ["", *_table(rows)] if len(rows) > 1 else []
+    return ["", *table_lines(rows)] if len(rows) > 1 else []
 
 
 def _node_lines(node: _Facts) -> list[str]:
@@ -97,10 +97,10 @@ def _node_lines(node: _Facts) -> list[str]:
     for name, one in neighbours:
         position = harmless(one.get("position", ""))[:16]
         rows.append(("  " + name, position, harmless(one.get("address", "")), harmless(one.get("clock", ""))))
-    return ["", *_table(rows)]
+    return ["", *table_lines(rows)]
 
 
-def _table(rows: Sequence[Sequence[object]]) -> list[str]:
+def table_lines(rows: Sequence[Sequence[object]]) -> list[str]:
     cells = [[harmless(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [

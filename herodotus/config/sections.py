@@ -109,6 +109,21 @@ class DiscoverySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlSettings:
+    """How this peer fetches; what all members must agree on is in the charter."""
+
+    connections: int = setting(56, whole(1, 512), "connections open at once, as in the thesis (5.1)")
+    visits_per_host_max: int = setting(
+        50_000, whole(1, 10_000_000), "fetches from one host in a day; what is left is due the next day"
+    )
+    opt_out: tuple[str, ...] = setting(
+        (),
+        many(line(253, "a host name", r"[^\s/:@]+"), 10_000),
+        "hosts, with all below them, whose owners asked not to be visited",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -142,6 +157,7 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     ring: RingSettings = field(default_factory=RingSettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
+    crawl: CrawlSettings = field(default_factory=CrawlSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
@@ -152,6 +168,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "http": HttpSettings,
         "ring": RingSettings,
         "discovery": DiscoverySettings,
+        "crawl": CrawlSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
     }

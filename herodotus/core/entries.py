@@ -10,6 +10,9 @@ files.
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
     u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
+    h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
+    s  bucket[1]  -> the sketch of its members
+    e  number[4]  -> members that came and went since the sketches were written
     m  name  -> settings of the index itself
 
 The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
@@ -19,6 +22,7 @@ with the whole value. The variant is the digest's start: two contents of one URL
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from herodotus.core.deposits import CaptureId
 
@@ -26,6 +30,7 @@ KEY_BYTES = 12
 _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 ADDRESS = b"u"
+DIGEST, SKETCH, CHANGES = b"h", b"s", b"e"
 DAY_S = 86_400
 
 
@@ -36,8 +41,10 @@ class Kind(IntEnum):
     REVISIT = 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+_KINDS = (Kind.BODY, Kind.REVISIT)
+
+
+class Place(NamedTuple):
     """Where a record lies: the member in a file, and the record within the member's content."""
 
     file: int
@@ -46,8 +53,7 @@ class Place:
     skip: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     place: Place
     kind: Kind
     arrival: int
@@ -153,10 +159,9 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    numbers = decode_numbers(data)
-    flags, file, offset, length, skip = numbers[:5]
-    arrival = arrival_of(file, offset) if flags & 2 else arrival_of(numbers[5], numbers[6])
-    return Entry(place=Place(file, offset, length, skip), kind=Kind(flags & 1), arrival=arrival)
+    flags, file, offset, length, skip, *arrival = decode_numbers(data)
+    came = arrival_of(file, offset) if flags & 2 else arrival_of(arrival[0], arrival[1])
+    return Entry(Place(file, offset, length, skip), _KINDS[flags & 1], came)
 
 
 def encode_visits(visits: VisitCount) -> bytes:

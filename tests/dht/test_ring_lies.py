@@ -19,6 +19,7 @@ from dht.core.messages import (
     Owner,
     Ping,
     Pong,
+    ProbeReply,
     ProbeRequest,
     Rumour,
 )
@@ -277,3 +278,24 @@ def test_a_flood_of_lookups_is_refused_and_each_still_ends() -> None:
     effects = converse(one, lambda _to, _message: None, 600)
     assert {e.id for e in effects if isinstance(e, LookupDone)} == ids
     assert counts(one)["lookups refused"] >= 10
+
+
+def test_a_silent_stranger_is_forgotten_after_some_minutes_and_not_pinged_for_ever() -> None:
+    """Nobody has its record, so nobody can sign its death."""
+    one, stranger = machine(5), contact(50)
+
+    def answer(to: Contact, message: Message) -> Message | None:
+        if to == stranger:
+            return None
+        if isinstance(message, ProbeRequest):
+            return ProbeReply(id=message.id, is_alive=False)
+        return Pong(id=message.id) if isinstance(message, Ping) else None
+
+    one.table.hint(stranger)
+    one.lookup(stranger.position, NOW)
+    effects = converse(one, answer, 60)
+    assert [peer for peer, _ in one.statistics().unwell if peer == stranger.peer]
+    effects = converse(one, answer, 900)
+    assert [peer for peer, _ in one.statistics().unwell if peer == stranger.peer] == []
+    assert PeerChanged(peer=stranger.peer, clock="departed") in effects
+    assert stranger not in one.table.contacts

@@ -10,18 +10,24 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 from herodotus.core.replay.banner import BannerFacts, Holder, banner_html, frame_html
 from herodotus.core.replay.choosing import charset_of, looks_like_html, rewriter_for
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
+from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
 from herodotus.core.replay.headers import replay_headers, replay_status
 from herodotus.core.replay.isolation import (
     frame_headers,
     is_worker_registration,
     isolation_headers,
     may_change,
+    wants_frame,
 )
 from herodotus.core.replay.rewriter import Rewriter
 from herodotus.core.replay.strays import stray_target
 
 __all__ = [
     "FLAGS",
+    "GUARD_PATH",
+    "GUARD_SCRIPT",
+    "WORKER_PATH",
+    "WORKER_SCRIPT",
     "BannerFacts",
     "Flag",
     "Holder",
@@ -39,5 +45,7 @@ __all__ = [
     "replay_headers",
     "replay_status",
     "rewriter_for",
+    "script_headers",
     "stray_target",
+    "wants_frame",
 ]

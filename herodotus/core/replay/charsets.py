@@ -28,8 +28,8 @@ _DECODED = {
 _DOUBLE_BYTE = frozenset(
     {
         "shift_jis", "shift-jis", "sjis", "x-sjis", "ms_kanji", "ms932", "windows-31j", "csshiftjis", "gbk", "gb2312",
-        "gb_2312", "gb_2312-80", "x-gbk", "chinese", "csgb2312", "iso-ir-58", "gb18030", "big5", "big5-hkscs", "cn-big5",
-        "csbig5", "x-x-big5",
+        "gb_2312", "gb_2312-80", "x-gbk", "chinese", "csgb2312", "iso-ir-58", "gb18030", "big5", "big5-hkscs",
+        "cn-big5", "csbig5", "x-x-big5",
     }
 )  # fmt: skip
 _PAIR = re.compile(rb"([\x81-\xfe])\\|[\x81-\xfe][\x40-\xfe]")

@@ -23,7 +23,7 @@ class Flag(StrEnum):
     STYLE = "cs_"
     EMBEDDED = "oe_"
     MAIN = "mp_"
-    """pywb's word for a page in its frame; the same as FRAME."""
+    """The main page within the portal's frame (`banner.frame_html`); pywb's word."""
 
     @property
     def is_raw(self) -> bool:
@@ -55,6 +55,9 @@ class ReplayContext:
     """From `banner_html`, put at the start of the page's body; empty: none. Frames never get one."""
     is_guarded: bool = True
     """Whether pages get our script, which keeps what scripts ask for in the archive (`guard.py`)."""
+    has_own_origin: bool = False
+    """Whether the operator gave replayed pages a host name or port of their own. They then share storage with
+    each other, as all are of one origin, and may have our service worker; never set on the portal's origin."""
     declared_charset: str | None = None
     """Of the archived Content-Type; a byte order mark wins over it."""
 
@@ -75,7 +78,7 @@ class ReplayContext:
     @property
     def link_flag(self) -> Flag:
         """What a link to another page carries: who reads in a frame stays in it."""
-        return Flag.FRAME if self.is_in_frame else Flag.PAGE
+        return self.flag if self.is_in_frame else Flag.PAGE
 
 
 def checked_origin(scheme: str, host: str) -> str | None:

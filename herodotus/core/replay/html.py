@@ -14,6 +14,7 @@ from herodotus.core.replay import markup
 from herodotus.core.replay.attributes import Attribute, Edit, TagEditor
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter
+from herodotus.core.replay.guard import GUARD_PATH
 
 BLOCK_BYTES = 256 * 1024
 TOKEN_BYTES_MAX = 2 * 2**20
@@ -44,9 +45,9 @@ class HtmlRewriter:
         self._import_map: list[bytes] | None = None
         self._is_foreign = False
         self._guard = b""
-        if context.is_guarded:
-            self._guard = b'<script src="%s_/guard.js"></script>' % context.archive_prefix.encode()
-        self._banner = b"" if context.is_in_frame or depth else context.banner
+        if context.is_guarded and (context.flag is Flag.PAGE or context.is_in_frame):
+            self._guard = f'<script src="{context.archive_prefix}{GUARD_PATH}"></script>'.encode()
+        self._banner = context.banner if context.flag is Flag.PAGE and depth == 0 else b""
         self._has_frames = False
 
     def feed(self, data: bytes) -> bytes:

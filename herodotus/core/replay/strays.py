@@ -1,7 +1,8 @@
 """Where does a request belong that missed the archive?
 
 A script on an archived page asks for `/img/a.png` and means its own site; the browser asks the portal, and
-says by its Referer on which archived page.
+says by its Referer on which archived page. Browsers do so only for pages that have an origin
+(`ReplayContext.has_own_origin`); in a sandbox our script does the same (`guard.py`).
 """
 
 import re

@@ -19,13 +19,21 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from herodotus.archive.exporting import export_wacz, export_warc
+from herodotus.archive.exporting import export_warc
 from herodotus.archive.foreign import Broken, Found, RecordReader
 from herodotus.archive.importing import ImportReport, import_file
 from herodotus.archive.memory import MemoryStore
+from herodotus.archive.wacz import export_wacz
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
-from tests.herodotus.archive.making import NOW_S, page, random_text
+from tests.herodotus.archive.making import (
+    NOW_S,
+    foreign_response,
+    foreign_revisit,
+    page,
+    random_text,
+    sha1_text,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +140,7 @@ async def test_arc_files_come_in() -> None:
     version = b"1 0 Archive\nURL IP-address Archive-date Content-type Archive-length\n\n"
     data = b"filedesc://x.arc 0.0.0.0 19970101000000 text/plain %d\n" % len(version) + version + b"\n"
     data += b"http://old.example/ 192.0.2.7 19970102030405 text/html %d\n" % len(body) + body + b"\n"
-    for packed in (data, gzip.compress(data)):
+    for packed in (data, gzip.compress(data), zstandard.compress(data)):
         store, report = await _import(packed)
         assert report.problems == []
         found = await store.newest("http://old.example/", 2**32 - 1)
@@ -140,6 +148,37 @@ async def test_arc_files_come_in() -> None:
         assert (found.body, found.mime) == (b"<p>old</p>", "text/html")
         assert found.record.get("WARC-Date") == "1997-01-02T03:04:05Z"
         assert found.record.get("WARC-IP-Address") == "192.0.2.7"
+
+
+async def test_an_old_revisit_finds_its_original_among_the_versions_before() -> None:
+    url = "http://example.org/"
+    data = foreign_response(url, "2020-01-01T00:00:00Z", b"a") + foreign_response(
+        url, "2020-01-02T00:00:00Z", b"b"
+    )
+    store, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"a"))
+    assert (report.stored, report.revisits, report.problems) == (2, 1, [])
+    found = await store.newest(url, 2**32 - 1)
+    assert found is not None
+    assert (found.record.get("WARC-Date"), found.body) == ("2020-01-03T00:00:00Z", b"a")
+    _, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"c"))
+    assert [problem.reason for problem in report.problems] == ["a revisit of what the archive does not have"]
+
+
+async def test_a_payload_digest_decides_only_where_nothing_else_vouches_for_the_block() -> None:
+    url, wrong = "http://example.org/", ("WARC-Payload-Digest", sha1_text(b"something else"))
+    alone = foreign_response(url, "2020-01-01T00:00:00Z", b"body", wrong)
+    _, report = await _import(alone)
+    assert [problem.reason for problem in report.problems] == ["the payload does not match its digest"]
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbody"
+    vouched = foreign_response(
+        url, "2020-01-01T00:00:00Z", b"body", wrong, ("WARC-Block-Digest", sha1_text(block))
+    )
+    store, report = await _import(vouched)
+    assert report.problems == []
+    found = await store.newest(url, 2**32 - 1)
+    assert found is not None
+    assert found.record.get("WARC-Payload-Digest") == sha1_text(b"body")
+    assert found.record.get("Herodotus-Foreign-Payload-Digest") == sha1_text(b"something else")
 
 
 def _record(url: str, block: bytes, *extra: tuple[str, str]) -> bytes:
@@ -279,7 +318,10 @@ async def test_a_wacz_has_what_the_format_asks_for(tmp_path: Path) -> None:
             assert resource["bytes"] == len(content)
             assert resource["hash"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
         data = wacz.read("archive/data.warc.gz")
-        for line in wacz.read("indexes/index.cdxj").decode().splitlines():
+        index = gzip.decompress(wacz.read("indexes/index.cdx.gz")).decode().splitlines()
+        assert index == sorted(index)
+        assert len(index) == 5
+        for line in index:
             entry = json.loads(line.split(" ", 2)[2])
             member = gzip.decompress(data[int(entry["offset"]) :][: int(entry["length"])])
             assert entry["url"].encode() in member
