@@ -13,7 +13,7 @@ from http import HTTPStatus
 from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import Flag
+from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, script_headers, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
@@ -103,6 +103,11 @@ class ArchivePages:
         }.get(path)
 
     async def _web(self, asked: Asked) -> Answer:
+        if asked.request.path == f"/web/{GUARD_PATH}":
+            headers = script_headers(GUARD_PATH, "/web/")
+            return Answer(
+                content_type=headers.pop("Content-Type"), body=GUARD_SCRIPT.encode(), headers=headers
+            )
         target = parse_web_target(asked.request.target)
         match target.kind:
             case Kind.HISTORY:
@@ -277,6 +282,7 @@ class ArchivePages:
             flag=target.flag,
             portal_origin=asked.origin or None,
             has_banner=self._has_banner,
+            fills_window=wants_frame(asked.request.headers),
             takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
         )
         if is_quick(capture):
