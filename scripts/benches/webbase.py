@@ -27,7 +27,8 @@ from scripts.benches.organisations import (
     Page,
     Way,
 )
-from scripts.benches.store import disk_bytes, drop_caches, load_corpus
+from scripts.benches.store import disk_bytes, drop_caches
+from scripts.benches.store_corpus import load_corpus
 
 PAPER_3 = {
     "streaming": {"log": 6_300, "hash": 3_900},
