@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from herodotus.ringlab import LabPeer
-from tests.herodotus.cli.processes import called
+from tests.herodotus.cli.processes import called, herodotus
 from tests.herodotus.portal.library import HOME, response
 from tests.herodotus.portal.shelves import warc_of
+from tests.herodotus.test_ring_lab import free_base
 
 pytestmark = pytest.mark.e2e
 
@@ -18,12 +19,13 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def peers(tmp_path: Path) -> Iterator[list[LabPeer]]:
     folder = tmp_path / "ring"
-    up = called("ring", "up", "--peers", "3", "--dir", folder, "--json")
+    base = str(free_base(3))
+    up = herodotus("ring", "up", "--peers", "3", "--base-port", base, "--dir", folder, "--json")
     assert up.code == 0, up.err
     try:
         yield [LabPeer(**one) for one in json.loads(up.out)["peers"]]
     finally:
-        assert called("ring", "down", "--dir", folder).code == 0
+        assert herodotus("ring", "down", "--dir", folder).code == 0
 
 
 def test_every_peer_of_a_ring_is_a_door_to_what_one_of_them_has(peers: list[LabPeer], tmp_path: Path) -> None:
