@@ -13,7 +13,7 @@ import hashlib
 import socket
 import ssl
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
@@ -21,7 +21,6 @@ from typing import Any, Self
 
 import aiohttp
 import anyio
-from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
@@ -39,18 +38,15 @@ from crawler.core.errors import (
 )
 from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
 from crawler.ports import FetchRequest, Skipped
+from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, resolve_by_system
 
 HEAD_BYTES_MAX = 256 * 1024
 FIELD_BYTES_MAX = 64 * 1024
 LARGE_BODY_BYTES = 2**20
 LARGE_BODIES_AT_ONCE = 4
 """Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
-NAMES_REMEMBERED_MAX = 20_000
 BAD_CERTIFICATES_MAX = 10_000
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
-Resolve = Callable[[str], Awaitable[list[str]]]
-"""A host name's addresses, the preferred first; raises OSError when there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +64,6 @@ class FetchSettings:
     keepalive_s: float = 20.0
     dns_ttl_s: float = 300.0
     allow_private_addresses: bool = False
-
-
-class _ForbiddenSocketError(OSError):
-    """Raised between address and connection; aiohttp carries it to us as the cause."""
 
 
 class _RecordingHandler(ResponseHandler):
@@ -138,54 +130,6 @@ class _RecordedResponse(aiohttp.ClientResponse):
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
         self.handler = connection.protocol  # kept: the connection may be given back before we look
         return await super().start(connection)
-
-
-class GuardedResolver(AbstractResolver):
-    """Names to addresses, remembered for a while, without those that are not to be connected to."""
-
-    def __init__(self, resolve: Resolve, *, ttl_s: float, allow_private: bool) -> None:
-        self._resolve = resolve
-        self._ttl_s = ttl_s
-        self._allow_private = allow_private
-        self._known: OrderedDict[str, tuple[float, list[str]]] = OrderedDict()
-
-    async def addresses(self, host: str) -> list[str]:
-        """All allowed addresses; raises OSError when there are none."""
-        now = anyio.current_time()
-        known = self._known.get(host)
-        if known is None or known[0] <= now:
-            known = (now + self._ttl_s, await self._resolve(host))
-            self._known[host] = known
-            if len(self._known) > NAMES_REMEMBERED_MAX:
-                self._known.popitem(last=False)
-        allowed = [address for address in known[1] if self._allow_private or is_public(address)]
-        if not allowed:
-            raise _ForbiddenSocketError(f"{host} leads only to {', '.join(known[1][:3]) or 'no address'}")
-        return allowed
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in await self.addresses(host)
-        ]
-
-    async def close(self) -> None:
-        self._known.clear()
-
-
-async def resolve_by_system(host: str) -> list[str]:
-    """All of the system's addresses for a name."""
-    found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class AiohttpFetcher:
@@ -308,7 +252,7 @@ class AiohttpFetcher:
                 certificate_sha256=tls.certificate_sha256,
                 error=certificate_error,
             )
-        body, truncated = await self._body(response)
+        body, truncated = await self._body(response, request.body_bytes_max or self._settings.body_bytes_max)
         sha256 = PayloadDigest(hashlib.sha256(body).digest())
         sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
         outcome = Outcome.STORED
@@ -336,37 +280,39 @@ class AiohttpFetcher:
             tls=tls,
         )
 
-    async def _body(self, response: _RecordedResponse) -> tuple[bytes, Truncation | None]:
+    async def _body(self, response: _RecordedResponse, bytes_max: int) -> tuple[bytes, Truncation | None]:
         """The body, as far as limits, time and the connection let it come."""
         body = bytearray()
         truncated: Truncation | None = None
         with anyio.move_on_after(self._settings.body_timeout_s) as scope:
             try:
-                truncated = await self._read_body(response, body)
+                truncated = await self._read_body(response, body, bytes_max)
             except (aiohttp.ClientError, OSError):
                 truncated = Truncation.DISCONNECT
         if scope.cancelled_caught:
             truncated = Truncation.TIME
         return bytes(body), truncated
 
-    async def _read_body(self, response: _RecordedResponse, body: bytearray) -> Truncation | None:
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > LARGE_BODY_BYTES:
-                async with self._large_bodies:
-                    return await self._read_large_body(response, body)
-        return None
-
-    async def _read_large_body(self, response: _RecordedResponse, body: bytearray) -> Truncation | None:
-        bytes_max = self._settings.body_bytes_max
+    async def _read_body(
+        self, response: _RecordedResponse, body: bytearray, bytes_max: int
+    ) -> Truncation | None:
         async for chunk in response.content.iter_any():
             body += chunk
             if len(body) > bytes_max:
                 break
-        if len(body) > bytes_max:
-            del body[bytes_max:]
-            return Truncation.LENGTH
-        return None
+            if len(body) > LARGE_BODY_BYTES:
+                async with self._large_bodies:
+                    return await self._read_large_body(response, body, bytes_max)
+        return _cut(body, bytes_max)
+
+    async def _read_large_body(
+        self, response: _RecordedResponse, body: bytearray, bytes_max: int
+    ) -> Truncation | None:
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > bytes_max:
+                break
+        return _cut(body, bytes_max)
 
     def _headers(self, request: FetchRequest) -> dict[str, str]:
         headers = {
@@ -394,7 +340,7 @@ class AiohttpFetcher:
         """The last word before a connection, for names, literals and redirects alike."""
         family, kind, protocol, _, target = address
         if not self._settings.allow_private_addresses and not is_public(str(target[0])):
-            raise _ForbiddenSocketError(f"{target[0]} is not a public address")
+            raise ForbiddenSocketError(f"{target[0]} is not a public address")
         return socket.socket(family=family, type=kind, proto=protocol)
 
 
@@ -402,6 +348,13 @@ def _request_head(url: str, headers: dict[str, str]) -> bytes:
     """The bytes that aiohttp sends for these headers (a test compares them to what a server received)."""
     lines = [f"GET {target_of(url)} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+
+
+def _cut(body: bytearray, bytes_max: int) -> Truncation | None:
+    if len(body) <= bytes_max:
+        return None
+    del body[bytes_max:]
+    return Truncation.LENGTH
 
 
 def _lenient_context() -> ssl.SSLContext:
@@ -420,7 +373,7 @@ def _as_fetch_error(url: str, error: BaseException) -> FetchError:
         os_error = getattr(cause, "os_error", None)
         cause = os_error if os_error not in causes and os_error is not None else cause.__cause__
     reason = str(error)[:300] or type(error).__name__
-    if any(isinstance(one, _ForbiddenSocketError) for one in causes):
+    if any(isinstance(one, ForbiddenSocketError) for one in causes):
         return ForbiddenAddressError(url, reason)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return UnresolvableError(url, reason)

@@ -15,10 +15,11 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from rocksdict import (
@@ -50,6 +51,8 @@ REFILL = 64
 CACHE_BYTES = 24 * 2**20
 WRITE_BUFFER_BYTES = 8 * 2**20
 ORIGINS_CACHED_MAX = 20_000
+URLS_REMEMBERED = 32_768
+"""Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
 FRESH_MAX = 4_096
 """Origins remembered as having something new to do; above it they are found by scanning."""
 FINGERPRINT_BYTES = 6
@@ -59,14 +62,15 @@ LINKS_KEPT_MAX = 50_000
 REREAD_BATCH = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundLink:
+class FoundLink(NamedTuple):
     """A canonical URL to be known, and where it was found."""
 
     url: str
     depth: int = 0
     is_embedded: bool = False
     is_seed: bool = False
+    is_doubtful: bool = False
+    """Found on a page much like others: it comes after all that is not."""
     via: str = ""
 
 
@@ -146,6 +150,7 @@ class Frontier:
         self._active: dict[bytes, _Active] = {}
         self._taken: dict[bytes, Entry] = {}
         self._counts: dict[bytes, OriginCounts] = {}
+        self._remembered: set[str] = set()
         self._suspects = {row[1:] for row in self._rows(_MARK)}
         self._scan_from = b""
         self._needs_scan = True
@@ -188,16 +193,22 @@ class Frontier:
     def _add(self, batch: WriteBatch, links: Sequence[FoundLink]) -> int:
         if len(self._counts) > ORIGINS_CACHED_MAX:
             self._counts.clear()  # they are all on disk: no batch is open here
+        if len(self._remembered) > URLS_REMEMBERED:
+            self._remembered.clear()
         unique: dict[bytes, FoundLink] = {}
+        known: Container[str] = () if self._limits.tracks_depth else self._remembered
         for link in links:
-            unique.setdefault(_KNOWN + url_key(link.url), link)
+            if link.is_seed or link.url not in known:
+                unique.setdefault(_KNOWN + url_key(link.url), link)
         rows = list(unique)
         new = 0
         counted: dict[bytes, OriginCounts] = {}
         for row, link, found in zip(rows, unique.values(), self._get_many(rows), strict=True):
             if found is None:
                 new += self._add_new(batch, row, link, counted)
-            elif self._limits.tracks_depth or link.is_seed:
+                continue
+            self._remembered.add(link.url)
+            if self._limits.tracks_depth or link.is_seed:
                 self._shorten(batch, row[1:], decode_known(found), link)
         for origin_id, counts in counted.items():
             batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
@@ -218,7 +229,8 @@ class Frontier:
             self._over_budget += 1
             return False
         counts.known += 1
-        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        self._remembered.add(link.url)
+        priority = _priority_of(link)
         known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
         batch.put(row, encode_known(known))
         self._put_due(batch, origin_id, known, row[1:])
@@ -229,7 +241,7 @@ class Frontier:
         """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
         again.
         """
-        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        priority = _priority_of(link)
         if link.depth >= known.depth and priority >= known.priority:
             return
         origin_id = _origin_id(origin_of(known.url))
@@ -302,6 +314,11 @@ class Frontier:
         self._needs_scan = False
         self._scan_from = b""
         return found
+
+    @property
+    def may_activate(self) -> bool:
+        """Whether `activate` might find anything: something new came, or not all was looked through."""
+        return bool(self._fresh) or self._needs_scan
 
     def _activate(
         self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None
@@ -430,10 +447,10 @@ class Frontier:
         batch.delete(_MARK + entry.key)
         batch.put(_KNOWN + entry.key, encode_known(known))
         self._put_due(batch, origin_id, known, entry.key)
-        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
         if fingerprints is not None:
             batch.put(_LINKS + entry.key, fingerprints)
         new = self._add(batch, links) if links else 0
+        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
         self._db.write(batch, self._write_options)
         return new
 
@@ -479,6 +496,12 @@ class Frontier:
             self._put_due(batch, origin_id, known, key)
         batch.put(_MARK + key, b"")
         self._suspects.add(key)
+
+    def pass_over(self, entry: Entry) -> None:
+        """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
+        del self._taken[entry.key]
+        if not entry.is_suspect:
+            self._db.delete(_MARK + entry.key)
 
     # -- asking
 
@@ -624,6 +647,12 @@ def _options() -> Options:
     # Queues leave tombstones at their front; files full of them are compacted early.
     options.add_compact_on_deletion_collector_factory(4096, 1024, 0.25)
     return options
+
+
+def _priority_of(link: FoundLink) -> int:
+    return priority_of(
+        link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed, is_doubtful=link.is_doubtful
+    )
 
 
 def _origin_id(origin: str) -> bytes:

@@ -22,7 +22,9 @@ class CaptureSink(Protocol):
         """Returns when the capture is durable. A redelivered one (after a crash) may come twice."""
 
     async def find(self, url: str, since: float) -> Capture | None:
-        """The newest capture of the URL with `requested_at >= since`, body included; asked after a crash."""
+        """The newest stored version of the URL with `requested_at >= since`, body included; asked after a
+        crash, and when a version is to be read again.
+        """
 
 
 class UrlOwner(Protocol):
@@ -55,6 +57,8 @@ class FetchRequest:
     digest: PayloadDigest | None = None
     accepts: Callable[[str], bool] | None = None
     """Whether a body of this media type is wanted; None: any. Asked for 200 only."""
+    body_bytes_max: int | None = None
+    """A tighter limit than the fetcher's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

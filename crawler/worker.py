@@ -8,19 +8,24 @@ out. It opens no file and no socket itself; all of that is behind its ports.
 """
 
 import logging
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from functools import lru_cache
 
 import anyio
 
+from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Outcome, PayloadDigest
+from crawler.core.content import PACKED_TYPES, is_packed_xml
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl, Result
+from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
+from crawler.core.similarity import SeenSketches
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
+from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink, Frontier, fingerprint
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, OwnsEverything, Skipped, StewardPort, UrlOwner
 from crawler.reading import Reading, read_capture
@@ -32,7 +37,11 @@ TURNS_IN_A_ROW_MAX = 16
 """An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
 UNCONDITIONAL_EVERY = 30
 """Every so many visits no condition is sent: a validator that lies is noticed within a month."""
+DECISIONS_REMEMBERED = 16_384
+"""Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
+SKETCHED_FROM_DEPTH = 4
+"""Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,42 +54,9 @@ class CrawlSettings:
     robot: str = "Herodotus"
     """The name that robots.txt and meta elements call us by."""
     day_length_s: float = 86_400.0
+    day_offset_s: float = 0.0
+    """When a day begins, after the midnights of a calendar that began in 1970."""
     reads_sitemaps: bool = True
-
-
-@dataclass(slots=True)
-class CrawlCounts:
-    """Counted as things happen; `snapshot` copies it for whoever shows it."""
-
-    fetched: int = 0
-    stored: int = 0
-    stored_bytes: int = 0
-    unchanged: int = 0
-    gone: int = 0
-    refused: int = 0
-    failed: int = 0
-    forbidden: int = 0
-    skipped: int = 0
-    noarchive: int = 0
-    recovered: int = 0
-    """Captures that a crash had kept from being recorded."""
-    links_found: int = 0
-    links_new: int = 0
-    lying_validators: int = 0
-    by_status: Counter[int] = field(default_factory=Counter)
-    by_mime: Counter[str] = field(default_factory=Counter)
-    by_error: Counter[str] = field(default_factory=Counter)
-    links_left: Counter[str] = field(default_factory=Counter)
-    """Links that were not taken, by reason."""
-
-    def snapshot(self) -> "CrawlCounts":
-        return replace(
-            self,
-            by_status=self.by_status.copy(),
-            by_mime=self.by_mime.copy(),
-            by_error=self.by_error.copy(),
-            links_left=self.links_left.copy(),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +66,12 @@ class CrawlProgress:
     origins: int
     """Being crawled, or resting until their next turn."""
     busy: int
+    due: int
+    """URLs that wait to be visited today."""
     over_budget: int
-
-
-_COUNT_OF = {
-    Result.UNCHANGED: "unchanged",
-    Result.GONE: "gone",
-    Result.REFUSED: "refused",
-    Result.FAILED: "failed",
-}
+    """Links not taken because their host has as many known URLs as it may have."""
+    held_back: int
+    """Hosts that had their share of today's visits."""
 
 
 class Crawler:
@@ -123,20 +96,29 @@ class Crawler:
         self._sink = sink
         self._steward = steward
         self._scope = scope
+        self._refuses_url = lru_cache(maxsize=DECISIONS_REMEMBERED)(scope.refuses_url)
         self._settings = settings
         self._wall_clock = wall_clock
         self._owner = owner or OwnsEverything()
         self._rules = rules
         self._resumed = anyio.Event()
         self._resumed.set()
+        self._sketches = SeenSketches()
+        self._under_way = 0
+        self._landed = anyio.Event()
         self._rota: Rota | None = None
+        self._now: Callable[[], float] = anyio.current_time
         self._started = 0
         self._sitemaps_seen: set[Origin] = set()
 
     async def run(self) -> None:
         """Fetch what is due today; ends when nothing is left, the limit is reached or `stop` was called."""
-        self._rota = Rota(self._frontier.activate, active_max=self._settings.active_origins_max)
+        self._rota = Rota(
+            lambda wanted: self._frontier.activate(wanted, self._takes_origin),
+            active_max=self._settings.active_origins_max,
+        )
         self._started = 0
+        self._now = loop_clock()
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.connections):
                 tasks.start_soon(self._work, self._rota)
@@ -146,6 +128,7 @@ class Crawler:
         """Let the fetches that are under way end and begin no other."""
         if self._rota is not None:
             self._rota.close()
+        self.resume()
 
     @property
     def is_stopping(self) -> bool:
@@ -159,12 +142,18 @@ class Crawler:
             day=frontier.day,
             origins=frontier.active_origins,
             busy=self._rota.busy if self._rota is not None else 0,
+            due=frontier.due,
             over_budget=frontier.over_budget,
+            held_back=frontier.held_back,
         )
 
-    def pause(self) -> None:
+    async def pause(self) -> None:
+        """Begin no fetch until `resume`; returns when those under way have ended."""
         if self._resumed.is_set():
             self._resumed = anyio.Event()
+        while self._under_way:
+            self._landed = anyio.Event()
+            await self._landed.wait()
 
     def resume(self) -> None:
         self._resumed.set()
@@ -172,6 +161,15 @@ class Crawler:
     def seed(self, urls: list[str]) -> int:
         """Canonical URLs to start from; whatever the scope is, a seed is taken."""
         return self._frontier.add([FoundLink(url=url, is_seed=True) for url in urls])
+
+    def widen(self) -> int:
+        """The scope takes in more than that of the crawls before: what is known is looked through again for
+        the links that they left out, as far as possible in the archive. Says how many pages that are.
+        """
+        return self._frontier.reread(self._takes_origin)
+
+    def _takes_origin(self, origin: Origin) -> bool:
+        return self._scope.holds_host(host_of(f"{origin}/"))
 
     # -- one connection
 
@@ -191,57 +189,81 @@ class Crawler:
     async def _visit(self, origin: Origin, rota: Rota) -> float | None:
         """Up to a few fetches; says when the origin may be visited again, None when it has nothing left."""
         for _ in range(TURNS_IN_A_ROW_MAX):
+            if rota.is_closed:
+                return None
             rules = await self._steward.rules(origin)
             if isinstance(rules, Wait):
                 return rules.until
+            if not rules.is_reachable:
+                while (entry := await self._next_entry(origin, rules)) is not None:
+                    self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
+                return None
             self._add_sitemaps(origin, rules.sitemaps)
             lease = await self._steward.lease(origin, await self._fetcher.address_of(host_of(f"{origin}/")))
             if isinstance(lease, Wait):
                 return lease.until
-            entry = await self._next_entry(origin, rules.allows)
-            if entry is None or self._is_limit_reached():
+            entry = await self._next_entry(origin, rules)
+            if entry is None or self.is_limit_reached or rota.is_closed:
                 await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
                 if entry is not None:
                     self._frontier.release(entry)
                     rota.close()
                 return None
-            again_at = await self._fetch(entry, lease)
-            rota.wake()
-            if again_at > anyio.current_time():
+            self._under_way += 1
+            try:
+                again_at = await self._fetch(entry, lease)
+            finally:
+                self._under_way -= 1
+                self._landed.set()
+            if self._frontier.may_activate:
+                rota.wake()
+            if again_at > self._now() or not self._resumed.is_set():
                 return again_at
-        return anyio.current_time()
+        return self._now()
 
-    async def _next_entry(self, origin: Origin, allows: Callable[[str], bool]) -> Entry | None:
+    async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
         dealt with.
         """
         while (entry := self._frontier.take(origin)) is not None:
-            reason = self._refusal(entry.known, allows)
+            if not self._scope.holds(entry.known.url, depth=entry.known.depth):
+                self._frontier.pass_over(entry)
+                continue
+            reason = self._refusal(entry.known, rules)
             if reason is not None:
+                host = self.counts.host(origin)
                 self.counts.forbidden += 1
+                host.forbidden += 1
+                host.problem = rules.problem or reason
                 self.counts.by_error[reason] += 1
                 self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._settings.recrawl)
             elif not entry.is_suspect or not await self._recover(entry):
                 return entry
         return None
 
-    def _refusal(self, known: Known, allows: Callable[[str], bool]) -> str | None:
-        if not allows(target_of(known.url)):
-            return "robots"
+    def _refusal(self, known: Known, rules: RobotsRules) -> str | None:
+        if not rules.allows(target_of(known.url)):
+            return "robots" if rules.is_reachable else "robots unreachable"
         if self._scope.opted_out.covers(host_of(known.url)):
             return "opt-out"
         return None
 
     async def _recover(self, entry: Entry) -> bool:
-        day_start = self._frontier.day * self._settings.day_length_s
-        capture = await self._sink.find(entry.known.url, day_start)
+        day_start = self._frontier.day * self._settings.day_length_s + self._settings.day_offset_s
+        is_done = entry.known.last_day == self._frontier.day
+        capture = await self._sink.find(entry.known.url, 0.0 if is_done else day_start)
         if capture is None:
             return False
-        self.counts.recovered += 1
-        self._conclude(entry, capture, self._read(capture), is_recovered=True)
+        self.counts.reread += is_done
+        self.counts.recovered += not is_done
+        reading = self._read(capture, entry.known)
+        if not is_done:
+            self._count(entry, capture, reading)
+        self._conclude(entry, capture, reading, again=reading)
         return True
 
-    def _is_limit_reached(self) -> bool:
+    @property
+    def is_limit_reached(self) -> bool:
         limit = self._settings.fetches_max
         return limit is not None and self._started >= limit
 
@@ -249,7 +271,7 @@ class Crawler:
 
     async def _fetch(self, entry: Entry, lease: Lease) -> float:
         self._started += 1
-        start = anyio.current_time()
+        start = self._now()
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
         try:
@@ -257,12 +279,13 @@ class Crawler:
             report = self._report_of(found)
         except FetchError as error:
             found = error
-            report = OriginReport(status=None, duration_s=anyio.current_time() - start)
+            report = OriginReport(status=None, duration_s=self._now() - start)
         finally:
             if found is None:  # cancelled
                 self._frontier.release(entry)
             again_at = await self._steward.give_back(lease, report)
         self.counts.fetched += 1
+        self.counts.host(entry.origin).fetched += 1
         if isinstance(found, Capture):
             await self._keep(entry, found)
         elif isinstance(found, Skipped):
@@ -282,8 +305,11 @@ class Crawler:
             etag=known.etag if is_conditional else "",
             last_modified=known.last_modified if is_conditional else "",
             digest=PayloadDigest(known.digest) if known.digest else None,
-            accepts=self._scope.content.accepts,
+            accepts=self._accepts_packed if is_packed_xml(known.url) else self._scope.content.accepts,
         )
+
+    def _accepts_packed(self, mime: str) -> bool:
+        return mime in PACKED_TYPES or self._scope.content.accepts(mime)
 
     def _report_of(self, found: Capture | Skipped) -> OriginReport:
         retry_s = None
@@ -293,25 +319,36 @@ class Crawler:
 
     def _note_error(self, entry: Entry, error: FetchError) -> None:
         name = type(error).__name__.removesuffix("Error")
+        self.counts.host(entry.origin).problem = error.reason
         self.counts.by_error[name] += 1
         _log.debug("fetch failed url=%s error=%s", error.url, name)
         if isinstance(error, ForbiddenAddressError):
             self.counts.forbidden += 1
+            self.counts.host(entry.origin).forbidden += 1
             self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._settings.recrawl)
         else:
             self.counts.failed += 1
+            self.counts.host(entry.origin).failed += 1
             self._frontier.record(entry, Result.FAILED, recrawl=self._settings.recrawl)
 
     # -- one capture
 
     async def _keep(self, entry: Entry, capture: Capture) -> None:
-        reading = self._read(capture)
+        reading = self._read(capture, entry.known)
         if self._is_archived(entry.known, capture, reading):
             await self._sink.store(capture)
-        self._conclude(entry, capture, reading)
+        again = None
+        if entry.is_suspect and reading.result is Result.UNCHANGED:  # its links are wanted all the same
+            archived = await self._sink.find(entry.known.url, 0.0)
+            again = None if archived is None else self._read(archived, entry.known)
+        self._count(entry, capture, reading)
+        self._conclude(entry, capture, reading, again=again)
 
-    def _read(self, capture: Capture) -> Reading:
-        return read_capture(capture, product_token=self._settings.robot, rules=self._rules)
+    def _read(self, capture: Capture, known: Known) -> Reading:
+        wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
+        return read_capture(
+            capture, product_token=self._settings.robot, rules=self._rules, wants_sketch=wants_sketch
+        )
 
     def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
         if reading.noarchive:
@@ -321,19 +358,27 @@ class Crawler:
         return reading.result is not Result.FAILED
 
     def _conclude(
-        self, entry: Entry, capture: Capture, reading: Reading, *, is_recovered: bool = False
+        self, entry: Entry, capture: Capture, reading: Reading, *, again: Reading | None = None
     ) -> None:
-        """Count, and record the visit with the links that the last version did not have."""
-        self._count(entry.known, capture, reading)
+        """Record the visit with the links that the last version did not have; with all of them of a page
+        that is read again.
+        """
         fingerprints = None
         links: list[FoundLink] = []
-        if reading.result is Result.CHANGED:
-            last = frozenset() if is_recovered else self._frontier.last_links(entry.key)
-            marks = [fingerprint(link.url) for link in reading.links[:LINKS_KEPT_MAX]]
-            new = [link for link, mark in zip(reading.links, marks, strict=False) if mark not in last]
+        source = again or reading
+        if source.result is Result.CHANGED:
+            has_last = again is None and entry.known.visits > 0
+            last = self._frontier.last_links(entry.key) if has_last else frozenset()
+            marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
+            new = list(source.links[: len(marks)])
+            if last:
+                new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
-            self.counts.links_found += len(reading.links)
-            links = self._owner.divide(self._wanted(new, entry.known, is_redirect=bool(capture.redirect_to)))
+            self.counts.links_found += len(source.links)
+            is_doubtful = source.sketch is not None and self._sketches.has_alike(entry.origin, source.sketch)
+            self.counts.near_duplicates += is_doubtful
+            wanted = self._wanted(new, entry.known, is_redirect=source.is_redirect, is_doubtful=is_doubtful)
+            links = self._owner.divide(wanted)
         is_changed = reading.result is Result.CHANGED
         self.counts.links_new += self._frontier.record(
             entry,
@@ -348,28 +393,38 @@ class Crawler:
             digest=capture.sha256 if is_changed and capture.truncated is None else b"",
         )
 
-    def _wanted(self, links: list[Link], page: Known, *, is_redirect: bool) -> list[FoundLink]:
+    def _wanted(
+        self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
+    ) -> list[FoundLink]:
+        """Links that the scope takes; whether they are known is for their owners to tell."""
         wanted = []
-        for link in links:
-            is_embedded = link.kind.is_embedded
-            depth = page.depth if is_embedded or is_redirect else page.depth + 1
-            reason = self._scope.refuses(link.url, depth=depth, kind=link.kind)
+        deeper = page.depth if is_redirect else page.depth + 1
+        depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
+        refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
+        refuses_url, via = self._refuses_url, page.url
+        for url, kind in links:
+            reason = refused_at[kind] or refuses_url(url)
             if reason is None:
-                wanted.append(FoundLink(url=link.url, depth=depth, is_embedded=is_embedded, via=page.url))
+                is_embedded = kind is not LinkKind.PAGE
+                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via))
             else:
                 self.counts.links_left[reason] += 1
         return wanted
 
-    def _count(self, known: Known, capture: Capture, reading: Reading) -> None:
-        counts = self.counts
+    def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:
+        counts, host, known = self.counts, self.counts.host(entry.origin), entry.known
         counts.by_status[capture.status] += 1
         if reading.result is Result.CHANGED and not reading.noarchive:
             counts.stored += 1
             counts.stored_bytes += len(capture.body)
-            counts.by_mime[capture.mime or "(none)"] += 1
+            host.stored += 1
+            host.stored_bytes += len(capture.body)
+            counts.count_mime(capture.mime)
         elif reading.result is not Result.CHANGED:
-            name = _COUNT_OF[reading.result]
+            name = COUNT_OF[reading.result]
             setattr(counts, name, getattr(counts, name) + 1)
+            host.unchanged += reading.result is Result.UNCHANGED
+            host.failed += reading.result is Result.FAILED
         counts.noarchive += reading.noarchive
         for reason, count in (
             ("nofollow", reading.not_followed),

@@ -1,26 +1,44 @@
 """How does one crawl run from its first page to its last, watched by a person or not?
 
 SIGINT or SIGTERM lets the fetches that are under way end and keeps everything; a second one does not wait for them.
+SIGTSTP (Ctrl-Z) lets them end, too, and then stops the process until it is continued: no answer is left half read.
 Started again with the same home, the crawl goes on.
 """
 
+import logging
+import os
 import signal
+from collections import deque
 from collections.abc import Callable
+from heapq import nlargest
 from pathlib import Path
 
 import anyio
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from crawler.worker import Crawler
 from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler, summary
 
+logger = logging.getLogger(__name__)
+
 PROGRESS_EVERY_S = 0.5
+RATE_OVER_S = 5.0
+LOG_EVERY_S = 30.0
+HOSTS_SHOWN = 5
+LANDING_S_MAX = 10.0
+"""What Ctrl-Z waits for fetches; those that take longer are tried again later."""
 
 
 async def crawl_into(
-    home: Path, order: CrawlOrder, *, wall_clock: Callable[[], float], console: Console | None
+    home: Path,
+    order: CrawlOrder,
+    *,
+    wall_clock: Callable[[], float],
+    console: Console | None,
+    when_open: Callable[[], None] = lambda: None,
 ) -> dict[str, object]:
     """One crawl into the home's archive until nothing is due, the limit is reached or a signal comes."""
     async with (
@@ -28,44 +46,111 @@ async def crawl_into(
         open_crawler(home, store, order, wall_clock=wall_clock) as crawler,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(_heed_signals, crawler, tasks.cancel_scope)
-        if console is not None:
-            tasks.start_soon(_show, crawler, console)
+        when_open()
+        run = _Run(crawler, console)
+        tasks.start_soon(run.heed_signals, tasks.cancel_scope)
+        tasks.start_soon(run.show if console is not None else run.log)
         await crawler.run()
         tasks.cancel_scope.cancel()
-    return summary(crawler)
+    return {"ended": _ending(run, crawler), **summary(crawler)}
 
 
-async def _heed_signals(crawler: Crawler, scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async for _ in signals:
-            if crawler.is_stopping:
-                scope.cancel()
-                return
-            crawler.stop()
+def _ending(run: "_Run", crawler: Crawler) -> str:
+    if run.is_interrupted:
+        return "interrupted"
+    return "limit" if crawler.is_limit_reached else "done"
 
 
-async def _show(crawler: Crawler, console: Console) -> None:
-    start = anyio.current_time()
-    before, before_at = 0, start
-    with Live(console=console, transient=True, auto_refresh=False) as live:
+class _Run:
+    def __init__(self, crawler: Crawler, console: Console | None) -> None:
+        self.is_interrupted = False
+        self._crawler = crawler
+        self._console = console
+        self._start = anyio.current_time()
+        self._seen: deque[tuple[float, int, int]] = deque([(self._start, 0, 0)])
+
+    async def heed_signals(self, scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGTSTP) as signals:
+            async for number in signals:
+                if number == signal.SIGTSTP:
+                    await self._suspend()
+                elif self.is_interrupted:
+                    scope.cancel()
+                    return
+                else:
+                    self.is_interrupted = True
+                    self._crawler.stop()
+
+    async def _suspend(self) -> None:
+        with anyio.move_on_after(LANDING_S_MAX):
+            await self._crawler.pause()
+        if self._console is not None:
+            self._console.show_cursor(True)
+        os.kill(os.getpid(), signal.SIGSTOP)  # returns when somebody continues us
+        if not self.is_interrupted:
+            self._crawler.resume()
+
+    async def log(self) -> None:
+        """For who reads a log and no terminal."""
         while True:
-            now = anyio.current_time()
-            fetched = crawler.counts.fetched
-            rate = (fetched - before) / max(now - before_at, 0.001)
-            before, before_at = fetched, now
-            live.update(_table(crawler, rate), refresh=True)
-            await anyio.sleep(PROGRESS_EVERY_S)
+            await anyio.sleep(LOG_EVERY_S)
+            counts, progress = self._crawler.counts, self._crawler.progress()
+            logger.info(
+                "crawling fetched=%d stored=%d bytes=%d unchanged=%d failed=%d due=%d hosts=%d",
+                *(counts.fetched, counts.stored, counts.stored_bytes, counts.unchanged, counts.failed),
+                *(progress.due, progress.origins),
+            )
 
+    async def show(self) -> None:
+        with Live(console=self._console, transient=True, auto_refresh=False) as live:
+            while True:
+                live.update(self._picture(), refresh=True)
+                await anyio.sleep(PROGRESS_EVERY_S)
 
-def _table(crawler: Crawler, rate: float) -> Table:
-    counts, progress = crawler.counts, crawler.progress()
-    table = Table.grid(padding=(0, 2))
-    table.add_row("pages/s", f"{rate:,.0f}", "fetched", f"{counts.fetched:,}")
-    table.add_row("stored", f"{counts.stored:,}", "bytes", f"{counts.stored_bytes:,}")
-    table.add_row("unchanged", f"{counts.unchanged:,}", "failed", f"{counts.failed:,}")
-    table.add_row("known", f"{progress.known:,}", "fetching now", f"{progress.busy:,}")
-    table.add_row("hosts in turn", f"{progress.origins:,}", "forbidden", f"{counts.forbidden:,}")
-    for name, count in counts.by_error.most_common(3):
-        table.add_row("", "", name, f"{count:,}")
-    return table
+    def _rates(self) -> tuple[float, float]:
+        """Fetches and stored bytes a second, of the last seconds."""
+        now, counts = anyio.current_time(), self._crawler.counts
+        self._seen.append((now, counts.fetched, counts.stored_bytes))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - RATE_OVER_S:
+            self._seen.popleft()
+        at, fetched, stored = self._seen[0]
+        seconds = max(now - at, 0.001)
+        return (counts.fetched - fetched) / seconds, (counts.stored_bytes - stored) / seconds
+
+    def _picture(self) -> Table:
+        counts, progress = self._crawler.counts, self._crawler.progress()
+        pages, received = self._rates()
+        seconds = anyio.current_time() - self._start
+        table = Table.grid(padding=(0, 2))
+
+        def row(*cells: object) -> None:
+            # Not as markup: servers choose some of these words.
+            table.add_row(*(Text("".join(c for c in str(cell) if c.isprintable())) for cell in cells))
+
+        row("pages/s", f"{pages:,.1f}", "fetched", f"{counts.fetched:,}", "time", f"{seconds:,.0f} s")
+        row(
+            "MB/s",
+            f"{received / 1e6:,.2f}",
+            "stored",
+            f"{counts.stored:,}",
+            "MB",
+            f"{counts.stored_bytes / 1e6:,.1f}",
+        )
+        row(
+            "to do", f"{progress.due:,}", "unchanged", f"{counts.unchanged:,}", "known", f"{progress.known:,}"
+        )
+        row(
+            "hosts",
+            f"{progress.origins:,}",
+            "failed",
+            f"{counts.failed:,}",
+            "forbidden",
+            f"{counts.forbidden:,}",
+        )
+        busiest = nlargest(HOSTS_SHOWN, counts.by_host.items(), key=lambda item: item[1].fetched)
+        for host, one in busiest:
+            row(host[:40], f"{one.fetched:,}", "failed", f"{one.failed:,}", one.problem[:40])
+        for name, count in counts.by_error.most_common(3):
+            row("", "", name, f"{count:,}")
+        row("Ctrl-C ends and keeps everything, Ctrl-Z pauses")
+        return table

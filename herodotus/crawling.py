@@ -8,30 +8,38 @@ beside it.
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
 
+from crawler.core.addresses import is_literal, is_public
 from crawler.core.capture import Capture, Outcome, PayloadDigest, Truncation, payload_digests
 from crawler.core.content import MediaType
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
-from crawler.core.scope import NOBODY_OPTED_OUT, Content, CrawlScope, ScopeKind
-from crawler.core.urls import STANDARD, UrlRules
-from crawler.fetch import REDIRECTS, AiohttpFetcher, FetchSettings
+from crawler.core.scope import (
+    NOBODY_OPTED_OUT,
+    THE_WHOLE_WEB,
+    Content,
+    CrawlScope,
+    ScopeKind,
+    Territory,
+)
+from crawler.core.urls import STANDARD, UrlRules, host_of
+from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
-from herodotus.archive.disk import OsDisk
-from herodotus.archive.engine import Archive
-from herodotus.archive.files import Files
-from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.slices import archive_at
 from herodotus.archive.store import ArchiveStore, open_store
+from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
+from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 
 ROBOT = "Herodotus"
@@ -110,7 +118,18 @@ class CrawlOrder:
     allow_private_addresses: bool = False
     politeness: PolitenessPolicy = PUBLIC_POLITENESS
     opted_out: OptOutList = NOBODY_OPTED_OUT
+    territory: Territory = THE_WHOLE_WEB
+    rules: UrlRules = STANDARD
+    visits_per_host_max: int = FrontierLimits().visits_per_origin_max
+    urls_per_host_max: int = FrontierLimits().urls_per_origin_max
     day_length_s: float = 86_400.0
+    day_offset_s: float = 0.0
+    """When the day begins, after midnight UTC."""
+    widens: bool = False
+    """It may take in more than the crawls before: what they left out is looked for."""
+
+    def day(self, now: float) -> int:
+        return int((now - self.day_offset_s) // self.day_length_s)
 
     @property
     def user_agent(self) -> str:
@@ -121,9 +140,7 @@ class CrawlOrder:
 @asynccontextmanager
 async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
-    (home / "archive").mkdir(parents=True, exist_ok=True)
-    files = Files([OsDisk(home / "archive")])
-    archive = Archive(files, RocksIndex(home / "index"), now=wall_clock)
+    archive = archive_at(home, wall_clock)
     async with open_store(archive) as store:
         yield store
 
@@ -136,8 +153,12 @@ async def open_crawler(
     now = wall_clock()
     frontier = Frontier(
         home / "queue",
-        day=int(now // order.day_length_s),
-        limits=FrontierLimits(tracks_depth=order.depth_max is not None),
+        day=order.day(now),
+        limits=FrontierLimits(
+            tracks_depth=order.depth_max is not None,
+            urls_per_origin_max=order.urls_per_host_max,
+            visits_per_origin_max=order.visits_per_host_max,
+        ),
     )
     try:
         fetch = FetchSettings(
@@ -145,13 +166,15 @@ async def open_crawler(
             connections=order.connections,
             allow_private_addresses=order.allow_private_addresses,
         )
-        async with AiohttpFetcher(fetch, wall_clock=wall_clock) as fetcher:
+        async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
             core = HostSteward(order.politeness, now=anyio.current_time())
+            sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
+            steward = LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=wall_clock, sink=sink)
             crawler = Crawler(
                 frontier,
                 fetcher,
-                ArchiveSink(store, wall_clock=wall_clock),
-                LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=wall_clock),
+                sink,
+                steward,
                 _scope_of(order, now),
                 CrawlSettings(
                     connections=order.connections,
@@ -159,13 +182,58 @@ async def open_crawler(
                     fetches_max=order.fetches_max,
                     robot=ROBOT,
                     day_length_s=order.day_length_s,
+                    day_offset_s=order.day_offset_s,
                 ),
                 wall_clock=wall_clock,
+                rules=order.rules,
             )
+            if order.widens:
+                crawler.widen()
             crawler.seed(list(order.urls))
             yield crawler
     finally:
         frontier.close()
+
+
+def url_rules(charter: Charter) -> UrlRules:
+    return UrlRules(charter.dropped_parameters) if charter.dropped_parameters else STANDARD
+
+
+def territory_of(charter: Charter) -> Territory:
+    try:
+        return Territory.of(charter.scope, url_rules(charter))
+    except MalformedUrlError as error:
+        raise SettingError(
+            source="network.toml",
+            key="scope",
+            problem=f"has an entry that is neither a domain nor a URL: {error}",
+        ) from error
+
+
+def day_offset_s(charter: Charter) -> float:
+    hours, _, minutes = charter.day_start.partition(":")
+    return int(hours) * 3600.0 + int(minutes) * 60.0
+
+
+class SeedRefusedError(ValueError):
+    """A URL at which no crawl of this network may begin; the message says why."""
+
+
+def check_seeds(urls: Sequence[str], charter: Charter, opted_out: Sequence[str] = ()) -> Sequence[str]:
+    """The same canonical URLs; raises SeedRefusedError for the first that would never be fetched."""
+    territory, closed = territory_of(charter), OptOutList.of(opted_out)
+    for url in urls:
+        host = host_of(url)
+        if not territory.holds(url, host):
+            raise SeedRefusedError(f"{url} is outside of what network {charter.name!r} archives (its scope)")
+        if closed.covers(host):
+            raise SeedRefusedError(f"{url}: its owner asked not to be visited (crawl.opt_out)")
+        if is_literal(host) and not is_public(host) and not charter.allow_private_addresses:
+            raise SeedRefusedError(
+                f"{url} is at a private address, which network {charter.name!r} does not visit; "
+                "a network of your own may: allow_private_addresses in its charter"
+            )
+    return urls
 
 
 def _scope_of(order: CrawlOrder, now: float) -> CrawlScope:
@@ -175,13 +243,15 @@ def _scope_of(order: CrawlOrder, now: float) -> CrawlScope:
         depth_max=order.depth_max,
         content=order.content,
         opted_out=order.opted_out,
+        territory=order.territory,
         year=datetime.fromtimestamp(now, UTC).year,
     )
 
 
 def summary(crawler: Crawler) -> dict[str, object]:
     """What `crawl --json` ends with: counts by outcome, and where time and links went."""
-    counts = crawler.counts.snapshot()
+    counts, progress = crawler.counts.snapshot(), crawler.progress()
+    hosts = sorted(counts.by_host.items(), key=lambda item: (-item[1].fetched, item[0]))
     return {
         "fetched": counts.fetched,
         "stored": counts.stored,
@@ -193,10 +263,19 @@ def summary(crawler: Crawler) -> dict[str, object]:
         "forbidden": counts.forbidden,
         "skipped": counts.skipped,
         "recovered": counts.recovered,
+        "reread": counts.reread,
+        "near_duplicates": counts.near_duplicates,
+        "lying_validators": counts.lying_validators,
+        "noarchive": counts.noarchive,
+        "known": progress.known,
+        "due": progress.due,
+        "over_budget": progress.over_budget,
+        "held_back": progress.held_back,
         "links": {"found": counts.links_found, "new": counts.links_new, "left": dict(counts.links_left)},
         "by_status": {str(status): count for status, count in sorted(counts.by_status.items())},
         "by_mime": dict(counts.by_mime.most_common()),
         "by_error": dict(counts.by_error.most_common()),
+        "by_host": {host: asdict(row) for host, row in hosts},
     }
 
 

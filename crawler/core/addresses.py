@@ -26,6 +26,15 @@ def is_public(text: str) -> bool:
     return address.is_global and not address.is_multicast and not address.is_site_local
 
 
+def is_literal(host: str) -> bool:
+    """Whether a canonical URL's host is an address and no name."""
+    try:
+        ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def _is_public_ipv4(address: ipaddress.IPv4Address) -> bool:
     return address.is_global and not address.is_multicast and address not in _PROTOCOL_ASSIGNMENTS
 

@@ -7,8 +7,10 @@ outcome: the archive notes the visit and stores nothing twice. It does not know 
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NewType
 
 UrlKey = NewType("UrlKey", bytes)
@@ -107,12 +109,23 @@ class Capture:
 
     def header(self, name: str) -> str | None:
         """The first header of that name, in any case."""
-        wanted = name.lower()
-        return next((value for field, value in self.headers() if field.lower() == wanted), None)
+        return next(iter(self.header_values(name)), None)
 
     def header_values(self, name: str) -> list[str]:
+        if not _ODD_LINE.search(self.head):
+            return [value.decode("latin-1").strip() for value in _field(name).findall(self.head)]
         wanted = name.lower()
         return [value for field, value in self.headers() if field.lower() == wanted]
+
+
+_ODD_LINE = re.compile(rb"\n(?!\r?\n)[^!-~]")
+"""A folded line, or one that begins with what is not seen: read with care."""
+
+
+@lru_cache(maxsize=256)
+def _field(name: str) -> re.Pattern[bytes]:
+    white = rb"[\t-\r\x1c- \x85\xa0]*"  # what str.strip() takes away
+    return re.compile(rb"(?i)\n" + re.escape(name.encode()) + white + rb":([^\n]*)")
 
 
 def payload_digests(body: bytes) -> tuple[PayloadDigest, bytes]:

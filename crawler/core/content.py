@@ -6,6 +6,7 @@ more than the limit is a bomb: what is over the limit is never produced.
 
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import brotli
@@ -26,7 +27,11 @@ class MediaType:
     @classmethod
     def of(cls, header: str | None) -> "MediaType":
         """From a Content-Type header; "" for one that makes no sense."""
-        mime, _, parameters = (header or "")[:500].partition(";")
+        return _media_type((header or "")[:500])
+
+    @classmethod
+    def parse(cls, header: str) -> "MediaType":
+        mime, _, parameters = header.partition(";")
         mime = mime.strip().lower()
         if mime.count("/") != 1 or not mime.isascii() or any(c.isspace() for c in mime):
             mime = ""
@@ -39,10 +44,27 @@ class MediaType:
         return cls(mime, charset)
 
 
+@lru_cache(maxsize=1_024)
+def _media_type(header: str) -> MediaType:
+    """There are few different ones."""
+    return MediaType.parse(header)
+
+
 class Decoded(NamedTuple):
     content: bytes
     is_whole: bool
     """False: the body is damaged or cut, or its coding unknown. What the limit cuts is not its fault."""
+
+
+GZIP_MARK = b"\x1f\x8b"
+PACKED_TYPES = frozenset(
+    {"application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream"}
+)
+
+
+def is_packed_xml(url: str) -> bool:
+    """Whether a URL is named like a packed sitemap or feed (sitemaps.org: "gzip if required")."""
+    return url.partition("?")[0].endswith(".xml.gz")
 
 
 def decoded(body: bytes, content_encoding: str, bytes_max: int = DECODED_BYTES_MAX) -> Decoded:

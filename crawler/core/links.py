@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import turbohtml
 
@@ -90,6 +90,8 @@ _SELECTOR = (
     "[href],[src],[srcset],[imagesrcset],[style],[background],[data],[poster],[cite],[longdesc],[code],"
     "[archive],[xlink\\:href],meta,style"
 )
+_RARE = frozenset({"rel", "style", "srcset", "imagesrcset", "background", "longdesc"})
+"""Attributes that make an anchor or an image say more than its one address."""
 _EMBEDDED_RELATIONS = frozenset(
     {"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "preload"}
     | {"modulepreload", "prefetch", "manifest", "fluid-icon", "apple-touch-startup-image", "image_src"}
@@ -130,33 +132,53 @@ def html_links(
     document = _parse(body[:PARSED_BYTES_MAX], charset)
     elements = document.select(_SELECTOR)
     robots = ["robots", product_token.lower()] if product_token else ["robots"]
-    base = url
-    has_base = False
+    base = None
     asked: list[str] = []
+    collected = _Collector(rules, encoding=document.encoding)
     for element in elements:
         tag = element.tag
-        if tag == "base" and not has_base and (href := element.attr("href")) is not None:
-            base, has_base = rules.links([href], url)[0] or url, True
+        if tag == "a":
+            if (href := element.attr("href")) is not None:
+                if _RARE.isdisjoint(element.attrs):
+                    collected.add(href, _PAGE)  # nearly all links are these
+                else:
+                    _add_anchor(element, href, collected)
+                continue
+        elif tag == "img":
+            if (source := element.attr("src")) is not None and _RARE.isdisjoint(element.attrs):
+                collected.add(source, _IMAGE)
+                continue
+        elif tag == "base":
+            base = element.attr("href") if base is None else base
         elif tag == "meta" and (element.attr("name") or "").strip().lower() in robots:
             asked.append(element.attr("content") or "")
+        _add_references(element, collected, follows=True)
     directives = page_directives(asked, product_token)
-    collected = _Collector(base, rules, encoding=document.encoding)
-    for element in elements:
-        if element.tag == "a" and not directives.nofollow and (href := element.attr("href")) is not None:
-            if element.attr("rel") is None or not _is_nofollow(element):
-                collected.add(href, _PAGE)  # nearly all links are these
-            else:
-                collected.not_followed += 1
-            if (style := element.attr("style")) is not None:
-                for reference in css_references(style):
-                    collected.add(reference, _IMAGE)
-            continue
-        for reference, kind in _references(element):
-            if kind is _PAGE and (directives.nofollow or _is_nofollow(element)):
-                collected.not_followed += 1
-            else:
-                collected.add(reference, kind)
-    return collected.result(directives)
+    if directives.nofollow:  # rare, and known only now
+        collected = _Collector(rules, encoding=document.encoding)
+        for element in elements:
+            _add_references(element, collected, follows=False)
+    if base is not None:
+        base = rules.links([base], url)[0]
+    return collected.result(base or url, directives)
+
+
+def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:
+    if _is_nofollow(element):
+        collected.not_followed += 1
+    else:
+        collected.add(href, _PAGE)
+    if (style := element.attr("style")) is not None:
+        for reference in css_references(style):
+            collected.add(reference, _IMAGE)
+
+
+def _add_references(element: turbohtml.Element, collected: "_Collector", *, follows: bool) -> None:
+    for reference, kind in _references(element):
+        if kind is _PAGE and (not follows or _is_nofollow(element)):
+            collected.not_followed += 1
+        else:
+            collected.add(reference, kind)
 
 
 def _parse(body: bytes, charset: str | None) -> turbohtml.Document:
@@ -264,10 +286,10 @@ def _css_character(match: re.Match[str]) -> str:
 
 
 def css_links(body: bytes, url: str, *, charset: str | None = None, rules: UrlRules = STANDARD) -> PageLinks:
-    collected = _Collector(url, rules)
+    collected = _Collector(rules)
     for reference in css_references(_text(body, charset)):
         collected.add(reference, _REQUISITE)
-    return collected.result()
+    return collected.result(url)
 
 
 def is_sitemap_or_feed(head: bytes) -> bool:
@@ -278,9 +300,9 @@ def is_sitemap_or_feed(head: bytes) -> bool:
 def xml_links(body: bytes, url: str, *, rules: UrlRules = STANDARD) -> PageLinks:
     """Links of a sitemap, a sitemap index, RSS or Atom; none of any other XML. No entity is expanded."""
     text = _text(body, None)
-    collected = _Collector(url, rules, links_max=SITEMAP_LINKS_MAX)
+    collected = _Collector(rules, links_max=SITEMAP_LINKS_MAX)
     if not is_sitemap_or_feed(body):
-        return collected.result()
+        return collected.result(url)
     for match in _LOCATION.finditer(text):
         is_image = text.startswith("<image:", match.start())
         collected.add(html.unescape(match[1].strip()), _IMAGE if is_image else _PAGE)
@@ -292,19 +314,19 @@ def xml_links(body: bytes, url: str, *, rules: UrlRules = STANDARD) -> PageLinks
         if reference is not None and 'rel="self"' not in match[2]:
             kind = _PAGE if match[1] == "link" else _REQUISITE
             collected.add(html.unescape(reference[1].strip()), kind)
-    return collected.result()
+    return collected.result(url)
 
 
 def header_links(values: Iterable[str], url: str, *, rules: UrlRules = STANDARD) -> PageLinks:
     """Links of `Link` headers (RFC 8288)."""
-    collected = _Collector(url, rules)
+    collected = _Collector(rules)
     for value in values:
         for match in _HEADER_LINK.finditer(value):
             relation = _RELATION.search(match[2])
             kind = kind_of_relation(relation[1] if relation else "")
             if relation is not None and kind is not None:
                 collected.add(match[1].strip(), kind)
-    return collected.result()
+    return collected.result(url)
 
 
 def _text(body: bytes, charset: str | None) -> str:
@@ -316,10 +338,9 @@ def _text(body: bytes, charset: str | None) -> str:
 
 
 class _Collector:
-    def __init__(
-        self, base: str, rules: UrlRules, *, encoding: str | None = None, links_max: int = LINKS_MAX
-    ) -> None:
-        self._base = base
+    """References in the order of the page, and what became of those that are no links."""
+
+    def __init__(self, rules: UrlRules, *, encoding: str | None = None, links_max: int = LINKS_MAX) -> None:
         self._rules = rules
         self._codec = _legacy_codec(encoding)
         self._links_max = links_max
@@ -328,32 +349,30 @@ class _Collector:
         self._over_limit = 0
 
     def add(self, reference: str, kind: LinkKind) -> None:
-        if reference in self._references:
-            return
-        if len(self._references) >= self._links_max:
+        references = self._references
+        if len(references) < self._links_max:
+            references.setdefault(reference, kind)
+        elif reference not in references:
             self._over_limit += 1
-            return
-        self._references[reference] = kind
 
-    def result(self, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
+    def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
         references: Iterable[str] = self._references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]
-        links: dict[str, LinkKind] = {}
-        malformed = 0
-        for url, kind in zip(
-            self._rules.links(references, self._base), self._references.values(), strict=True
-        ):
-            if url is None:
-                malformed += 1
-            else:
+        resolved = self._rules.links(references, base)
+        kinds = self._references.values()
+        links: dict[str | None, LinkKind] = dict(zip(resolved, kinds, strict=True))
+        if len(links) < len(resolved):  # the same page in two spellings: the first one's kind counts
+            links = {}
+            for url, kind in zip(resolved, kinds, strict=True):
                 links.setdefault(url, kind)
+        links.pop(None, None)
         return PageLinks(
-            links=tuple(Link(url, kind) for url, kind in links.items()),
+            links=tuple(map(Link, cast("Iterable[str]", links), links.values())),
             directives=directives,
             not_followed=self.not_followed,
             over_limit=self._over_limit,
-            malformed=malformed,
+            malformed=resolved.count(None),
         )
 
 

@@ -39,6 +39,8 @@ class PolitenessPolicy:
     """RFC 9309, 2.4: a robots.txt should not be used for longer than a day."""
     robots_retry_s: float = 600.0
     """When an unreachable robots.txt, which disallows everything, is tried again."""
+    robots_second_try_s: float = 5.0
+    """A connection that failed is tried once more before its host counts as closed for the day."""
     lease_s: float = 120.0
     """A lease that was not given back ends this long after its last start: longer than a fetch may take."""
     silent_s: float = 0.0
@@ -113,6 +115,7 @@ class HostSteward:
 
     def __init__(self, policy: PolitenessPolicy, *, now: float) -> None:
         self._policy = policy
+        self.robots_second_try_s = policy.robots_second_try_s
         self._opens_at = now + policy.silent_s
         self._origins: dict[Origin, _OriginState] = {}
         self._busy_at: Counter[str] = Counter()

@@ -69,6 +69,8 @@ class RobotsRules:
     sitemaps: tuple[str, ...] = ()
     is_reachable: bool = True
     """False: the file could not be had, so everything is disallowed for now; it is asked for again soon."""
+    problem: str = ""
+    """Why it could not be had."""
 
     def allows(self, target: str) -> bool:
         """Whether path and query (`urls.target_of`) may be fetched. /robots.txt itself always may."""
@@ -81,7 +83,7 @@ class RobotsRules:
 
 
 ALLOW_ALL = RobotsRules()
-DISALLOW_ALL = RobotsRules(is_reachable=False)
+DISALLOW_ALL = RobotsRules(is_reachable=False, problem="robots.txt could not be had")
 
 
 def rules_of_answer(status: int | None, body: bytes, product_token: str) -> RobotsRules:
@@ -90,8 +92,10 @@ def rules_of_answer(status: int | None, body: bytes, product_token: str) -> Robo
     429 is a 4xx by number and "too much load" by meaning, so it counts as unreachable (as Google does).
     A redirect that was followed five times without end counts as 4xx.
     """
-    if status is None or status >= 500 or status == 429:
+    if status is None:
         return DISALLOW_ALL
+    if status >= 500 or status == 429:
+        return RobotsRules(is_reachable=False, problem=f"robots.txt was answered with {status}")
     if 200 <= status < 300:
         return parse_robots(body, product_token)
     return ALLOW_ALL

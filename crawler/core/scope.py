@@ -12,7 +12,7 @@ from enum import Enum
 
 from crawler.core.links import LinkKind
 from crawler.core.politeness import OptOutList
-from crawler.core.urls import host_of, target_of
+from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
 
 NOBODY_OPTED_OUT = OptOutList()
 SEGMENTS_MAX = 20
@@ -24,6 +24,9 @@ CALENDAR_YEAR_MIN = 1990
 
 # A year counts only where a date is meant: before a month, or as the value of a parameter for dates.
 _CALENDAR_DATE = re.compile(r"(?i)/(\d{4})[/-]\d{1,2}(?=[/?&-]|$)|[?&](?:year|date|month|day)=(\d{4})(?!\d)")
+
+_CALENDAR_HINT = re.compile(r"[/=]\d{4}")
+"""Quick to look for, and in every URL that the other could find something in."""
 
 
 class ScopeKind(Enum):
@@ -43,7 +46,7 @@ class Content(Enum):
     """Also what pages need to be shown, and whatever else is linked."""
 
     def takes(self, kind: LinkKind) -> bool:
-        if self is Content.ALL or not kind.is_embedded or kind is LinkKind.FRAME:
+        if kind is LinkKind.PAGE or kind is LinkKind.FRAME or self is Content.ALL:
             return True
         return self is Content.HTML_AND_IMAGES and kind is LinkKind.IMAGE
 
@@ -63,6 +66,33 @@ _PAGE_TYPES = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Territory:
+    """What a network archives at all: domains with all below them, and URL prefixes. Empty: the whole web."""
+
+    domains: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[str], rules: UrlRules = STANDARD) -> "Territory":
+        """From a charter's `scope`; raises MalformedUrlError for what is neither a domain nor a URL."""
+        domains, prefixes = set(), []
+        for entry in entries:
+            if "://" in entry:
+                prefixes.append(rules.canonical(entry))
+            else:
+                domains.add(host_of(rules.canonical(f"http://{entry}/")))
+        return cls(domains=frozenset(domains), prefixes=tuple(sorted(prefixes)))
+
+    def holds(self, url: str, host: str) -> bool:
+        if not self.domains and not self.prefixes:
+            return True
+        return _is_below(host, self.domains) or url.startswith(self.prefixes)
+
+
+THE_WHOLE_WEB = Territory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlScope:
     """What a crawl takes in; `refuses` gives the reason for a no."""
 
@@ -72,6 +102,7 @@ class CrawlScope:
     depth_max: int | None = None
     content: Content = Content.HTML_AND_IMAGES
     opted_out: OptOutList = NOBODY_OPTED_OUT
+    territory: Territory = THE_WHOLE_WEB
     year: int = 2026
     """This year, for calendars without end."""
 
@@ -84,6 +115,7 @@ class CrawlScope:
         depth_max: int | None = None,
         content: Content = Content.HTML_AND_IMAGES,
         opted_out: OptOutList | None = None,
+        territory: Territory = THE_WHOLE_WEB,
         year: int = 2026,
     ) -> "CrawlScope":
         """Around canonical seeds."""
@@ -96,45 +128,71 @@ class CrawlScope:
             depth_max=depth_max,
             content=content,
             opted_out=opted_out or NOBODY_OPTED_OUT,
+            territory=territory,
             year=year,
         )
 
     def refuses(self, url: str, *, depth: int, kind: LinkKind) -> str | None:
+        return self.refuses_at(depth, kind) or self.refuses_url(url)
+
+    def refuses_at(self, depth: int, kind: LinkKind) -> str | None:
+        """Whatever the URL is."""
         if self.depth_max is not None and depth > self.depth_max:
             return "depth"
-        if not self.content.takes(kind):
-            return "content"
+        return None if self.content.takes(kind) else "content"
+
+    def refuses_url(self, url: str) -> str | None:
+        """Wherever it was found, and as what."""
         host = host_of(url)
         if not self._holds(url, host):
             return "scope"
-        if self.opted_out.covers(host):
+        if not self.territory.holds(url, host):
+            return "charter"
+        if self.opted_out.hosts and self.opted_out.covers(host):
             return "opt-out"
         return trap_reason(url, year=self.year)
 
-    def _holds(self, url: str, host: str) -> bool:
+    def holds(self, url: str, *, depth: int) -> bool:
+        """Whether a known URL is of this crawl."""
+        return (self.depth_max is None or depth <= self.depth_max) and self._holds(url, host_of(url))
+
+    def holds_host(self, host: str) -> bool:
+        """False: none of its URLs are of this crawl."""
         if self.kind is ScopeKind.ANY:
             return True
-        if self.kind is ScopeKind.HOST:
-            return host in self.hosts
-        if self.kind is ScopeKind.PREFIX:
-            return url.startswith(self.prefixes)
-        labels = host.split(".")
-        return any(".".join(labels[at:]) in self.hosts for at in range(len(labels)))
+        if self.kind is ScopeKind.DOMAIN:
+            return _is_below(host, self.hosts)
+        return host in self.hosts
+
+    def _holds(self, url: str, host: str) -> bool:
+        return self.holds_host(host) and (self.kind is not ScopeKind.PREFIX or url.startswith(self.prefixes))
+
+
+def _is_below(host: str, domains: frozenset[str]) -> bool:
+    labels = host.split(".")
+    return any(".".join(labels[at:]) in domains for at in range(len(labels)))
 
 
 def trap_reason(url: str, *, year: int) -> str | None:
     """Why this URL looks like one of endlessly many, or None."""
-    target = target_of(url)
-    path, _, query = target.partition("?")
-    if path.count("/") > SEGMENTS_MAX:
-        return "trap: deep path"
-    if path.count("/") > REPEATS_MAX:
-        segments = Counter(segment for segment in path.split("/") if segment)
-        if max(segments.values(), default=0) > REPEATS_MAX:
-            return "trap: repeated segments"
-    if query.count("&") >= PARAMETERS_MAX:
-        return "trap: many parameters"
-    for before_month, parameter in _CALENDAR_DATE.findall(target):
+    if url.count("/") > REPEATS_MAX + 2 or "?" in url:  # two slashes stand before the host
+        reason = _trap_of_shape(*target_of(url).partition("?")[::2])
+        if reason is not None:
+            return reason
+    if _CALENDAR_HINT.search(url) is None:
+        return None
+    for before_month, parameter in _CALENDAR_DATE.findall(target_of(url)):
         if not CALENDAR_YEAR_MIN <= int(before_month or parameter) <= year + CALENDAR_YEARS_AHEAD:
             return "trap: calendar"
     return None
+
+
+def _trap_of_shape(path: str, query: str) -> str | None:
+    slashes = path.count("/")
+    if slashes > SEGMENTS_MAX:
+        return "trap: deep path"
+    if slashes > REPEATS_MAX:
+        segments = Counter(segment for segment in path.split("/") if segment)
+        if max(segments.values(), default=0) > REPEATS_MAX:
+            return "trap: repeated segments"
+    return "trap: many parameters" if query.count("&") >= PARAMETERS_MAX else None

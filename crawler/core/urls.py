@@ -16,6 +16,7 @@ Canonicalising twice changes nothing. Nothing here resolves a name.
 import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NewType
 
 import can_ada
@@ -49,6 +50,9 @@ _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})")
 _SESSION_IN_PATH = re.compile(r"(?i);jsessionid=[^/?;]*|/\(S\([a-z0-9]{24}\)\)(?=/)")
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
+# Of a path: no dot segment, nothing to escape, no session, no query; short enough to pass any limit.
+_PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_~.-]{0,200}){1,10}/?")
+
 
 def _normal_escape(match: re.Match[str]) -> str:
     value = int(match[1], 16)
@@ -80,8 +84,13 @@ class UrlRules:
     def links(self, references: Iterable[str], base: str) -> list[str | None]:
         """The canonical URL of each reference on a page, None for those that are no crawlable URL."""
         base_url = can_ada.parse(base)  # parsed once for the whole page
+        origin = base[: _path_at(base)]
+        is_plain = _PLAIN_PATH.fullmatch
         resolved: list[str | None] = []
         for reference in references:
+            if is_plain(reference):  # the parser would change nothing
+                resolved.append(origin + reference)
+                continue
             if len(reference) > URL_CHARS_MAX:
                 resolved.append(None)
                 continue
@@ -145,8 +154,9 @@ def canonical(text: str, base: str | None = None) -> str:
     return STANDARD.canonical(text, base)
 
 
+@lru_cache(maxsize=16_384)
 def url_key(url: str) -> UrlKey:
-    """SHA-1 of a canonical URL."""
+    """SHA-1 of a canonical URL. Those of the links that pages share are remembered."""
     return UrlKey(hashlib.sha1(url.encode(), usedforsecurity=False).digest())
 
 
@@ -157,8 +167,8 @@ def origin_of(url: str) -> Origin:
 
 def host_of(url: str) -> str:
     """The host name (or address, IPv6 in brackets) of a canonical URL."""
-    authority = url[url.index("//") + 2 : _path_at(url)]
-    if authority.startswith("["):
+    authority = url.split("/", 3)[2]
+    if authority[:1] == "[":
         return authority[: authority.index("]") + 1]
     return authority.partition(":")[0]
 
@@ -180,4 +190,4 @@ def surt(url: str) -> str:
 
 
 def _path_at(url: str) -> int:
-    return url.index("/", url.index("//") + 2)
+    return url.index("/", 8)  # "http://" and at least a letter, or "https://"

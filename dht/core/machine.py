@@ -42,12 +42,14 @@ from dht.core.messages import (
     Message,
     Notify,
     NotMember,
+    Offer,
     Ping,
     Pong,
     ProbeRequest,
     Pull,
     Reply,
     Rumour,
+    Want,
 )
 from dht.core.records import (
     RECORD_LIFE_S,
@@ -327,7 +329,7 @@ class RingMachine:
             tombs=len(self.table.tombs),
             key_tombs=len(self.table.key_tombs),
             graves=len(self._gossip.graves),
-            rumours=len(self._gossip.rumours),
+            rumours=len(self._gossip.rumours.waiting),
             gossip_level=self._gossip.level,
             gossip_bits_per_s=self._gossip.bits_per_s,
             health=self._host.health,
@@ -360,6 +362,18 @@ class RingMachine:
     def _on_rumour(self, message: Rumour, sender: Contact, now: float) -> None:
         for news in message.news[:NEWS_MAX]:
             self._gossip.hear(news, now, "rumour")
+        self._tell_the_dead(sender)
+
+    def _on_offer(self, message: Offer, sender: Contact, now: float) -> None:
+        self._gossip.rumours.offered(message, sender, now)
+        self._tell_the_dead(sender)
+
+    def _on_want(self, message: Want, sender: Contact, now: float) -> None:
+        del now
+        self._gossip.rumours.answer(message, sender)
+
+    def _tell_the_dead(self, sender: Contact) -> None:
+        """Who gossips although we hold it for dead can refute that once it knows."""
         if (
             sender.peer not in self.table.records
             and self._gossip.level < 2
@@ -549,6 +563,8 @@ _HANDLERS: Final[dict[type, str]] = {
     ProbeRequest: "_on_probe",
     Accuse: "_on_accuse",
     Batch: "_on_batch",
+    Offer: "_on_offer",
+    Want: "_on_want",
     DialBackRequest: "_on_dial_back",
 }
 

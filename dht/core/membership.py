@@ -226,6 +226,11 @@ class Membership:
         if len(self._hints) > bounds.SAMPLE_MAX:
             self._erase_position(self._hints.popitem(last=False)[0])
 
+    def drop_hint(self, contact: Contact) -> None:
+        if contact.position in self._hints:
+            del self._hints[contact.position]
+            self._erase(contact)
+
     # --- neighbours
 
     def contacts_of(self, signed: SignedRecord) -> tuple[Contact, ...]:
@@ -265,14 +270,28 @@ class Membership:
     # --- anti-entropy
 
     def fingerprints(self, bucket: int) -> list[int]:
-        found = []
-        for peer in self._bucket(bucket, b""):
-            signed, tomb = self.records.get(peer), self.tombs.get(peer)
-            if signed:
-                found.append(fingerprint(peer, signed.record.incarnation, True))
-            elif tomb:
-                found.append(fingerprint(peer, tomb[0].incarnation, False))
-        return found
+        return [self._fingerprint_of(peer) for peer in self._bucket(bucket, b"")]
+
+    def mark_of(self, peer: PeerKey) -> int:
+        """Whom we know, and what of it, in 64 bits."""
+        return int.from_bytes(peer[:4], "big") << 32 | self._fingerprint_of(peer)
+
+    def marked(self, mark: int) -> tuple[PeerKey | None, bool]:
+        """Whom a mark means, if we know it; and whether we know the same of it."""
+        start, found = PeerKey((mark >> 32).to_bytes(4, "big")), None
+        place = bisect_left(self._order, start)
+        while place < len(self._order) and self._order[place].startswith(start):
+            found = self._order[place]
+            if self._fingerprint_of(found) == mark & 0xFFFF_FFFF:
+                return found, True
+            place += 1
+        return found, False
+
+    def _fingerprint_of(self, peer: PeerKey) -> int:
+        signed = self.records.get(peer)
+        if signed is not None:
+            return fingerprint(peer, signed.record.incarnation, True)
+        return fingerprint(peer, self.tombs[peer][0].incarnation, False)
 
     def news_in(self, bucket: int, after: bytes, have: Container[int], count: int) -> tuple[list[News], bool]:
         """What somebody lacks of a bucket, in order of keys, and whether there is more."""

@@ -21,10 +21,19 @@ from herodotus.archive.intake import Intake
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
-from herodotus.archive.store import STREAM_PAGE, ArchiveStatistics, Page, Stored, statistics_of
+from herodotus.archive.store import (
+    STREAM_PAGE,
+    ArchiveStatistics,
+    Page,
+    Stored,
+    digests_of,
+    sketch_of,
+    statistics_of,
+)
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
+from herodotus.core.sketch import Sketch
 from herodotus.core.warc import TIME_MAX_S
 
 
@@ -171,6 +180,14 @@ class MemoryStore:
     async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
         await anyio.lowlevel.checkpoint()
         return directory_digests(self.archive, key_from, key_to)
+
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        await anyio.lowlevel.checkpoint()
+        return digests_of(self.archive, key_from, key_to)
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        await anyio.lowlevel.checkpoint()
+        return sketch_of(self.archive, key_from, key_to, cells)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         await anyio.lowlevel.checkpoint()

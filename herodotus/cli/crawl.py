@@ -1,99 +1,186 @@
-"""How are pages archived now, without a ring? `crawl URL...`."""
+"""How are pages archived now, without a ring? `crawl URL...`, and what it goes on from."""
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import click
+from msgspec.structs import replace
 
-from crawler.core.errors import MalformedUrlError
-from crawler.core.politeness import PolitenessPolicy
+from crawler.core.politeness import OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, ScopeKind
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
 from herodotus.clock import unix_seconds
+from herodotus.config import Effective
 from herodotus.core.charter import Charter
+from herodotus.core.errors import WorldFailure
 from herodotus.home import locked, open_home
+
+if TYPE_CHECKING:
+    from herodotus.crawling import CrawlOrder
+    from herodotus.seeds import LastCrawl
+
+
+@dataclass(kw_only=True)
+class NothingArchived(WorldFailure):
+    host: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"nothing could be archived; {self.host}: {self.problem}"
 
 
 @main.command()
-@click.argument("urls", nargs=-1, required=True)
+@click.argument("urls", nargs=-1)
+@click.option("--resume", is_flag=True, help="Go on with the last crawl: its URLs, scope and depth.")
 @click.option(
     "--scope",
     type=click.Choice([kind.value for kind in ScopeKind]),
-    default="host",
-    show_default=True,
-    help="How far links are followed from the seeds.",
+    help="How far links are followed from the seeds (default: host).",
 )
 @click.option("--depth", type=click.IntRange(0), metavar="N", help="Clicks away from the seeds, at most.")
+@click.option(
+    "--content",
+    type=click.Choice([content.value for content in Content]),
+    help="What is archived (default: the charter's).",
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Fetches, at most.")
 @click.option(
     "--delay",
-    type=click.FloatRange(0),
+    type=click.FloatRange(0, 86_400),
     metavar="S",
     help="Pause between requests to a host; at least the charter's.",
 )
-@click.option(
-    "--connections", type=click.IntRange(1, 512), default=56, show_default=True, help="Open at once."
-)
+@click.option("--connections", type=click.IntRange(1, 512), metavar="N", help="Open at once (default: 56).")
 @common_options
 @json_option
 @pass_frame
 def crawl(
-    frame: Frame,
-    urls: tuple[str, ...],
-    scope: str,
-    depth: int | None,
-    limit: int | None,
-    delay: float | None,
-    connections: int,
+    frame: Frame, /, urls: tuple[str, ...], resume: bool, limit: int | None, delay: float | None, **asked: Any
 ) -> None:
     """Archive pages now; no ring is needed.
 
-    Ctrl-C lets the fetches under way end and keeps everything. Started again with the same home, it goes on.
+    Without URLs it begins at the seeds that `herodotus seed` keeps. On a later day the same command visits again:
+    what did not change is asked for conditionally and not stored twice. Ctrl-C lets the fetches under way end and
+    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on.
 
     \b
     Examples:
       herodotus crawl https://example.org/ --depth 2
       herodotus crawl example.org www.example.net --scope domain --limit 1000
+      herodotus crawl --resume
     """
     from herodotus.crawl_once import (
-        crawl_into,  # with the fetcher and the store, which no other command needs
-    )
-    from herodotus.crawling import CrawlOrder, canonical_seeds
+        crawl_into,
+    )  # with the fetcher and the store, which no other command needs
     from herodotus.peer import check_contact
+    from herodotus.seeds import note_crawl
 
+    if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
+        raise click.UsageError("--resume takes URLs, scope, depth and content from the last crawl: name none")
     charter = open_home(frame.home)
     effective = frame.effective()
     check_contact(charter, effective.settings)
-    try:
-        seeds = canonical_seeds(urls)
-    except MalformedUrlError as error:
-        raise click.UsageError(str(error)) from error
-    order = CrawlOrder(
-        urls=seeds,
-        scope=ScopeKind(scope),
-        depth_max=depth,
-        fetches_max=limit,
-        content=Content(charter.content),
-        recrawl=Recrawl(charter.recrawl),
-        connections=connections,
-        contact=effective.settings.operator.contact or None,
-        allow_private_addresses=charter.allow_private_addresses,
-        politeness=PolitenessPolicy(delay_floor_s=_delay(charter, delay)),
-    )
-    console = frame.console if frame.console.is_terminal and frame.loudness >= 0 else None
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
+        order, asked_for = _order(
+            frame, charter, effective, urls, is_resumed=resume, limit=limit, delay=delay, **asked
+        )
+        home = frame.home.path
+        console = frame.console if frame.console.is_terminal and frame.loudness >= 0 else None
 
-        async def work() -> dict[str, object]:
-            return await crawl_into(frame.home.path, order, wall_clock=unix_seconds, console=console)
+        async def work() -> dict[str, Any]:
+            return await crawl_into(
+                home,
+                order,
+                wall_clock=unix_seconds,
+                console=console,
+                when_open=partial(note_crawl, home, asked_for),
+            )
 
         found = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": sys.platform != "win32"})
-    if frame.is_json:
-        frame.print_json(found)
+    _tell(frame, found)
+
+
+def _order(
+    frame: Frame,
+    charter: Charter,
+    effective: Effective,
+    urls: tuple[str, ...],
+    *,
+    is_resumed: bool,
+    scope: str | None,
+    depth: int | None,
+    content: str | None,
+    limit: int | None,
+    delay: float | None,
+    connections: int | None,
+) -> "tuple[CrawlOrder, LastCrawl]":
+    """What to do, and what to note of it when it has begun."""
+    from herodotus.crawling import CrawlOrder, day_offset_s, territory_of, url_rules
+    from herodotus.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
+
+    home, settings = frame.home.path, effective.settings
+    last = last_crawl(home)
+    if is_resumed:
+        if last is None:
+            raise NothingToResume(home=str(home))
+        now = last
     else:
-        frame.say(_sentence(found))
+        seeds = (
+            checked_seeds(urls, charter, settings.crawl.opt_out)
+            if urls
+            else [one.url for one in seeds_of(home)]
+        )
+        if not seeds:
+            raise NoSeeds
+        now = LastCrawl(
+            urls=list(seeds),
+            scope=scope or ScopeKind.HOST.value,
+            depth=depth,
+            content=content or charter.content,
+        )
+        is_other = last is not None and not now.asks_the_same_as(last)
+        now = replace(now, widens=is_other or (last is not None and last.widens))
+        note_crawl(home, now)
+    order = CrawlOrder(
+        urls=tuple(now.urls),
+        scope=ScopeKind(now.scope),
+        depth_max=now.depth,
+        fetches_max=limit,
+        content=Content(now.content),
+        recrawl=Recrawl(charter.recrawl),
+        connections=connections or settings.crawl.connections,
+        contact=settings.operator.contact or None,
+        allow_private_addresses=charter.allow_private_addresses,
+        politeness=PolitenessPolicy(
+            delay_floor_s=_delay(charter, delay), per_address_concurrency=charter.per_address_concurrency
+        ),
+        opted_out=OptOutList.of(settings.crawl.opt_out),
+        territory=territory_of(charter),
+        rules=url_rules(charter),
+        visits_per_host_max=settings.crawl.visits_per_host_max,
+        urls_per_host_max=settings.crawl.urls_per_host_max,
+        day_length_s=charter.day_length_s,
+        day_offset_s=day_offset_s(charter),
+        widens=now.widens,
+    )
+    return order, replace(now, widens=False)
+
+
+def checked_seeds(texts: tuple[str, ...], charter: Charter, opted_out: tuple[str, ...]) -> list[str]:
+    """What a person typed, as URLs that this network may archive."""
+    from crawler.core.errors import MalformedUrlError
+    from herodotus.crawling import SeedRefusedError, canonical_seeds, check_seeds, url_rules
+
+    try:
+        return list(check_seeds(canonical_seeds(texts, url_rules(charter)), charter, opted_out))
+    except (MalformedUrlError, SeedRefusedError) as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _delay(charter: Charter, asked_s: float | None) -> float:
@@ -105,6 +192,20 @@ def _delay(charter: Charter, asked_s: float | None) -> float:
     return floor_s if asked_s is None else asked_s
 
 
-def _sentence(found: Mapping[str, object]) -> str:
-    words = ("fetched", "stored", "unchanged", "gone", "refused", "failed", "forbidden")
-    return ", ".join(f"{found[word]} {word}" for word in words)
+def _tell(frame: Frame, found: Mapping[str, Any]) -> None:
+    from herodotus.cli.crawl_text import crawl_lines
+
+    if frame.is_json:
+        frame.print_json(found)
+    else:
+        resume = f"herodotus crawl --resume --home {frame.home.quoted}"
+        for line in crawl_lines(found, resume):
+            frame.say(line)
+    good = ("stored", "unchanged", "gone", "refused", "skipped", "noarchive", "recovered", "reread")
+    if (
+        found["ended"] == "done"
+        and not any(found[name] for name in good)
+        and found["failed"] + found["forbidden"]
+    ):
+        host, counts = next(iter(found["by_host"].items()))
+        raise NothingArchived(host=host, problem=counts["problem"] or "see above")

@@ -44,7 +44,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
     shape = "ideal" if ring.get("ideal") is True else "not ideal (yet)"
     lines = [
         _line("ring", f"{_number(ring.get('members')):,} members, {shape}"),
-        _line("  reached at", ring.get("address", "-")),
+        _line("  reached at", _place(ring)),
         _line("  outside", ring.get("reachability", "-")),
         _line("  traffic", _traffic(ring, facts, previous)),
     ]
@@ -59,8 +59,14 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
     unwell = _dict(ring, "unwell")
     if unwell:
         rows = [("unwell peer", "clock"), *sorted(unwell.items())]
-        lines += ["", *_table(rows)]
+        lines += ["", *table_lines(rows)]
     return [*lines, ""]
+
+
+def _place(ring: _Facts) -> str:
+    """The slot only where it is not the first: then there are others at our address."""
+    slot = _number(ring.get("slot"))
+    return f"{ring.get('address', '-')}{f', slot {slot:.0f}' if slot else ''}"
 
 
 def _traffic(ring: _Facts, facts: _Facts, previous: _Facts | None) -> str:
@@ -85,7 +91,7 @@ def _arc_lines(arcs: object) -> list[str]:
             share = ((ends[1] - ends[0]) % CIRCLE or CIRCLE) / CIRCLE
             after, up_to = (f"{end or 0:040x}"[:16] for end in ends)
             rows.append(("", after, up_to, f"{share:7.2%}"))
-    return ["", *_table(rows)] if len(rows) > 1 else []
+    return ["", *table_lines(rows)] if len(rows) > 1 else []
 
 
 def _node_lines(node: _Facts) -> list[str]:
@@ -97,10 +103,10 @@ def _node_lines(node: _Facts) -> list[str]:
     for name, one in neighbours:
         position = harmless(one.get("position", ""))[:16]
         rows.append(("  " + name, position, harmless(one.get("address", "")), harmless(one.get("clock", ""))))
-    return ["", *_table(rows)]
+    return ["", *table_lines(rows)]
 
 
-def _table(rows: Sequence[Sequence[object]]) -> list[str]:
+def table_lines(rows: Sequence[Sequence[object]]) -> list[str]:
     cells = [[harmless(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [

@@ -38,6 +38,19 @@ class HttpSettings:
         endpoint(),
         "where readers reach the portal; port 0 takes any free one",
     )
+    public_url: str = setting(
+        "",
+        web_address(),
+        "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
+    )
+    gateway: bool = setting(
+        False,
+        flag(),
+        "fetch from other peers what readers ask for here, instead of sending the readers there",
+    )
+    banner: bool = setting(
+        True, flag(), "a line with the date and the ways to other days above archived pages"
+    )
     connections_max: int = setting(
         512, whole(8, 100_000), "open connections at once; one more is told to come back later"
     )
@@ -101,6 +114,24 @@ class DiscoverySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlSettings:
+    """How this peer fetches; what all members must agree on is in the charter."""
+
+    connections: int = setting(56, whole(1, 512), "connections open at once, as in the thesis (5.1)")
+    visits_per_host_max: int = setting(
+        50_000, whole(1, 10_000_000), "fetches from one host in a day; what is left is due the next day"
+    )
+    urls_per_host_max: int = setting(
+        1_000_000, whole(1, 1_000_000_000), "URLs of one host that are remembered; a trap has endlessly many"
+    )
+    opt_out: tuple[str, ...] = setting(
+        (),
+        many(line(253, "a host name", r"[^\s/:@]+"), 10_000),
+        "hosts, with all below them, whose owners asked not to be visited",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -134,6 +165,7 @@ class Settings:
     http: HttpSettings = field(default_factory=HttpSettings)
     ring: RingSettings = field(default_factory=RingSettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
+    crawl: CrawlSettings = field(default_factory=CrawlSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
@@ -144,6 +176,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "http": HttpSettings,
         "ring": RingSettings,
         "discovery": DiscoverySettings,
+        "crawl": CrawlSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
     }

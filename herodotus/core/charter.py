@@ -85,6 +85,11 @@ class Charter:
         many(line(253, "a domain or URL prefix"), 10_000),
         "domains or URL prefixes to archive; empty is the whole web",
     )
+    dropped_parameters: tuple[str, ...] = setting(
+        (),
+        many(line(64, "the name of a query parameter", r"[^\s&=?#]+"), 1_000),
+        "query parameters that tell visits apart and not pages; dropped as those for tracking and sessions are",
+    )
     content: str = setting(
         "html+images", choice("html", "html+images", "all"), "kinds of documents that are archived"
     )

@@ -54,13 +54,17 @@ class SettingError(Misuse):
 
 
 @dataclass(kw_only=True, eq=False)
-class FileSyntaxError(Misuse):
+class FileMisuse(Misuse):
     file: str
     problem: str
     hint: str
 
     def __str__(self) -> str:
         return f"{self.file} {self.problem}; {self.hint}"
+
+
+class FileSyntaxError(FileMisuse):
+    pass
 
 
 @dataclass(kw_only=True, eq=False)
@@ -77,14 +81,8 @@ class CharterMismatch(Misuse):
         )
 
 
-@dataclass(kw_only=True, eq=False)
-class IdentityError(Misuse):
-    file: str
-    problem: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"{self.file} {self.problem}; {self.hint}"
+class IdentityError(FileMisuse):
+    pass
 
 
 @dataclass(kw_only=True, eq=False)

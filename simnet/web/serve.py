@@ -101,20 +101,17 @@ class WebServer:
         loop = asyncio.get_running_loop()
         self._began = loop.time()
         sockets = listening_sockets(self.web)
-        server = None
+        servers: list[asyncio.Server] = []
         try:
-            servers = [
-                await loop.create_server(lambda: _Connection(self, loop), sock=each, backlog=1_024)
-                for each in sockets
-            ]
-            server = servers[0]
+            for each in sockets:
+                server = await loop.create_server(lambda: _Connection(self, loop), sock=each, backlog=1_024)
+                servers.append(server)
             yield self.web.settings.port
-            for each in servers:
-                each.close()
         finally:
-            if server is None:
-                for each_socket in sockets:
-                    each_socket.close()
+            for server in servers:
+                server.close()
+            for each in sockets[len(servers) :]:
+                each.close()
             self.flush_log()
 
     def answer(

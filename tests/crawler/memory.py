@@ -1,4 +1,4 @@
-"""A sink in memory: what the crawler gave to be kept."""
+"""A sink in memory: what the crawler gave to be kept. As in an archive, only versions are found again."""
 
 from crawler.core.capture import Capture
 
@@ -11,5 +11,5 @@ class MemorySink:
         self.captures.append(capture)
 
     async def find(self, url: str, since: float) -> Capture | None:
-        found = [one for one in self.captures if one.url == url and one.requested_at >= since]
+        found = [one for one in self.captures if one.is_new and one.url == url and one.requested_at >= since]
         return found[-1] if found else None

@@ -14,8 +14,10 @@ import anyio
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, CrawlScope
-from crawler.fetch import AiohttpFetcher, FetchSettings
+from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.http import HttpFetcher
+from crawler.ports import UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from simnet.web import Oracle, Web, WebSettings
@@ -30,6 +32,7 @@ QUICK = PolitenessPolicy(
     backoff_base_s=0.01,
     backoff_max_s=0.02,
     retry_after_max_s=0.02,
+    robots_second_try_s=0.01,
     per_address_concurrency=8,
 )
 LOCAL = FetchSettings(
@@ -49,14 +52,14 @@ class SyntheticWeb:
     def seeds(self) -> list[str]:
         return self.oracle.front_pages()
 
-    def requests(self) -> list[dict[str, object]]:
+    def requests(self, *, with_robots: bool = False) -> list[dict[str, object]]:
         """What the server answered since the last call, robots.txt left out; each with its `url`."""
         self.server.flush_log()
         lines = [json.loads(line) for line in self.log.getvalue().splitlines()][self.seen :]
         self.seen += len(lines)
         for line in lines:
             line["url"] = f"http://{line['host']}:{self.server.web.settings.port}{line['path']}"
-        return [line for line in lines if line["path"] != "/robots.txt"]
+        return [line for line in lines if with_robots or line["path"] != "/robots.txt"]
 
     def is_outside_traps(self, url: str) -> bool:
         place = self.oracle.place(url)
@@ -70,7 +73,9 @@ class SyntheticWeb:
 
 
 @asynccontextmanager
-async def synthetic_web(seed: int, hosts: int = 6, pages_max: int = 40) -> AsyncIterator[SyntheticWeb]:
+async def synthetic_web(
+    seed: int, hosts: int = 6, pages_max: int = 40, *, delay_factor: float = 0.0, huge_bytes: int = 16_000_000
+) -> AsyncIterator[SyntheticWeb]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -82,10 +87,11 @@ async def synthetic_web(seed: int, hosts: int = 6, pages_max: int = 40) -> Async
             pages_max=pages_max,
             port=port,
             html_change_share=0.2,
+            huge_bytes=huge_bytes,
         )
     )
     log = io.BytesIO()
-    server = WebServer(web, log=log, delay_factor=0.0)
+    server = WebServer(web, log=log, delay_factor=delay_factor)
     async with server.serving():
         yield SyntheticWeb(server, Oracle(web), log)
 
@@ -100,6 +106,8 @@ async def crawling(
     scope: CrawlScope | None = None,
     settings: CrawlSettings | None = None,
     tracks_depth: bool = False,
+    urls_per_origin_max: int = 1_000_000,
+    owner: UrlOwner | None = None,
 ) -> AsyncIterator[Crawler]:
     """A crawler of that day, seeded and ready to run."""
     web.server.day = day
@@ -107,11 +115,17 @@ async def crawling(
     def wall_clock() -> float:
         return (FIRST_DAY + day) * DAY_S + 1.0
 
-    frontier = Frontier(folder, day=FIRST_DAY + day, limits=FrontierLimits(tracks_depth=tracks_depth))
+    frontier = Frontier(
+        folder,
+        day=FIRST_DAY + day,
+        limits=FrontierLimits(tracks_depth=tracks_depth, urls_per_origin_max=urls_per_origin_max),
+    )
     try:
-        async with AiohttpFetcher(LOCAL, wall_clock=wall_clock) as fetcher:
+        async with HttpFetcher(LOCAL, wall_clock=wall_clock) as fetcher:
             core = HostSteward(policy, now=anyio.current_time())
-            steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=wall_clock)
+            steward = LocalSteward(
+                core, fetcher, product_token="Herodotus", wall_clock=wall_clock, sink=web.sink
+            )
             crawler = Crawler(
                 frontier,
                 fetcher,
@@ -120,6 +134,7 @@ async def crawling(
                 scope or CrawlScope(content=Content.HTML_AND_IMAGES),
                 settings or CrawlSettings(recrawl=Recrawl.DAILY),
                 wall_clock=wall_clock,
+                owner=owner,
             )
             crawler.seed(web.seeds)
             yield crawler

@@ -1,6 +1,8 @@
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crawler.core.capture import Capture, Outcome, payload_digests
 
@@ -49,3 +51,36 @@ def test_an_unchanged_visit_carries_no_body() -> None:
     with pytest.raises(ValueError, match="no body"):
         capture(outcome=Outcome.NOT_MODIFIED)
     assert not capture(outcome=Outcome.NOT_MODIFIED, body=b"").is_new
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "ETag",
+                "etag ",
+                "X",
+                "\tETag",
+                " folded",
+                "\x0bETag",
+                ":",
+                " ",
+                "a: b",
+                "\xa0",
+                "ETag:",
+                "\r",
+                "v ",
+            ]
+        ),
+        max_size=12,
+    ),
+    st.sampled_from(["\r\n", "\n"]),
+)
+def test_a_field_is_found_as_the_list_of_all_fields_has_it(pieces: list[str], ending: str) -> None:
+    lines = "".join(piece + (ending if number % 2 else ":") for number, piece in enumerate(pieces))
+    head = f"HTTP/1.1 200 OK{ending}{lines}{ending}".encode("latin-1")
+    found = capture(head=head)
+    for name in ("ETag", "x"):
+        expected = [value for field, value in found.headers() if field.lower() == name.lower()]
+        assert found.header_values(name) == expected
+        assert found.header(name) == (expected[0] if expected else None)

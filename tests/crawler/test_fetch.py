@@ -24,6 +24,7 @@ from crawler.core.errors import (
     UnresolvableError,
 )
 from crawler.fetch import AiohttpFetcher, FetchSettings
+from crawler.http import HttpFetcher
 from crawler.ports import FetchRequest, Skipped
 from tests.crawler.origin import Answer, origin, says
 
@@ -39,13 +40,22 @@ LOCAL = FetchSettings(
 )
 
 
+chosen: list[type[HttpFetcher] | type[AiohttpFetcher]] = []
+
+
+@pytest.fixture(autouse=True, params=[HttpFetcher, AiohttpFetcher])
+def _each_fetcher(request: pytest.FixtureRequest) -> None:
+    """All that is said here holds for both: one is the fetcher, the other the client that judges it."""
+    chosen[:] = [request.param]
+
+
 def fetcher(
     settings: FetchSettings = LOCAL, resolve: Callable[[str], Awaitable[list[str]]] | None = None
-) -> AiohttpFetcher:
+) -> HttpFetcher | AiohttpFetcher:
     async def nowhere(host: str) -> list[str]:
         raise OSError(f"no address for {host}")
 
-    return AiohttpFetcher(settings, wall_clock=lambda: 1_000.0, resolve=resolve or nowhere)
+    return chosen[0](settings, wall_clock=lambda: 1_000.0, resolve=resolve or nowhere)
 
 
 async def fetched(url: str, **more: object) -> Capture:

@@ -245,6 +245,7 @@ def test_every_url_is_visited_exactly_on_the_days_when_it_is_due(
                 assert known is not None
                 due[url] = known.due_day
             frontier.retire(origin)
+        assert frontier.statistics().due == sum(at <= day for at in due.values())
         action = chance.random()
         if action < 0.3:
             frontier.close()
@@ -255,3 +256,78 @@ def test_every_url_is_visited_exactly_on_the_days_when_it_is_due(
     everything = sorted(url for url, at in due.items() if at <= day)
     assert sorted(crawl_all(frontier)) == everything
     frontier.close()
+
+
+def test_an_origin_has_a_share_of_visits_a_day_that_a_restart_does_not_renew(tmp_path: Path) -> None:
+    limits = FrontierLimits(visits_per_origin_max=3)
+    frontier = Frontier(tmp_path, day=1, limits=limits)
+    frontier.add([link(f"http://a.example/{n}") for n in range(5)] + [link("http://b.example/")])
+    frontier.activate(1)
+    frontier.close()
+    frontier = Frontier(tmp_path, day=1, limits=limits)
+    assert len([url for url in crawl_all(frontier) if origin_of(url) == A]) == 3
+    assert (frontier.statistics().held_back, frontier.statistics().due) == (1, 2)
+    frontier.close()
+    frontier = Frontier(tmp_path, day=1, limits=limits)
+    frontier.add([link("http://a.example/more")])
+    assert crawl_all(frontier) == []
+    frontier.start_day(2)
+    assert len(crawl_all(frontier)) == 4  # three of a, and b again
+    frontier.close()
+
+
+def test_a_crawl_hands_out_its_own_origins_and_leaves_the_others_due(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1"), link("http://b.example/1")])
+    assert frontier.activate(9, lambda origin: origin == B) == [B]
+    frontier.retire(B)
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    assert sorted(crawl_all(again)) == ["http://a.example/1", "http://b.example/1"]
+    again.close()
+
+
+def test_what_is_passed_over_stays_due_and_is_not_met_again_on_the_way(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1"), link("http://a.example/2")])
+    frontier.activate(1)
+    frontier.pass_over(taken(frontier, A))
+    frontier.record(taken(frontier, A), Result.CHANGED)
+    assert frontier.take(A) is None
+    assert frontier.statistics().due == 1
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    again.activate(1)
+    assert not taken(again, A).is_suspect
+    again.close()
+
+
+def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_not(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/kept"), link("http://a.example/gone"), link("http://b.example/")])
+    for origin in frontier.activate(2):
+        while (entry := frontier.take(origin)) is not None:
+            frontier.record(entry, Result.GONE if "gone" in entry.known.url else Result.CHANGED)
+        frontier.retire(origin)
+    assert frontier.reread(lambda origin: origin == A) == 1
+    assert frontier.statistics().due == 1
+    frontier.close()
+    frontier = Frontier(tmp_path, day=1)
+    assert frontier.activate(2) == [A]
+    entry = taken(frontier, A)
+    assert (entry.known.url, entry.is_suspect) == ("http://a.example/kept", True)
+    frontier.record(entry, Result.CHANGED)
+    assert frontier.take(A) is None
+    frontier.close()
+
+
+def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link(f"http://a.example/{n}") for n in range(5)])
+    for row in list(frontier._rows(b"mdue")):
+        frontier._db.delete(row)
+    frontier.close()
+    for _ in range(2):
+        frontier = Frontier(tmp_path, day=1)
+        assert frontier.statistics().due == 5
+        frontier.close()

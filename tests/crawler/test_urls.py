@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import (
+    STANDARD,
     URL_CHARS_MAX,
     UrlRules,
     canonical,
@@ -220,3 +221,19 @@ def test_the_parts_of_a_url() -> None:
 )
 def test_surt_turns_the_host_around(url: str, expected: str) -> None:
     assert surt(url) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(["a", "Z9", "a.b", ".", "..", "%2e", "", "~x-_", "a;b", "é", "a b", "a" * 250]),
+        max_size=12,
+    )
+)
+def test_the_short_way_for_plain_paths_gives_what_the_parser_gives(segments: list[str]) -> None:
+    reference = "/" + "/".join(segments)
+    base = "http://example.org:81/x/y"
+    try:
+        expected: str | None = canonical(reference, base)
+    except MalformedUrlError:
+        expected = None
+    assert STANDARD.links([reference], base) == [expected]

@@ -13,6 +13,7 @@ from simnet.cli import main
 from simnet.runs import Options, SimnetError, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.sweep import parse_seeds, sweep
+from simnet.world.trace import VERSION
 from simnet.world.world import World
 
 MANUAL = Path(__file__).parents[2] / "docs" / "simulating.md"
@@ -132,7 +133,7 @@ def test_a_trace_of_another_version_and_a_missing_one_are_refused(tmp_path: Path
     old = tmp_path / "old.trace"
     old.write_text('{"format": "simnet-trace", "version": 0}\n{}\n')
     assert simnet("replay", old).exit_code == 2
-    assert "version 0, and this simnet reads 2" in simnet("replay", old).stderr
+    assert f"version 0, and this simnet reads {VERSION}" in simnet("replay", old).stderr
     assert "cannot read" in simnet("replay", tmp_path / "none").stderr
 
 

@@ -1,0 +1,298 @@
+"""What does the origin answer? HTTP to Capture, by a client that does this and nothing else.
+
+One GET is one exchange: no redirect is followed, no cookie kept, no proxy of the environment asked. A general
+client (`crawler.fetch`) costs more than everything else that happens to a page, so this one goes from bytes to
+capture without objects between: the request is written as the archive keeps it, the head kept as it came in.
+What is cut off by a limit is a truncated capture; what gives no head is a FetchError. The guard against forged
+targets and the limits are those of `crawler.connections`.
+"""
+
+import asyncio
+import hashlib
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from crawler.connections import Connection, ConnectionEndedError, Endpoint, Limits, Opener, Pool
+from crawler.core.answers import AnswerReader, BadAnswerError
+from crawler.core.capture import Capture, Outcome, PayloadDigest, TlsFacts, Truncation
+from crawler.core.content import MediaType
+from crawler.core.errors import (
+    FetchError,
+    ForbiddenAddressError,
+    MalformedResponseError,
+    MalformedUrlError,
+    TooSlowError,
+    UnreachableError,
+    UnresolvableError,
+)
+from crawler.core.urls import STANDARD, UrlRules
+from crawler.fetch import BAD_CERTIFICATES_MAX, LARGE_BODIES_AT_ONCE, REDIRECTS, FetchSettings
+from crawler.ports import FetchRequest, Skipped
+from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, resolve_by_system
+
+IDLE_CONNECTIONS_MAX = 256
+"""Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
+_TRUNCATIONS = {
+    "length": Truncation.LENGTH,
+    "time": Truncation.TIME,
+    "disconnect": Truncation.DISCONNECT,
+}
+
+
+class _Target(NamedTuple):
+    endpoint: Endpoint
+    authority: str
+    path: str
+
+
+class HttpFetcher:
+    """Async context manager; `fetch` may run in many tasks at once, `connections` of them at a time."""
+
+    def __init__(
+        self,
+        settings: FetchSettings,
+        *,
+        wall_clock: Callable[[], float],
+        resolve: Resolve = resolve_by_system,
+        rules: UrlRules = STANDARD,
+    ) -> None:
+        self._settings = settings
+        self._wall_clock = wall_clock
+        self._rules = rules
+        self._resolver = GuardedResolver(
+            resolve, ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
+        )
+        self._opener = Opener(
+            allow_private=settings.allow_private_addresses, connect_timeout_s=settings.connect_timeout_s
+        )
+        self._pool = Pool(
+            idle_max=max(IDLE_CONNECTIONS_MAX, settings.connections), keepalive_s=settings.keepalive_s
+        )
+        self._bad_certificates: OrderedDict[str, str] = OrderedDict()
+        self._fixed_head = (
+            f"\r\nUser-Agent: {settings.user_agent}\r\nAccept: {settings.accept}\r\n"
+            "Accept-Encoding: gzip, deflate, br, zstd\r\n"
+        )
+        self._is_open = False
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        self._places = asyncio.Semaphore(self._settings.connections)
+        self._large_bodies = asyncio.Semaphore(LARGE_BODIES_AT_ONCE)
+        self._is_open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_open = False
+        self._pool.close()
+        await asyncio.sleep(0)  # the transports tell their protocols in the loop's next turn
+        await self._resolver.close()
+
+    async def address_of(self, host: str) -> str:
+        if _is_literal(host):
+            return host.strip("[]")
+        try:
+            return (await self._resolver.addresses(host))[0]
+        except OSError:
+            return ""
+
+    async def fetch(self, request: FetchRequest) -> Capture | Skipped:
+        target = _target_of(request.url)
+        certificate_error = self._bad_certificates.get(target.endpoint.host)
+        try:
+            return await self._exchange(request, target, certificate_error)
+        except ssl.SSLCertVerificationError as error:
+            reason = str(error)[:300]
+        self._bad_certificates[target.endpoint.host] = reason
+        if len(self._bad_certificates) > BAD_CERTIFICATES_MAX:
+            self._bad_certificates.popitem(last=False)
+        return await self._exchange(request, target, reason)
+
+    async def _exchange(
+        self, request: FetchRequest, target: _Target, certificate_error: str | None
+    ) -> Capture | Skipped:
+        assert self._is_open
+        endpoint = target.endpoint
+        if certificate_error is not None:
+            endpoint = Endpoint(endpoint.host, endpoint.port, is_secure=True, is_lenient=True)
+        written = self._request_head(request, target)
+        reader = AnswerReader()
+        has_room = False
+
+        async def wait_for_room() -> None:
+            nonlocal has_room
+            await self._large_bodies.acquire()
+            has_room = True
+
+        limits = Limits(
+            head_timeout_s=self._settings.head_timeout_s,
+            body_timeout_s=self._settings.body_timeout_s,
+            body_bytes_max=min(request.body_bytes_max or 2**62, self._settings.body_bytes_max),
+            is_wanted=_wanting(request),
+            wait_for_room=wait_for_room,
+        )
+        async with self._places:
+            started_at = self._wall_clock()
+            start = self._loop.time()
+            try:
+                connection, outcome, reader = await self._ask(endpoint, written, reader, limits)
+            except ssl.SSLCertVerificationError:
+                raise
+            except (OSError, BadAnswerError, ValueError) as error:
+                raise _as_fetch_error(request.url, error) from error
+            finally:
+                if has_room:
+                    self._large_bodies.release()
+            duration_s = self._loop.time() - start
+        mime = MediaType.of(reader.content_type).mime
+        if outcome == "unwanted":
+            return Skipped(url=request.url, status=reader.status, mime=mime, duration_s=duration_s)
+        body = reader.body()
+        if outcome == "length":
+            body = body[: limits.body_bytes_max]
+        digest, sha1, result, body = _judged(request, reader.status, body, is_whole=outcome == "done")
+        return Capture(
+            url=request.url,
+            requested_at=started_at,
+            duration_s=duration_s,
+            request=written,
+            status=reader.status,
+            head=reader.head,
+            body=body,
+            sha256=digest,
+            sha1=sha1,
+            remote_ip=connection.peer,
+            outcome=result,
+            truncated=_TRUNCATIONS.get(outcome),
+            mime=mime,
+            redirect_to=self._redirect_target(request.url, reader),
+            via=request.via,
+            tls=_tls_facts(connection.tls, certificate_error),
+        )
+
+    async def _ask(
+        self, endpoint: Endpoint, written: bytes, reader: AnswerReader, limits: Limits
+    ) -> tuple[Connection, str, AnswerReader]:
+        """On a kept connection if there is one. Such a one may have ended as we wrote: then a new one is asked."""
+        kept = self._pool.take(endpoint)
+        if kept is not None:
+            try:
+                outcome = await kept.ask(written, reader, limits)
+            except ConnectionEndedError:
+                if reader.has_begun:
+                    raise
+                reader = AnswerReader()
+            else:
+                if kept.is_open:
+                    self._pool.give(endpoint, kept, self._loop)
+                return kept, outcome, reader
+        fresh = await self._opener.open(endpoint, await self._addresses(endpoint.host), self._loop)
+        outcome = await fresh.ask(written, reader, limits)
+        if fresh.is_open:
+            self._pool.give(endpoint, fresh, self._loop)
+        return fresh, outcome, reader
+
+    async def _addresses(self, host: str) -> list[str]:
+        if _is_literal(host):
+            return [host]
+        try:
+            return await self._resolver.addresses(host)
+        except ForbiddenSocketError:
+            raise
+        except OSError as error:
+            raise _UnresolvedError(str(error)) from error
+
+    def _request_head(self, request: FetchRequest, target: _Target) -> bytes:
+        """The bytes that are sent and kept. Nothing in a validator can end its line: heads were split at lines."""
+        conditions = ""
+        if request.etag:
+            conditions = f"If-None-Match: {_one_line(request.etag)}\r\n"
+        if request.last_modified:
+            conditions += f"If-Modified-Since: {_one_line(request.last_modified)}\r\n"
+        head = f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}{self._fixed_head}{conditions}\r\n"
+        return head.encode("utf-8", "surrogateescape")
+
+    def _redirect_target(self, url: str, reader: AnswerReader) -> str | None:
+        if reader.status not in REDIRECTS or not reader.location:
+            return None
+        try:
+            return self._rules.canonical(reader.location, url)
+        except MalformedUrlError:
+            return None
+
+
+class _UnresolvedError(OSError):
+    """No address for the name."""
+
+
+def _wanting(request: FetchRequest) -> Callable[[AnswerReader], bool]:
+    accepts = request.accepts
+    if accepts is None:
+        return lambda reader: True
+    return lambda reader: reader.status != 200 or accepts(MediaType.of(reader.content_type).mime)
+
+
+def _judged(
+    request: FetchRequest, status: int, body: bytes, *, is_whole: bool
+) -> tuple[PayloadDigest, bytes, Outcome, bytes]:
+    """Both digests, what the visit tells, and the body, which is dropped when it tells nothing new."""
+    if status == 304 and request.digest is not None and (request.etag or request.last_modified):
+        return request.digest, b"", Outcome.NOT_MODIFIED, b""
+    sha256 = PayloadDigest(hashlib.sha256(body).digest())
+    sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
+    if status == 200 and is_whole and sha256 == request.digest:
+        return sha256, sha1, Outcome.SAME_DIGEST, b""
+    return sha256, sha1, Outcome.STORED, body
+
+
+def _tls_facts(tls: TlsFacts | None, certificate_error: str | None) -> TlsFacts | None:
+    if tls is None or certificate_error is None:
+        return tls
+    return TlsFacts(
+        protocol=tls.protocol,
+        cipher=tls.cipher,
+        certificate_sha256=tls.certificate_sha256,
+        error=certificate_error,
+    )
+
+
+def _target_of(url: str) -> _Target:
+    """Where a canonical URL leads."""
+    path_at = url.index("/", 8)
+    is_secure = url.startswith("https")
+    return _Target(*_authority(url[8 if is_secure else 7 : path_at], is_secure), url[path_at:])
+
+
+@lru_cache(maxsize=4_096)
+def _authority(authority: str, is_secure: bool) -> tuple[Endpoint, str]:
+    host, _, port = authority.rpartition(":")
+    if not host or port.endswith("]"):
+        host, port = authority, "443" if is_secure else "80"
+    return Endpoint(host.strip("[]"), int(port), is_secure), authority
+
+
+def _is_literal(host: str) -> bool:
+    return ":" in host or host.startswith("[") or host.replace(".", "").isdigit()
+
+
+def _one_line(value: str) -> str:
+    return " ".join(value.split()) if "\n" in value or "\r" in value else value
+
+
+def _as_fetch_error(url: str, error: Exception) -> FetchError:
+    reason = str(error)[:300] or type(error).__name__
+    if isinstance(error, ForbiddenSocketError) or isinstance(error.__cause__, ForbiddenSocketError):
+        return ForbiddenAddressError(url, reason)
+    if isinstance(error, _UnresolvedError):
+        return UnresolvableError(url, reason)
+    if isinstance(error, TimeoutError):
+        return TooSlowError(url, "no answer within the deadline")
+    if isinstance(error, (BadAnswerError, ValueError)) and not isinstance(error, OSError):
+        return MalformedResponseError(url, reason)
+    return UnreachableError(url, reason)
