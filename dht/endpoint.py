@@ -45,6 +45,7 @@ _CLASS_OF: Final[dict[type, str]] = {
     m.Find: "find",
     m.GetState: "state",
     m.Rumour: "rumour",
+    m.Offer: "rumour",
 }
 _GROWING: Final = frozenset((m.Rumour, m.Records, m.Owner))
 

@@ -7,9 +7,11 @@ those we know are ignored, so fields can be added at the end; unknown kinds are 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
+from struct import pack, unpack
 from typing import Annotated, Any, Final, get_args
 
 import msgspec
@@ -202,6 +204,14 @@ class _DialBackReply(_Bare, frozen=True):
     is_reached: bool
 
 
+class _Offer(_Bare, frozen=True):
+    marks: Annotated[bytes, Meta(min_length=8, max_length=8 * m.MARKS_MAX)]
+
+
+class _Want(_Bare, frozen=True):
+    marks: Annotated[bytes, Meta(min_length=8, max_length=8 * m.NEWS_MAX)]
+
+
 # --- values to plain arrays
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -252,13 +262,23 @@ def _contacts_fields(contacts: tuple[Contact, ...]) -> list[tuple[object, ...]]:
 
 
 def _numbers(values: tuple[int, ...]) -> bytes:
-    return b"".join([value.to_bytes(4, "big") for value in values])
+    return pack(f">{len(values)}I", *values)
 
 
 def _from_numbers(packed: bytes) -> tuple[int, ...]:
     if len(packed) % 4:
         raise WireError("malformed")
-    return tuple(int.from_bytes(packed[at : at + 4], "big") for at in range(0, len(packed), 4))
+    return unpack(f">{len(packed) // 4}I", packed)
+
+
+def _marks(values: tuple[int, ...]) -> bytes:
+    return pack(f">{len(values)}Q", *values)
+
+
+def _from_marks(packed: bytes) -> tuple[int, ...]:
+    if len(packed) % 8:
+        raise WireError("malformed")
+    return unpack(f">{len(packed) // 8}Q", packed)
 
 
 _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None]]] = {
@@ -294,6 +314,8 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None
     m.BatchReply: (23, lambda v: (v.arc_start, v.arc_end, _contacts_fields(v.successors))),
     m.DialBackRequest: (24, lambda v: (v.port,)),
     m.DialBackReply: (25, lambda v: (v.is_reached,)),
+    m.Offer: (26, lambda v: (_marks(v.marks),)),
+    m.Want: (27, lambda v: (_marks(v.marks),)),
 }
 assert set(_PACKERS) == set(get_args(m.Message))
 
@@ -435,6 +457,28 @@ def decode_record(data: bytes) -> SignedRecord | Refused:
         return Refused(reason="malformed")
 
 
+def _quick(kind: type[Any]) -> Callable[[Any], Any]:
+    """Builds a message of one or two fields, which are those of its shape.  A frozen dataclass takes 0.3 to
+    0.5 us to make itself, a third of all decoding; its slots can be filled in half of that.
+    """
+    new, names = object.__new__, [field.name for field in fields(kind)]
+    fill_id, fill_other = (getattr(kind, name).__set__ for name in (names[0], names[-1]))
+    other_of = attrgetter(names[-1])
+
+    def bare(shape: Any) -> Any:
+        message = new(kind)
+        fill_id(message, shape.id)
+        return message
+
+    def of_two(shape: Any) -> Any:
+        message = new(kind)
+        fill_id(message, shape.id)
+        fill_other(message, other_of(shape))
+        return message
+
+    return bare if len(names) == 1 else of_two
+
+
 class Codec:
     """Decodes messages for a ring whose charter has this id check (contacts compute their positions)."""
 
@@ -447,9 +491,9 @@ class Codec:
         self._remembered = contact
         one, many = self._contact, self._contacts
         self._table: dict[int, tuple[Callable[[bytes | Raw], Any], Callable[[Any], m.Message]]] = {
-            1: (_decoder(_Bare), lambda s: m.Ping(id=s.id)),
-            2: (_decoder(_Bare), lambda s: m.Pong(id=s.id)),
-            3: (_decoder(_Bare), lambda s: m.Ack(id=s.id)),
+            1: (_decoder(_Bare), _quick(m.Ping)),
+            2: (_decoder(_Bare), _quick(m.Pong)),
+            3: (_decoder(_Bare), _quick(m.Ack)),
             4: (
                 _decoder(_GetState),
                 lambda s: m.GetState(id=s.id, source=one(s.source), target=s.target, known=s.known),
@@ -463,11 +507,11 @@ class Codec:
                     successors=many(s.successors),
                 ),
             ),
-            6: (_decoder(_Bare), lambda s: m.Unchanged(id=s.id)),
-            7: (_decoder(_Bare), lambda s: m.Busy(id=s.id)),
-            8: (_decoder(_Bare), lambda s: m.NotMember(id=s.id)),
+            6: (_decoder(_Bare), _quick(m.Unchanged)),
+            7: (_decoder(_Bare), _quick(m.Busy)),
+            8: (_decoder(_Bare), _quick(m.NotMember)),
             9: (_decoder(_Notify), lambda s: m.Notify(id=s.id, source=one(s.source), target=s.target)),
-            10: (_decoder(_Find), lambda s: m.Find(id=s.id, key=s.key)),
+            10: (_decoder(_Find), _quick(m.Find)),
             11: (
                 _decoder(_Owner),
                 lambda s: m.Owner(
@@ -506,6 +550,8 @@ class Codec:
             ),
             24: (_decoder(_DialBackRequest), lambda s: m.DialBackRequest(id=s.id, port=s.port)),
             25: (_decoder(_DialBackReply), lambda s: m.DialBackReply(id=s.id, is_reached=s.is_reached)),
+            26: (_decoder(_Offer), lambda s: m.Offer(id=s.id, marks=_from_marks(s.marks))),
+            27: (_decoder(_Want), lambda s: m.Want(id=s.id, marks=_from_marks(s.marks))),
         }
         assert set(self._table) == {kind for kind, _ in _PACKERS.values()}
 

@@ -10,3 +10,8 @@ def unix_seconds() -> float:
 
 def utc_now() -> datetime:
     return datetime.now(UTC)
+
+
+def monotonic_seconds() -> float:
+    """For how long something took; never set back."""
+    return time.monotonic()

@@ -68,6 +68,11 @@ class Home:
         return self.state / "rendezvous"
 
     @property
+    def door(self) -> Path:
+        """The socket on which a running peer takes its operator's orders."""
+        return self.state / "door"
+
+    @property
     def log(self) -> Path:
         return self.path / "log"
 

@@ -22,11 +22,18 @@ from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
+from herodotus.directions import RingDirections
+from herodotus.door import open_door
+from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.portal import Portal
+from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.relay import HttpRelay
+from herodotus.portal.shelf import ArchiveShelf
+from herodotus.portal.web import ArchivePages
 from herodotus.systemd import ServiceManager
 
 logger = logging.getLogger(__name__)
@@ -51,7 +58,9 @@ class Peer:
     def __init__(self, parts: PeerParts) -> None:
         self._parts = parts
         self._started: datetime = clock.utc_now()
-        self._portal = Portal(parts.settings.http, Handlers(self.status))
+        self._holdings = Holdings(parts.home)
+        http = parts.settings.http
+        shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
             MembershipParts(
                 home=parts.home,
@@ -61,8 +70,14 @@ class Peer:
                 previous_key=parts.previous_key,
             )
         )
+        own_key = parts.key.public_key().public_bytes_raw()
+        directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._relay = HttpRelay()
+        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
+        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere)
+        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
 
-    def status(self) -> PeerStatus:
+    async def status(self) -> PeerStatus:
         parts = self._parts
         return PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
@@ -75,6 +90,7 @@ class Peer:
             started=self._started.isoformat(timespec="seconds"),
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
+            store=await self._holdings.status(),
         )
 
     @property
@@ -89,7 +105,13 @@ class Peer:
         """All parts are open inside; leaving drains them in the opposite order."""
         drain_s = self._parts.settings.lifecycle.drain_s
         with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
-            async with self._membership.opened(), self._portal.serving(drain_s):
+            async with (
+                self._holdings.opened(),
+                self._membership.opened(),
+                self._relay.opened(),
+                open_door(self._parts.home, self._holdings.perform),
+                self._portal.serving(drain_s),
+            ):
                 publish_address(self._parts.home, self.http)
                 yield
 
@@ -107,7 +129,7 @@ async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:
             peer = Peer(parts)
             async with peer.serving():
                 logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))
-                on_ready(peer.status())
+                on_ready(await peer.status())
                 manager.notify("READY=1", f"STATUS=serving {peer.http}")
                 await stop.wait()
                 manager.notify("STOPPING=1")

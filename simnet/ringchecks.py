@@ -13,6 +13,7 @@ They look from outside, at lists and messages, and share nothing with the code t
 * I7 after the faults stop, the ring is ideal within 10 (Ts + log2 N Tg)
 """
 
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import log2
 
@@ -21,8 +22,8 @@ from dht.core.ids import Key, PeerKey, is_between
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Notify, State, Unchanged
 from dht.core.records import Contact, PeerRecord
-from dht.core.ring import VirtualNode
-from simnet.rings import WatchedRing, how_right, ring_of
+from dht.core.ring import VirtualNode, merged
+from simnet.rings import ListOnItsWay, WatchedRing, how_right, ring_of
 
 
 class InvariantBrokenError(AssertionError):
@@ -157,7 +158,11 @@ class RingChecker:
     # --- the whole ring
 
     def count_principals(
-        self, without: PeerKey | None = None, *, settled_only: bool = False
+        self,
+        without: PeerKey | None = None,
+        *,
+        settled_only: bool = False,
+        on_their_way: Iterable[ListOnItsWay] = (),
     ) -> tuple[int, int]:
         """How many principals, and how many members, the ring has (or would have without somebody).
 
@@ -173,9 +178,26 @@ class RingChecker:
                 continue
             for node in machine.nodes:
                 if node.is_member:
-                    skipped.update(_passed_over(node, members, excused))
+                    skipped.update(_passed_over((node.contact, *node.successors), members, excused))
+        for line in self._soon_adopted(on_their_way, without):
+            skipped.update(_passed_over(line, members, excused))
         counted = [c for c in members if not settled_only or self._is_settled(c)]
         return sum(c.position not in skipped for c in counted), len(members)
+
+    def _soon_adopted(
+        self, on_their_way: Iterable[ListOnItsWay], without: PeerKey | None
+    ) -> Iterator[tuple[Contact, ...]]:
+        """Each list that somebody will have once a datagram under way has reached it."""
+        for receiver, senders, following in on_their_way:
+            machine = self.world.machines.get(receiver)
+            for node in machine.nodes if machine is not None and receiver != without else ():
+                for sender in senders if node.is_member and node.successors else ():
+                    first = node.successors[0]
+                    if sender in node.successors or is_between(
+                        node.contact.position, sender.position, first.position
+                    ):
+                        adopted = merged(node.contact, sender, following, self.world.rules.successors)
+                        yield (node.contact, *adopted)
 
     def _is_settled(self, contact: Contact) -> bool:
         return self.world.machines[contact.peer].nodes[contact.index].predecessor is not None
@@ -188,11 +210,12 @@ class RingChecker:
         if found < min(self.world.rules.successors + 1, members):
             raise InvariantBrokenError("I2", f"{found} principals of {members} members")
 
-    def may_crash(self, peer: PeerKey) -> bool:
+    def may_crash(self, peer: PeerKey, on_their_way: Iterable[ListOnItsWay] = ()) -> bool:
         """Would the ring still meet the assumption under which Chord is correct?
 
         Everybody must keep a live successor on its own side of a split, also when it adopts the list that the
-        dead sent with its last datagram.
+        dead sent with its last datagram.  Enough principals must be left, also when everybody has adopted the
+        lists that are under way: the proof knows no datagrams, there who asks has adopted at once.
         """
         gone = self.world.machines[peer]
         for machine in self.world.machines.values():
@@ -202,7 +225,7 @@ class RingChecker:
                 last = (g.successors for g in gone.nodes if g.contact in node.successors and g.successors)
                 if not all(self._holds(line, machine.me.peer, peer) for line in (node.successors, *last)):
                     return False
-        found, _ = self.count_principals(peer, settled_only=True)
+        found, _ = self.count_principals(peer, settled_only=True, on_their_way=on_their_way)
         return not (self.is_whole and self.is_honest) or found >= self.world.rules.successors + 1
 
     def becomes_ideal(self) -> float:
@@ -229,11 +252,12 @@ class RingChecker:
         raise InvariantBrokenError("I7", f"after {bound_s:.0f} s of peace some are unknown to others")
 
 
-def _passed_over(node: VirtualNode, members: list[Contact], excused: set[Contact] | None) -> list[Key]:
-    """Whom this list jumps over, although it should know it.  (Hosts listed earlier are left out on
-    purpose: by any entry, or only by those in `excused`.)
+def _passed_over(
+    line: tuple[Contact, ...], members: list[Contact], excused: set[Contact] | None
+) -> list[Key]:
+    """Whom this list, its owner in front, jumps over, although it should know it.  (Hosts listed earlier are
+    left out on purpose: by any entry, or only by those in `excused`.)
     """
-    line = (node.contact, *node.successors)
     skipped = []
     for place, (before, after) in enumerate(pairwise(line)):
         hosts = {c.peer for c in line[: place + 1] if excused is None or c in excused}

@@ -20,11 +20,12 @@ from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, Owner, Records, Rumour
 from dht.core.records import RECORD_VERSION, Contact, PeerRecord, SignedRecord, contacts_of, first_contact_of
+from dht.core.records import Address as PackedAddress
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address, socket_address
 from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
 from dht.wire import Codec, Refused, encode_message, fitted
-from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, peer_number, successors_at
+from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
 from simnet.world.hosts import Host
 from simnet.world.network import Address
 from simnet.world.world import World
@@ -34,6 +35,14 @@ CLOCK_STEP_S = 60.0  # as the node shell: a wall clock further off than this was
 CONTACTS = 8  # whom a peer remembers from its last life
 EARLY_S = 1e-6  # a rounded wake-up may come so much before the deadline
 GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN: differences stay exact
+
+PADDING = bytes(
+    FRAME_BYTES - 12
+)  # a frame begins with the sender's number and eight bytes of the target's key
+GROWING = (Rumour, Records, Owner)
+NOTHING_HEARD = (None, None)
+NOBODY: tuple[bytes, Contact | None] = (b"", None)
+ADDRESSES_REMEMBERED = 1 << 17
 
 AfterEvent = Callable[[RingMachine, Message | None, Contact | None], None]
 Tamper = Callable[[PeerKey, Contact, Message], Message | None]
@@ -53,6 +62,8 @@ class SimulatedRing:
         self.hosts: list[Host] = []
         self.peers: dict[int, PeerKey] = {}  # by the host's number
         self.decode = Codec(self.rules.id_check).decode
+        self.senders: dict[Address, tuple[bytes, Contact | None]] = {}  # who last sent from there
+        self.targets: dict[bytes, Address] = {}  # by packed address
         self.refused = 0
         self.tamper: Tamper | None = None
         self.after_event: AfterEvent | None = None
@@ -116,10 +127,11 @@ class SimulatedRing:
         self._lists.clear()
         machines = [self.machines[self.peers[host.number]] for host in hosts]
         known = [machine.record for machine in machines if machine.record is not None]
-        for machine, host in zip(machines, hosts, strict=True):
+        for machine in machines:
             self.on_found(machine)
-            if knows_all:
-                machine.learn(known, START_S)
+        if knows_all and machines:
+            all_learn(machines, known, START_S)
+        for host in hosts:
             host.wake()
 
     def lists_for(self, host: Host) -> list[tuple[Contact | None, tuple[Contact, ...]]] | None:
@@ -141,6 +153,23 @@ class SimulatedRing:
 
     def contact_of(self, host: Host) -> Contact:
         return first_contact_of(self.record_of(host), self.rules.id_check)
+
+    def sender_at(self, begins: bytes, address: Address) -> Contact | None:
+        """The host that a frame names in its first bytes, sending from this address."""
+        peer = self.peers.get(int.from_bytes(begins, "big"))
+        if peer is None:
+            return None
+        if len(self.senders) >= ADDRESSES_REMEMBERED:
+            self.senders.clear()
+        contact = Contact.at(peer, packed_address(address), 0, 0, self.rules.id_check)
+        self.senders[address] = begins, contact
+        return contact
+
+    def target_at(self, address: PackedAddress) -> Address:
+        if len(self.targets) >= ADDRESSES_REMEMBERED:
+            self.targets.clear()
+        target = self.targets[address.host] = socket_address(address.host, address.port)
+        return target
 
     def contacts_for(self, host: Host) -> list[Contact]:
         """Some of the others, up or down: what a peer was given, or remembers."""
@@ -186,6 +215,7 @@ class RingProgram:
         self.host, self.ring = host, ring
         self.peer = ring.peers[host.number]
         self._address = host.address
+        self._tag, self._from = self.peer[:8], host.number.to_bytes(4, "big")
         self._offset_s = _grained(host.clock() + START_S - ring.world.now)
         self._join_at: float | None = None
         self._attempts = 0
@@ -229,7 +259,7 @@ class RingProgram:
 
     def now(self) -> float:
         """The machine's time: this host's clock when it was last believed, and running like the world's."""
-        return self.ring.world.now + self._offset_s
+        return self.ring.world.schedule.now + self._offset_s
 
     def introduce(self, contact: Contact) -> None:
         """Somebody shows us a peer that may be of another part of our ring."""
@@ -241,15 +271,16 @@ class RingProgram:
     def receive(self, data: bytes, sender: Address, now: float) -> None:
         self._watch_clock(now)
         ring = self.ring
-        source = ring.peers.get(int.from_bytes(data[:4], "big"))
-        if source is None or data[4:12] != self.peer[:8]:
+        begins, contact = ring.senders.get(sender, NOBODY)
+        if begins != data[:4]:
+            contact = ring.sender_at(data[:4], sender)
+        if contact is None or data[4:12] != self._tag:
             ring.refused += 1  # for who was at this address before
             return
         message = ring.decode(data[FRAME_BYTES:])
         if isinstance(message, Refused):
             ring.refused += 1
             return
-        contact = Contact.at(source, packed_address(sender), 0, 0, ring.rules.id_check)
         self._heard = (message, contact)
         self.machine.receive(message, contact, self.now())
 
@@ -259,10 +290,11 @@ class RingProgram:
         if self._join_at is not None and self._join_at <= time + EARLY_S:
             self._join_at = None
             self._join_or_be_alone()
-        deadline = self.machine.next_deadline()
-        if deadline is not None and time < deadline <= time + EARLY_S:
-            time = deadline
-        self._heard = (None, None)
+        if self.host.drift or self.host.skew_s:
+            deadline = self.machine.next_deadline()
+            if deadline is not None and time < deadline <= time + EARLY_S:
+                time = deadline
+        self._heard = NOTHING_HEARD
         self.machine.advance(time)
 
     def next_deadline(self) -> float | None:
@@ -278,12 +310,16 @@ class RingProgram:
     def take_datagrams(self) -> list[tuple[Address, bytes]]:
         ring, machine = self.ring, self.machine
         out: list[tuple[Address, bytes]] = []
-        while effects := machine.take_effects():
+        effects = machine.take_effects()
+        while effects:
+            is_more = False
             for effect in effects:
                 if type(effect) is Send:
                     self._send(effect, out)
                 else:
                     self._perform(effect)
+                    is_more = True  # perhaps: whom we told may have asked for something
+            effects = machine.take_effects() if is_more else []
         heard, self._heard = self._heard, None
         if heard is not None and ring.after_event is not None:
             ring.after_event(machine, *heard)
@@ -312,12 +348,14 @@ class RingProgram:
             message = self.ring.tamper(self.peer, effect.to, effect.message)
         if message is None:
             return
-        if isinstance(message, (Rumour, Records, Owner)):
+        if message.__class__ in GROWING:
             message = fitted(message)
         to = effect.to
-        frame = self.host.number.to_bytes(4, "big") + to.peer[:8]
-        data = frame.ljust(FRAME_BYTES, b"\0") + encode_message(message)
-        out.append((socket_address(to.address.host, to.address.port), data))
+        data = self._from + to.peer[:8] + PADDING + encode_message(message)
+        target = self.ring.targets.get(to.address.host)
+        if target is None or target[1] != to.address.port:
+            target = self.ring.target_at(to.address)
+        out.append((target, data))
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -341,7 +379,9 @@ class RingProgram:
             self.host.wake()
 
     def _watch_clock(self, clock: float) -> None:
-        step_s = clock + START_S - self.now()
+        step_s = clock + START_S - (self.ring.world.schedule.now + self._offset_s)
+        if -CLOCK_STEP_S < step_s <= 1.0 and self.host.address is self._address:
+            return  # nearly always
         if abs(step_s) >= CLOCK_STEP_S or self.host.address != self._address:
             self._offset_s = _grained(self._offset_s + step_s)
             self._address = self.host.address

@@ -18,7 +18,7 @@ from typing import Protocol
 from dht.core.effects import BatchArrived, Effect, FetchTable, Send
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import Message
+from dht.core.messages import Message, State
 from dht.core.records import (
     RECORD_VERSION,
     Address,
@@ -34,6 +34,8 @@ from dht.core.rules import RingRules
 NETWORK = NetworkId(b"simulate")
 START_S = 1_700_000_000.0
 LATENCY_S = (0.020, 0.120)  # one way, evenly spread (design of the ring, 3.6)
+ListOnItsWay = tuple[PeerKey, tuple[Contact, ...], tuple[Contact, ...]]
+"""To whom, by which virtual node of the sender (one of these), and who follows that one."""
 BULK_S = 0.5  # a table over a stream: connection, transfer
 
 
@@ -180,9 +182,7 @@ class RingWorld:
             machine.restore(lists, self.now)
         if knows_all:
             news = [machine.record for machine in machines]
-            known = [signed for signed in news if signed is not None]
-            for machine in machines:
-                machine.learn(known, self.now)
+            all_learn(machines, [signed for signed in news if signed is not None], self.now)
         for machine in machines:
             self.settle(machine)
 
@@ -276,10 +276,31 @@ class RingWorld:
         self._sequence += 1
         heappush(self._heap, (when, self._sequence, peer, what, sender))
 
+    def lists_on_their_way(self) -> list[ListOnItsWay]:
+        """Also of senders that are gone by now."""
+        found = []
+        for _, _, receiver, what, sender in self._heap:
+            if isinstance(what, State) and sender is not None and self.can_talk(sender.peer, receiver):
+                machine = self.machines.get(sender.peer)
+                record = machine.own_record if machine is not None else self.crashed[sender.peer]
+                found.append((receiver, contacts_of(record, self.rules.id_check), what.successors))
+        return found
+
     def drop_messages(self) -> None:
         """Lose everything that is on its way."""
         self._heap = [entry for entry in self._heap if entry[3] is None]
         heapify(self._heap)
+
+
+def all_learn(machines: Sequence[RingMachine], known: Sequence[SignedRecord], now: float) -> None:
+    """Everybody knows everybody: one learns, the others copy its table, unless it refused somebody."""
+    first, *others = machines
+    first.learn(known, now)
+    for machine in others:
+        if len(first.table) == len(known):
+            machine.know_what(first, now)
+        else:
+            machine.learn(known, now)
 
 
 # --- what a ring should look like

@@ -63,18 +63,18 @@ class RingStorm:
             self.world.join(record, [contacts[(choice + n) % len(contacts)] for n in range(2)])
 
     def crash(self, choice: int) -> None:
-        peers = [p for p in sorted(self.world.machines) if self.checker.may_crash(p)]
+        peers = self._expendable()
         if peers and len(self._contacts()) > 2:
             self._remove(peers[choice % len(peers)], says_goodbye=False)
 
     def leave(self, choice: int) -> None:
-        peers = [p for p in sorted(self.world.machines) if self.checker.may_crash(p)]
+        peers = self._expendable()
         if peers and len(self._contacts()) > 2:
             self._remove(peers[choice % len(peers)], says_goodbye=True)
 
     def restart(self, choice: int) -> None:
         """A crashed peer comes back at once, before anybody noticed."""
-        peers = [p for p in sorted(self.world.machines) if self.checker.may_crash(p)]
+        peers = self._expendable()
         if peers and len(self._contacts()) > 2:
             peer = peers[choice % len(peers)]
             record = self.world.machines[peer].own_record
@@ -105,6 +105,11 @@ class RingStorm:
         return self.checker.becomes_ideal()
 
     # --- inside
+
+    def _expendable(self) -> list[PeerKey]:
+        """Whom the ring could lose now."""
+        under_way = self.world.lists_on_their_way()
+        return [p for p in sorted(self.world.machines) if self.checker.may_crash(p, under_way)]
 
     def _contacts(self) -> list[Contact]:
         machines = (self.world.machines[peer] for peer in sorted(self.world.machines))

@@ -13,11 +13,13 @@ from random import Random
 from statistics import fmean
 
 from dht.core.effects import Effect, LookupDone
+from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import Key, PeerKey, key_from_number, number_of
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, Records, Rumour, State
+from dht.core.messages import Message
 from dht.core.records import Contact
 from dht.core.rules import RingRules
+from dht.wire import encode_message, fitted
 from simnet.rings import NETWORK, RingWorld, how_right, owner_in, peer_number, ring_of
 
 CHECK_S = 5.0
@@ -121,25 +123,12 @@ class Churn:
     bits_per_s: float  # sent per peer, sealed datagrams with their headers, the lookups included
 
 
-SEALED = 28 + 30  # IP and UDP headers; session counter, key id and tag
+HEADERS = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4 and UDP; session and counter; the seal
 
 
 def size_of(message: Message) -> int:
-    """What a message weighs on the wire, near enough: the codec is not run here."""
-    if isinstance(message, State):
-        return SEALED + 24 + 47 * (len(message.successors) + 1)
-    if isinstance(message, (Rumour, Records)):
-        return SEALED + 14 + 170 * len(message.news)
-    fixed = {
-        "Digest": 1_294,
-        "GetState": 70,
-        "Notify": 66,
-        "Owner": 900,
-        "Closer": 160,
-        "Find": 36,
-        "Accuse": 130,
-    }
-    return SEALED + fixed.get(type(message).__name__, 12)
+    """What a message weighs on the wire."""
+    return HEADERS + len(encode_message(fitted(message)))
 
 
 def churn(seed: int, peers: int, session_s: float, for_s: float = 3_600.0, lookups: int = 18_000) -> Churn:

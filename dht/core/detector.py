@@ -5,8 +5,9 @@
     unreachable  ── helpers cannot reach it either ──────► suspect
     suspect      ── time, and two signatures ────────────► dead
     dead         ── a day ───────────────────────────────► departed
+    unreachable  ── minutes, and nobody has its record ──► departed
 
-    unreachable, suspect  ── it says anything ───────────► well
+    unreachable, suspect  ── it says anything, or signs ─► well
     dead                  ── a higher incarnation ───────► well
 
 Unreachable peers are skipped, nothing more.  A suspect is told, so that it can answer.  Only neighbours of
@@ -30,12 +31,13 @@ from dht.core.records import Contact, Death
 
 
 class Illness:
-    __slots__ = ("clock", "contact", "doubts", "is_examined", "since")
+    __slots__ = ("clock", "contact", "doubts", "is_examined", "rounds_unknown", "since")
 
     def __init__(self, contact: Contact, now: float) -> None:
         self.contact = contact
         self.clock: Clock = "unreachable"
         self.doubts = 0  # how often helpers did reach it, or none could be reached
+        self.rounds_unknown = 0  # how often it stayed silent while we had no record of it
         self.is_examined = False  # an examination, recheck or suspicion is under way
         self.since = now
 
@@ -128,7 +130,10 @@ class Detector:
 
     def _suspect(self, illness: Illness, now: float) -> None:
         signed = self._table.records.get(illness.contact.peer)
-        if signed is None or not self.is_witness(self._host.me.peer, illness.contact.peer):
+        if signed is None:
+            self._pass_unknown(illness, now)
+            return
+        if not self.is_witness(self._host.me.peer, illness.contact.peer):
             self._recheck_later(illness, now)  # not ours to accuse: its neighbours will
             return
         illness.clock = "suspect"
@@ -136,6 +141,17 @@ class Detector:
         self._host.send(illness.contact, self._accusation(illness, signed.record.incarnation))
         patience = max(bounds.SUSPICION_MIN_S, bounds.SUSPICION_FACTOR_S * log10(len(self._table) + 1))
         self._host.at(now + patience * self._host.health, partial(self._gather, illness))
+
+    def _pass_unknown(self, illness: Illness, now: float) -> None:
+        """Without a record there is nothing that a death could be signed of: a list or a finger named it.
+        After some rounds of silence it is forgotten; should it be named again, it is asked anew.
+        """
+        illness.rounds_unknown += 1
+        if illness.rounds_unknown < bounds.UNKNOWN_ROUNDS_MAX:
+            self._recheck_later(illness, now)
+        else:
+            self._table.drop_hint(illness.contact)
+            self.died(illness.contact.peer, "departed")
 
     def _accusation(self, illness: Illness, incarnation: int) -> Accuse:
         signature = self._host.notary.sign_death(illness.contact.peer, incarnation)
@@ -147,8 +163,11 @@ class Detector:
         signed = self._table.records.get(illness.contact.peer)
         if not self._is_current(illness):
             return
-        witnesses = self._witnesses(illness.contact) if signed else []
-        if signed is None or not witnesses:
+        if signed is None:
+            self._pass_unknown(illness, now)
+            return
+        witnesses = self._witnesses(illness.contact)
+        if not witnesses:
             self._recheck_later(illness, now)
             return
         for witness in witnesses:

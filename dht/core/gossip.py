@@ -1,8 +1,8 @@
 """How does everybody come to know everybody?  Rumours for the new, digests for the missed, graves for the
 split.
 
-Fresh news is told to random members, 4 log10(N + 1) times.  Once in a while two members compare the sums of
-256 buckets and pull what differs; where very much differs, the shell fetches the whole table.  A dead peer
+Fresh news is offered to random members (`rumours`).  Once in a while two members compare the sums of 256
+buckets and pull what differs; where very much differs, the shell fetches the whole table.  A dead peer
 is pinged now and then: if a split ring healed, its answer starts the merge.  A death that reaches us with a
 table (and not as a rumour) may come from the other side of such a split, so the accused is told first and
 has time to refute it.
@@ -11,10 +11,10 @@ When gossip costs more than its budget we slow down once, and then keep a sample
 of it.
 """
 
-from collections import OrderedDict, deque
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from math import ceil, log10
 from typing import Literal
 
 from dht.core import rules as bounds
@@ -37,12 +37,10 @@ from dht.core.messages import (
     Rumour,
 )
 from dht.core.records import Contact, Death, Departure, News, SignedRecord, first_contact_of, record_fault
-from dht.core.thrift import Thrift, keep_sample
+from dht.core.rumours import Rumours
+from dht.core.thrift import DIGEST_BYTES, NEWS_BYTES, SEALED_BYTES, Thrift, keep_sample
 
 Way = Literal["rumour", "table"]
-NEWS_BYTES = 170  # a signed record with one address, or a death, encoded: for the budget only
-SEALED_BYTES = 70  # headers, session and envelope
-DIGEST_BYTES = 5 * BUCKETS
 
 
 class Gossip:
@@ -63,14 +61,13 @@ class Gossip:
         self._place_taken = place_taken  # ours, by an older claim
         self.detector = Detector(host, table, self.announce)
         self.contests = Contests(host, table, self._lost_place)
-        self.rumours: OrderedDict[PeerKey, list[int]] = OrderedDict()  # peer -> [times still to tell]
         self.graves: deque[Contact] = deque(maxlen=bounds.GRAVES_MAX)
         self.seeds: deque[Contact] = deque(maxlen=bounds.SEEDS_MAX)
         self._thrift = Thrift(host)
-        self._is_telling = False
+        self.rumours = Rumours(host, table, self._thrift, self._anybody, self._hear_rumour)
         self._is_eager = True
         self._is_hastened = False
-        self._sweep_at = 0
+        self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
         self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
@@ -100,6 +97,9 @@ class Gossip:
         """News of our own making."""
         self.hear(news, now, "rumour")
 
+    def _hear_rumour(self, news: News, now: float) -> bool:
+        return self.hear(news, now, "rumour")
+
     def hear(self, news: News, now: float, way: Way) -> bool:
         """Check and apply; fresh rumours are told on.  True when it was news."""
         if peer_of(news) == self._host.me.peer:
@@ -110,15 +110,7 @@ class Gossip:
         return is_news
 
     def tell(self, peer: PeerKey, now: float) -> None:
-        if self.level == 2:
-            return
-        self.rumours[peer] = [ceil(bounds.RUMOUR_FACTOR * log10(len(self._table) + 2))]
-        self.rumours.move_to_end(peer)
-        if len(self.rumours) > bounds.RUMOURS_MAX:
-            self.rumours.popitem(last=False)
-        if not self._is_telling:
-            self._is_telling = True
-            self._host.at(now + self._host.random.uniform(0, self._rumour_period()), self._spread)
+        self.rumours.tell(peer, now)
 
     def _hear_of_me(self, news: News, now: float) -> bool:
         own = self._table.records.get(self._host.me.peer)
@@ -146,6 +138,7 @@ class Gossip:
         if record.previous:
             self._rotate(signed, now)
         self._table.put(signed)
+        self.detector.heard(record.peer)  # whoever signs a newer record lives, though it has not spoken to us
         self._table_changed(signed)
         return True
 
@@ -241,37 +234,7 @@ class Gossip:
             return True
         return all(self.detector.is_witness(peer, news.peer) for peer in known)
 
-    # --- rumours
-
-    def _spread(self, now: float) -> None:
-        for _ in range(bounds.RUMOUR_PEERS):
-            target = self._anybody()
-            if target is not None:
-                self._tell_some(target)
-        self._is_telling = bool(self.rumours)
-        if self._is_telling:
-            self._host.at(now + self._host.jittered(self._rumour_period()), self._spread)
-
-    def _tell_some(self, target: Contact) -> None:
-        """The newest first: what is old has been told by many."""
-        for _ in range(4):
-            chosen = [peer for _, peer in zip(range(NEWS_MAX), reversed(self.rumours), strict=False)]
-            if not chosen:
-                return
-            known = [peer for peer in chosen if self._table.incarnation(peer) >= 0]
-            news = tuple(self._table.news_of(peer) for peer in known)
-            if news:
-                self._host.send(target, Rumour(id=self._host.new_id(), news=news))
-                self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
-            for peer in chosen:
-                left = self.rumours[peer]
-                left[0] -= 1
-                if left[0] <= 0:
-                    del self.rumours[peer]
-                else:
-                    self.rumours.move_to_end(peer, last=False)
-            if len(chosen) < NEWS_MAX:
-                return
+    # --- digests
 
     def _anybody(self) -> Contact | None:
         contacts, random = self._table.contacts, self._host.random
@@ -280,8 +243,6 @@ class Gossip:
             if contact.peer != self._host.me.peer and contact.peer not in self.detector.unwell:
                 return contact
         return None
-
-    # --- digests
 
     def _compare(self, now: float) -> None:
         self._host.at(now + self._host.jittered(self._digest_period()), self._compare)
@@ -298,8 +259,10 @@ class Gossip:
         self._host.ask(target, request, partial(self._compared, target), now)
 
     def answer_digest(self, request: Digest, asker: Contact, now: float) -> None:
-        mine = self._table.sums
-        differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != request.sums[bucket])
+        mine, theirs = tuple(self._table.sums), request.sums
+        differing: tuple[int, ...] = ()
+        if mine != theirs:
+            differing = tuple(bucket for bucket in range(BUCKETS) if mine[bucket] != theirs[bucket])
         self._host.send(asker, DigestDiffers(id=request.id, buckets=differing))
         self._thrift.spend(SEALED_BYTES + 2 * len(differing))
         if self.level < 2:
@@ -310,7 +273,8 @@ class Gossip:
             self._catch_up(target, reply.buckets, now)
 
     def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
-        self._is_eager = bool(buckets)
+        news_on_its_way = len(self.rumours.waiting) + len(self._table) // bounds.MEMBERS_PER_NEWS
+        self._is_eager = len(buckets) > news_on_its_way
         if len(buckets) > bounds.URGENT_BUCKETS and not self._is_hastened:
             self._is_hastened = True
             self._host.at(now + self._host.jittered(bounds.DIGEST_URGENT_S), self._compare_again)
@@ -370,7 +334,9 @@ class Gossip:
         places = [*self.graves, *unknown]
         if places:
             grave = self._host.random.choice(places)
-            self._host.ask(grave, Ping(id=self._host.new_id()), partial(self._risen, grave), now)
+            self._host.ask(
+                grave, Ping(id=self._host.new_id()), partial(self._risen, grave), now, is_favour=True
+            )  # no news, that it is silent
         while self._deaths and self._deaths[0][0] <= now - bounds.DEPARTED_AFTER_S:
             peer = self._deaths.popleft()[1]
             if peer in self._table.tombs:
@@ -395,14 +361,23 @@ class Gossip:
         self._table.open_old_tombs(now)
         for peer in [peer for peer in self.detector.unwell if peer in self._table.key_tombs]:
             del self.detector.unwell[peer]  # a list still named it: it is silent for good
-        peers = self._table.peers()
+        table, expired = self._table, []
+        if not self._swept_to:
+            if now < table.expires_at_least_s:
+                return
+            table.expires_at_least_s = float("inf")  # until those who stay are seen, or enter
+        peers = table.peers()
+        place = bisect_right(peers, self._swept_to)
         step = bounds.SWEEP_STEP * (1 + len(peers) // 4096)
-        expired = []
-        for peer in peers[self._sweep_at : self._sweep_at + step]:
-            signed = self._table.records.get(peer)
-            if signed is not None and signed.record.expires_s <= now and peer != self._host.me.peer:
+        for peer in peers[place : place + step]:
+            signed = table.records.get(peer)
+            if signed is None or peer == self._host.me.peer:
+                continue
+            if signed.record.expires_s <= now:
                 expired.append(peer)
-        self._sweep_at = self._sweep_at + step if self._sweep_at + step < len(peers) else 0
+            else:
+                table.expires_at_least_s = min(table.expires_at_least_s, signed.record.expires_s)
+        self._swept_to = peers[place + step - 1] if place + step < len(peers) else PeerKey(b"")
         for peer in expired:
             signed = self._table.remove(peer)
             if signed is not None:
@@ -416,11 +391,8 @@ class Gossip:
             return min(bounds.DIGEST_EAGER_S, self._host.rules.digest_s)
         return self._host.rules.digest_s * (1 + self.level)
 
-    def _rumour_period(self) -> float:
-        return self._host.rules.rumour_s * (1 + self.level)
-
     def _keep_budget(self, now: float) -> None:
         if self._thrift.judge(now):
-            self.rumours.clear()
+            self.rumours.waiting.clear()
         if self.level == 2 and len(self._table) > 2 * bounds.SAMPLE_MAX:
             keep_sample(self._host, self._table)

@@ -21,6 +21,9 @@ from dht.core.rules import RingRules
 OnReply = Callable[[Reply | None, float], None]
 OnTime = Callable[[float], None]
 
+JITTER_LOW = 1 - bounds.JITTER
+JITTER_SPREAD = 1 + bounds.JITTER - JITTER_LOW
+
 
 class Question:
     """A request on its way."""
@@ -76,11 +79,11 @@ class Host:
         heappush(self._heap, (when, self._sequence, what))
 
     def next_deadline(self) -> float | None:
-        heap, questions = self._heap, self.questions
+        heap = self._heap
         while heap:
-            what = heap[0][2]
-            if not isinstance(what, int) or what in questions:
-                return heap[0][0]
+            when, _, what = heap[0]
+            if what.__class__ is not int or what in self.questions:
+                return when
             heappop(heap)
         return None
 
@@ -95,7 +98,7 @@ class Host:
                 self._expire(what, now)
 
     def jittered(self, period_s: float) -> float:
-        return period_s * self.random.uniform(1 - bounds.JITTER, 1 + bounds.JITTER)
+        return period_s * (JITTER_LOW + JITTER_SPREAD * self.random.random())
 
     # --- questions
 

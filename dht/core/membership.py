@@ -61,6 +61,7 @@ class Membership:
         "_order",
         "_weights",
         "contacts",
+        "expires_at_least_s",
         "key_tombs",
         "positions",
         "records",
@@ -82,11 +83,22 @@ class Membership:
         ] = {}  # since when a peer has its place: only where it renewed its record
         self._weights: dict[bytes, int] = {}  # positions per address prefix
         self._hints: OrderedDict[Key, None] = OrderedDict()
+        self.expires_at_least_s = float("inf")  # no record expires before: sweeping sooner finds nothing
 
     def __len__(self) -> int:
         return len(self.records)
 
     # --- changes
+
+    def know_what(self, other: "Membership") -> None:
+        """Be the same as another table. Its own host is in it, as ours must be."""
+        self.records = dict(other.records)
+        self.tombs, self.key_tombs = other.tombs.copy(), other.key_tombs.copy()
+        self.positions, self.contacts = other.positions.copy(), other.contacts.copy()
+        self.sums, self._order = other.sums.copy(), other._order.copy()
+        self._claims, self._weights = other._claims.copy(), other._weights.copy()
+        self._hints = other._hints.copy()
+        self.expires_at_least_s = other.expires_at_least_s
 
     def incarnation(self, peer: PeerKey) -> int:
         """The newest incarnation heard of, alive or dead; -1 for a stranger."""
@@ -148,6 +160,7 @@ class Membership:
             self._claims[peer] = since_s
         self.tombs.pop(peer, None)
         self.records[peer] = signed
+        self.expires_at_least_s = min(self.expires_at_least_s, signed.record.expires_s)
         self._enlist(peer)
         self.sums[peer[0]] = (self.sums[peer[0]] + fingerprint(peer, signed.record.incarnation, True)) % (
             1 << 32
@@ -213,6 +226,11 @@ class Membership:
         if len(self._hints) > bounds.SAMPLE_MAX:
             self._erase_position(self._hints.popitem(last=False)[0])
 
+    def drop_hint(self, contact: Contact) -> None:
+        if contact.position in self._hints:
+            del self._hints[contact.position]
+            self._erase(contact)
+
     # --- neighbours
 
     def contacts_of(self, signed: SignedRecord) -> tuple[Contact, ...]:
@@ -223,6 +241,13 @@ class Membership:
         if place < len(self.positions) and self.positions[place] == position:
             return self.contacts[place]
         return None
+
+    def next_after(self, key: Key) -> Contact | None:
+        """The contact strictly after a key; the only one, if it sits there itself."""
+        if not self.positions:
+            return None
+        place = bisect_right(self.positions, key)
+        return self.contacts[place if place < len(self.positions) else 0]
 
     def clockwise(self, key: Key, skip: Container[PeerKey] = NOBODY) -> Iterator[Contact]:
         """Contacts at or after a key, once around."""
@@ -245,14 +270,28 @@ class Membership:
     # --- anti-entropy
 
     def fingerprints(self, bucket: int) -> list[int]:
-        found = []
-        for peer in self._bucket(bucket, b""):
-            signed, tomb = self.records.get(peer), self.tombs.get(peer)
-            if signed:
-                found.append(fingerprint(peer, signed.record.incarnation, True))
-            elif tomb:
-                found.append(fingerprint(peer, tomb[0].incarnation, False))
-        return found
+        return [self._fingerprint_of(peer) for peer in self._bucket(bucket, b"")]
+
+    def mark_of(self, peer: PeerKey) -> int:
+        """Whom we know, and what of it, in 64 bits."""
+        return int.from_bytes(peer[:4], "big") << 32 | self._fingerprint_of(peer)
+
+    def marked(self, mark: int) -> tuple[PeerKey | None, bool]:
+        """Whom a mark means, if we know it; and whether we know the same of it."""
+        start, found = PeerKey((mark >> 32).to_bytes(4, "big")), None
+        place = bisect_left(self._order, start)
+        while place < len(self._order) and self._order[place].startswith(start):
+            found = self._order[place]
+            if self._fingerprint_of(found) == mark & 0xFFFF_FFFF:
+                return found, True
+            place += 1
+        return found, False
+
+    def _fingerprint_of(self, peer: PeerKey) -> int:
+        signed = self.records.get(peer)
+        if signed is not None:
+            return fingerprint(peer, signed.record.incarnation, True)
+        return fingerprint(peer, self.tombs[peer][0].incarnation, False)
 
     def news_in(self, bucket: int, after: bytes, have: Container[int], count: int) -> tuple[list[News], bool]:
         """What somebody lacks of a bucket, in order of keys, and whether there is more."""

@@ -22,6 +22,7 @@ HOLDERS_MAX = 6  # the owner and the 5 distinct hosts after it
 OWNER_RECORDS_MAX = 4  # beside six IPv6 contacts, what still fits a datagram
 CLOSER_MAX = 3
 NEWS_MAX = 7  # per RUMOUR and RECORDS: 7 x 162 B
+MARKS_MAX = 100  # 8 B each, per OFFER
 BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
 BATCH_ITEMS_MAX = 65_536
@@ -233,8 +234,38 @@ class DialBackReply:
     is_reached: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """I have fresh news of these, each by its mark: the first 4 bytes of a public key, and the fingerprint of
+    what is known of it.  Only who lacks some answers, by WANT.
+    """
+
+    id: int
+    marks: tuple[int, ...]  # 1..100, u64 each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """Send me, as RECORDS, your news of these that you offered."""
+
+    id: int
+    marks: tuple[int, ...]  # 1..7, u64 each
+
+
 Request = (
-    Ping | GetState | Notify | Find | Rumour | Digest | Pull | ProbeRequest | Accuse | Batch | DialBackRequest
+    Ping
+    | GetState
+    | Notify
+    | Find
+    | Rumour
+    | Digest
+    | Pull
+    | ProbeRequest
+    | Accuse
+    | Batch
+    | DialBackRequest
+    | Offer
+    | Want
 )
 Reply = (
     Pong

@@ -16,7 +16,7 @@ die together, so the first live entry is right.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from dht.core import rules as bounds
@@ -35,6 +35,8 @@ from dht.core.messages import (
     Unchanged,
 )
 from dht.core.records import U32, Contact
+
+RETRY_SPREAD_S = bounds.RETRY_MAX_S - bounds.RETRY_MIN_S
 
 
 def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: int) -> tuple[Contact, ...]:
@@ -58,7 +60,7 @@ def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: 
 
 class VirtualNode:
     __slots__ = (
-        "_are_pinged", "_asks_since_afresh",
+        "_adopted", "_are_pinged", "_asks_since_afresh",
         "_changed_at", "_host", "_is_desperate", "_known", "_next_at", "_not_members",
         "_notifies", "_on_change", "_passed_over", "_table", "_unwell", "contact", "is_busy", "is_member",
         "predecessor", "successors", "version", )  # fmt: skip
@@ -67,7 +69,7 @@ class VirtualNode:
         self,
         host: Host,
         table: Membership,
-        unwell: Container[PeerKey],
+        unwell: Collection[PeerKey],
         contact: Contact,
         on_change: Callable[["VirtualNode", float], None],
     ) -> None:
@@ -82,6 +84,7 @@ class VirtualNode:
         self.is_member = False
         self.is_busy = False
         self._known: tuple[Contact, State] | None = None  # the last full state of the first successor
+        self._adopted: tuple[State, tuple[Contact, ...]] | None = None  # what was taken from which state
         self._are_pinged = False  # the whole list, in the present step
         self._is_desperate = False  # nobody of the list was left in the present step
         self._changed_at = 0.0
@@ -154,11 +157,13 @@ class VirtualNode:
         self._are_pinged = self._is_desperate = False
         self._ask_next(deque(self._living_successors()), now)
 
-    def _living_successors(self) -> Iterator[Contact]:
+    def _living_successors(self) -> Iterable[Contact]:
         """Whom to ask to be our first successor, the nearest first.  Nobody left: whoever is known at all."""
+        if self.successors and not self._unwell and not self._passed_over:
+            return self.successors  # nearly always
         living = [s for s in self.successors if s.peer not in self._unwell and not self._is_passed(s)]
         if living:
-            return iter(living)
+            return living
         others = (
             contact
             for contact in self._table.clockwise(self.contact.position, self._unwell)
@@ -168,8 +173,8 @@ class VirtualNode:
         if self.predecessor is not None and self.predecessor not in known:
             known.append(self.predecessor)
         if known:
-            return iter(known)
-        return iter(self._host.random.sample(self.successors, min(bounds.TRIES, len(self.successors))))
+            return known
+        return self._host.random.sample(self.successors, min(bounds.TRIES, len(self.successors)))
 
     def _ask_next(self, targets: deque[Contact], now: float) -> None:
         if not targets:
@@ -232,6 +237,10 @@ class VirtualNode:
 
     def _candidate(self, first: Contact, state: State) -> Contact | None:
         """The nearest that may sit between us and the first successor."""
+        if state.predecessor == self.contact:
+            nearest = self._table.next_after(self.contact.position)
+            if nearest is not None and nearest.position == first.position:
+                return None  # nearly always
         best: Contact | None = None
         following = self._table.clockwise(self.contact.position, self._unwell)
         near = (
@@ -268,10 +277,14 @@ class VirtualNode:
         self._finish(now, self._soon() if was_changed else self._period(now))
 
     def _adopt(self, first: Contact, state: State, now: float) -> bool:
+        if self._adopted is not None and self._adopted[0] is state and self._adopted[1] is self.successors:
+            return False  # nearly always: an UNCHANGED stands for the state that the list was made from
         adopted = merged(self.contact, first, state.successors, self._host.rules.successors)
         if adopted == self.successors:
+            self._adopted = (state, self.successors)
             return False
         self.successors = adopted
+        self._adopted = (state, adopted)
         self._changed(now)
         return True
 
@@ -373,7 +386,7 @@ class VirtualNode:
         return min(period, max(quiet_s * bounds.IMPATIENCE, self._soon()))
 
     def _soon(self) -> float:
-        return self._host.random.uniform(bounds.RETRY_MIN_S, bounds.RETRY_MAX_S)
+        return bounds.RETRY_MIN_S + RETRY_SPREAD_S * self._host.random.random()
 
     def _schedule(self, now: float, delay_s: float) -> None:
         if now + delay_s != self._next_at:

@@ -58,8 +58,20 @@ class Router:
             if node.is_member and node.successors:
                 first = next((s for s in node.successors if s.peer not in unwell), None)
                 if first is not None and is_in_arc(node.contact.position, key, first.position):
-                    return self._owner(request_id, node.successors)
+                    return self._owner(request_id, self._with_ours(key, node.successors))
         return Closer(id=request_id, contacts=tuple(self._closest_before(key)))
+
+    def _with_ours(self, key: Key, line: tuple[Contact, ...]) -> tuple[Contact, ...]:
+        """A list may be older than our other virtual nodes, of which nobody knows better than we."""
+        end = line[-1].position
+        ours = [
+            node.contact
+            for node in (self._nodes if len(self._nodes) > 1 else ())
+            if node.is_member and node.contact not in line and is_in_arc(key, node.contact.position, end)
+        ]
+        if not ours:
+            return line
+        return tuple(sorted((*line, *ours), key=lambda contact: distance(key, contact.position)))
 
     def _owner(self, request_id: int, line: tuple[Contact, ...]) -> Owner:
         holders: dict[PeerKey, Contact] = {}

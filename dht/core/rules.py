@@ -48,7 +48,13 @@ KEY_TOMBS_MAX = 16_384  # the oldest goes: its records have long expired
 PREFIX_POSITIONS_MAX = 256  # or 1 % of the table, per /24 or /48
 RUMOURS_MAX = 4_096
 RUMOUR_PEERS = 2
-RUMOUR_FACTOR = 4.0  # 4 log10(N + 1) transmissions (4.4)
+RUMOUR_FACTOR = 4.0  # 4 log10(N + 1) offers (4.4)
+OFFERS_MAX = 4  # datagrams of marks to one member at a time
+WANTS_MAX = 8  # questions for offered news at a time
+WANT_AGAIN_S = 30.0  # what came and was refused is not asked for sooner
+MEMBERS_PER_NEWS = (
+    64  # in a lively ring of so many per differing bucket, news is on its way; digests need not hurry
+)
 DIGEST_EAGER_S = 10.0  # while the last exchange found differences
 DIGEST_URGENT_S = 2.5  # after an exchange in which more than this many buckets differed
 URGENT_BUCKETS = 16
@@ -66,6 +72,7 @@ SUSPICION_MIN_S = 30.0
 SUSPICION_FACTOR_S = 30.0  # 6 x 5 s, times log10(N + 1)
 RECHECK_S = 60.0
 RECHECK_SOON_S = 2.0  # when helpers reach whom we cannot; doubles up to the period above
+UNKNOWN_ROUNDS_MAX = 5  # of rechecks, so minutes: then a silent peer without a record is forgotten
 WITNESS_REACH = 16  # distinct positions on either side that may witness a death
 WITNESS_SLACK = 8  # tables differ a little
 WITNESSES_ASKED = 4
@@ -84,6 +91,7 @@ LOOKUPS_MAX = 1_024
 LOOKUP_BUSY_MAX = 16  # about five seconds: a step that meets three silent peers takes that long
 DENSITY_FACTOR = 10
 WALK_TRIES_PER_KEY = 4
+WALK_SUCCESSORS_MIN = 3  # in the answer to a batch of many items: the next stop, and two should it be dead
 WALK_ITEMS_MAX = 1 << 20
 WALKS_MAX = 16
 

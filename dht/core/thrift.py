@@ -11,8 +11,15 @@ from dht.core import rules as bounds
 from dht.core.host import Host
 from dht.core.ids import CIRCLE, distance, key_from_number, number_of
 from dht.core.membership import Membership
+from dht.core.messages import BUCKETS
 
 FULL, SLOWER, SAMPLED = range(3)
+
+# What messages weigh, near enough for a budget
+SEALED_BYTES = 74  # headers, session and envelope
+NEWS_BYTES = 190  # between a signed record with one address and a death
+MARK_BYTES = 8
+DIGEST_BYTES = 4 * BUCKETS
 
 
 class Thrift:

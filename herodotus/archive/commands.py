@@ -1,51 +1,52 @@
 """What can an operator do with an archive from the command line? import, export, get, history, verify,
 rebuild-index, stats.
 
-Each is a click command on a home's folder, ready to be added to the command line's frame, and needs no
-running peer. Data goes to stdout, talk to stderr; exit 0, 1 (failed or unsound) or 3 (not found).
+Each is a click command on a home's folder, ready to be added to the command line's frame. It makes an order of its
+arguments (`operations`) and prints the report; who carries the order out is the caller's choice, by default the
+archive of the home, opened here. Data goes to stdout, talk to stderr; exit 0, 1 (failed or unsound) or 3 (not
+found).
 """
 
 import json
 import sys
-from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import anyio
+import anyio.from_thread
+import anyio.to_thread
 import click
 
 from herodotus import clock
-from herodotus.archive.disk import OsDisk
 from herodotus.archive.engine import Archive, ArchiveSettings
-from herodotus.archive.exporting import export_wacz, export_warc
-from herodotus.archive.files import Files
-from herodotus.archive.importing import ImportReport, import_file
-from herodotus.archive.reading import Version
-from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.operations import (
+    Export,
+    Get,
+    History,
+    Import,
+    Order,
+    Performer,
+    RebuildIndex,
+    Report,
+    Say,
+    Statistics,
+    Verify,
+    export_to,
+    perform,
+)
+from herodotus.archive.slices import add_slice, archive_at
 from herodotus.archive.store import DiskStore, open_store
-from herodotus.archive.streaming import Query
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.warc import TIME_MAX_S, format_date, parse_digits
+from herodotus.core.warc import TIME_MAX_S, parse_digits
 
-T = TypeVar("T")
 NOT_FOUND = 3
 
 
 def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
-    """The archive of a home: WARC files in `archive/`, what is derived in `index/`. Not open yet."""
-    folder = home / "archive"
-    folder.mkdir(parents=True, exist_ok=True)
-    disk = OsDisk(folder)
-    return Archive(
-        Files([disk]),
-        RocksIndex(home / "index"),
-        now=clock.unix_seconds,
-        settings=settings,
-        free_bytes=disk.free_bytes,
-    )
+    return archive_at(home, clock.unix_seconds, settings)
 
 
 def opened(home: Path) -> AbstractAsyncContextManager[DiskStore]:
@@ -56,12 +57,12 @@ def parse_moment(text: str | None, *, is_end: bool = False) -> int:
     """14 digits or the first of them; what is missing is the earliest, or for an end the latest."""
     if text is None:
         return TIME_MAX_S if is_end else 0
-    digits = "".join(c for c in text if c.isdigit())
-    if not 4 <= len(digits) <= 14 or len(digits) % 2:
+    digits = "".join(c for c in text if c not in "-:T Z")
+    if not (digits.isascii() and digits.isdigit()) or not 4 <= len(digits) <= 14 or len(digits) % 2:
         raise click.BadParameter(f"{text!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
     filler = "99991231235959" if is_end else "19700101000000"
     try:
-        if is_end and len(digits) == 6:
+        if is_end and len(digits) == 6 and parse_digits(f"{digits}01000000") >= 0:
             return _end_of_month(digits)
         return parse_digits(digits + filler[len(digits) :])
     except MalformedRecordError as error:
@@ -74,12 +75,43 @@ def _end_of_month(digits: str) -> int:
     return parse_digits(f"{following}01000000") - 1
 
 
-def _run(home: Path, work: Callable[[DiskStore], Awaitable[T]]) -> T:
-    async def main() -> T:
-        async with opened(home) as store:
-            return await work(store)
+def performer_of(home: Path) -> Performer:
+    """Orders are carried out by the archive of the home, which is opened for each."""
 
-    return anyio.run(main)
+    def work(order: Order, say: Say) -> Report:
+        async def main() -> Report:
+            async with opened(home) as store:
+                return await perform(store, order, say, home / "state")
+
+        return anyio.run(main)
+
+    return work
+
+
+def _perform(home: Path, by: Performer | None, order: Order) -> Report:
+    try:
+        return (by or performer_of(home))(order, _show_progress)
+    finally:
+        _end_progress()
+
+
+def _show_progress(words: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
+
+
+def _end_progress() -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _size(count: int) -> str:
+    value, unit = float(count), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if value < 1_000 or unit == "TB":
+            break
+        value /= 1_000
+    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def _say(words: str) -> None:
@@ -103,46 +135,55 @@ json_option = click.option("--json", "is_json", is_flag=True, help="One JSON doc
 @click.command("import")
 @home_option
 @json_option
-@click.option("--resume-at", default=0, metavar="BYTE", help="Go on at an offset that an import reported.")
+@click.option(
+    "--resume-at",
+    type=click.IntRange(min=0),
+    metavar="BYTE",
+    help="Go on at this byte; 0 begins anew. Without it, an interrupted import goes on where it was.",
+)
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
 )
-def import_command(home: Path, is_json: bool, resume_at: int, files: tuple[Path, ...]) -> None:
-    """Take in the captures of WARC and ARC files (plain, gzip or zstd).
+def import_command(
+    home: Path, is_json: bool, resume_at: int | None, files: tuple[Path, ...], by: Performer | None = None
+) -> None:
+    """Take in the captures of WARC, ARC and WACZ files.
 
-    What is broken is reported with its offset and skipped. Importing a file again stores nothing twice.
+    WARC and ARC files may be plain, gzip or zstd. What is broken is reported with its offset and skipped; the exit
+    code is then 1. Importing a file again stores nothing twice, and an import that was interrupted goes on where it
+    was when you give the same command again.
 
     \b
-    Example:
+    Examples:
       herodotus import crawl-2019.warc.gz old.arc.gz
+      herodotus import exhibition.wacz
     """
-    reports = _run(home, partial(_import_all, files=files, start=resume_at))
+    paths = tuple(str(path.absolute()) for path in files)
+    reports = _perform(home, by, Import(files=paths, resume_at=resume_at)).facts
+    reports = [{**report, "file": str(path)} for path, report in zip(files, reports, strict=True)]
     if is_json:
-        _print_json(
-            [{"file": str(path), **asdict(report)} for path, report in zip(files, reports, strict=True)]
-        )
-    for path, report in zip(files, reports, strict=True):
-        for problem in report.problems:
-            _say(f"{path} at byte {problem.offset}: {problem.reason}")
-        _say(
-            f"{path}: {report.stored + report.revisits} captures stored, {report.known} known already,"
-            f" {report.visits} unchanged visits, {report.skipped} records skipped"
-        )
+        _print_json(reports)
+    for report in reports:
+        for problem in report["problems"]:
+            _say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
+        _say(f"{report['file']}: {_counts(report)}")
+    if any(report["skipped"] or not report["records"] for report in reports):
+        sys.exit(1)
 
 
-async def _import_all(store: DiskStore, files: tuple[Path, ...], start: int) -> list[ImportReport]:
-    reports = []
-    for path in files:
-        # The file is read in threads (`importing`); opening it does not wait.
-        with path.open("rb") as file:
-            total = max(1, path.stat().st_size)
-
-            def progress(report: ImportReport, path: Path = path, total: int = total) -> None:
-                if sys.stderr.isatty():
-                    click.echo(f"\r{path}: {100 * report.offset // total} %", err=True, nl=False)
-
-            reports.append(await import_file(store, file, start=start, progress=progress))
-    return reports
+def _counts(report: dict[str, Any]) -> str:
+    if not report["records"]:
+        return "there is no WARC or ARC record in it"
+    parts = [f"{report['stored'] + report['revisits']} captures stored"]
+    for name, words in (
+        ("known", "known already"),
+        ("deleted", "deleted here, so not taken back"),
+        ("visits", "unchanged visits"),
+        ("skipped", "records skipped"),
+    ):
+        if report[name]:
+            parts.append(f"{report[name]} {words}")
+    return ", ".join(parts)
 
 
 @click.command("export")
@@ -161,6 +202,7 @@ def export_command(
     url_pattern: str | None,
     from_: str | None,
     to: str | None,
+    by: Performer | None = None,
 ) -> None:
     """Write captures into one file that needs nothing else.
 
@@ -171,35 +213,51 @@ def export_command(
     target = warc or wacz
     if target is None or (warc is not None and wacz is not None):
         raise click.UsageError("say where to: either --warc OUT or --wacz OUT")
-    query = Query(from_s=parse_moment(from_), to_s=parse_moment(to, is_end=True) + 1)
-
-    async def work(store: DiskStore) -> Any:
-        def write() -> Any:
-            if wacz is not None:
-                return export_wacz(store.archive, wacz, query=query, url_pattern=url_pattern)
-            if target == Path("-"):
-                return export_warc(store.archive, sys.stdout.buffer, query=query, url_pattern=url_pattern)
-            return _export_to(store.archive, target, query, url_pattern)
-
-        return await anyio.to_thread.run_sync(write)
-
-    report = _run(home, work)
-    if is_json and target != Path("-"):
-        _print_json(asdict(report))
-    _say(f"{target}: {report.captures} captures, {report.visits} unchanged visits, {report.skipped} damaged")
-    if report.skipped:
+    from_s, to_s = parse_moment(from_), parse_moment(to, is_end=True)
+    if from_s > to_s:
+        raise click.UsageError(f"--from {from_} is after --to {to}")
+    order = Export(
+        target=str(target.absolute()),
+        is_wacz=wacz is not None,
+        url_pattern=url_pattern,
+        from_s=from_s,
+        to_s=to_s,
+    )
+    if warc == Path("-"):
+        if by is not None:
+            raise click.UsageError(
+                "a running peer writes files, not your stdout: name a file, or stop the peer"
+            )
+        report = _export_to_stdout(home, order)
+    else:
+        report = _perform(home, by, order).facts
+        if is_json:
+            _print_json(report)
+    if not report["captures"] and not report["skipped"]:
+        _say("nothing in the archive is like that: no file was written")
+        sys.exit(NOT_FOUND)
+    damaged = (
+        f", {report['skipped']} damaged and left out: see `herodotus verify`" if report["skipped"] else ""
+    )
+    _say(
+        f"{target}: {report['captures']} captures, {report['visits']} unchanged visits,"
+        f" {_size(report['bytes'])}{damaged}"
+    )
+    if report["skipped"]:
         sys.exit(1)
 
 
-def _export_to(archive: Archive, target: Path, query: Query, url_pattern: str | None) -> Any:
-    part = target.with_name(target.name + ".part")
-    try:
-        with part.open("wb") as out:
-            report = export_warc(archive, out, query=query, url_pattern=url_pattern)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
-    return report
+def _export_to_stdout(home: Path, order: Export) -> dict[str, Any]:
+    async def main() -> dict[str, Any]:
+        async with opened(home) as store:
+            work = partial(export_to, store, order, sys.stdout.buffer, _until_cancelled)
+            return asdict(await anyio.to_thread.run_sync(work))
+
+    return anyio.run(main)
+
+
+def _until_cancelled(_: str) -> None:
+    anyio.from_thread.check_cancelled()
 
 
 @click.command("get")
@@ -208,97 +266,111 @@ def _export_to(archive: Archive, target: Path, query: Query, url_pattern: str | 
 @click.option("--raw", is_flag=True, help="With the response's head, as received.")
 @click.option("-o", "--output", type=click.File("wb"), default="-", help="A file instead of stdout.")
 @click.argument("url")
-def get_command(home: Path, at: str | None, raw: bool, output: BinaryIO, url: str) -> None:
+def get_command(
+    home: Path, at: str | None, raw: bool, output: BinaryIO, url: str, by: Performer | None = None
+) -> None:
     """Write the body of a capture to stdout."""
-    capture = _run(home, lambda store: store.newest(url, parse_moment(at, is_end=True)))
-    if capture is None:
+    order = Get(url=url, not_after_s=parse_moment(at, is_end=True), is_raw=raw)
+    report = _perform(home, by, order)
+    if report.facts is None:
         _say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
         sys.exit(NOT_FOUND)
-    if raw:
-        output.write(capture.head)
-    output.write(capture.body)
+    output.write(report.content)
 
 
 @click.command("history")
 @home_option
 @json_option
 @click.argument("url")
-def history_command(home: Path, is_json: bool, url: str) -> None:
+def history_command(home: Path, is_json: bool, url: str, by: Performer | None = None) -> None:
     """List the captures of a URL, oldest first."""
-    versions = _run(home, lambda store: store.history(url))
+    versions = _perform(home, by, History(url=url)).facts
     if not versions:
         _say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
     if is_json:
-        _print_json([version_as_json(version) for version in versions])
+        _print_json(versions)
         return
     for version in versions:
-        unchanged = (
-            f"  unchanged {version.visits}x until {format_date(version.last_seen_s)}"
-            if version.visits
-            else ""
-        )
-        click.echo(f"{format_date(version.id.time_s)}  {version.status or '-'}  {version.mime}{unchanged}")
-
-
-def version_as_json(version: Version) -> dict[str, Any]:
-    return {
-        "url": version.url,
-        "date": format_date(version.id.time_s),
-        "digest": f"sha256:{version.id.digest.hex()}",
-        "status": version.status,
-        "mime": version.mime,
-        "first_seen": format_date(version.first_seen_s),
-        "last_seen": format_date(version.last_seen_s),
-        "visits": version.visits,
-    }
+        visits, last_seen = version.get("visits"), version.get("last_seen")
+        unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
+        line = f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
+        click.echo("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line))
 
 
 @click.command("verify")
 @home_option
 @json_option
 @click.option("--repair", is_flag=True, help="Make the index anew when it does not fit the files.")
-def verify_command(home: Path, is_json: bool, repair: bool) -> None:
+def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None = None) -> None:
     """Read every byte of the archive and compare it with its digests and with the index."""
-    found = _run(home, lambda store: store.verify(repair=repair))
+    found = _perform(home, by, Verify(repair=repair)).facts
     if is_json:
-        _print_json({**asdict(found), "is_sound": found.is_sound})
-    for damage in found.damage:
-        _say(f"{damage.path} at byte {damage.offset}: {damage.reason}")
-    for name in found.foreign:
+        _print_json(found)
+    for damage in found["damage"]:
+        _say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
+    for name in found["foreign"]:
         _say(f"{name} is none of ours: left alone")
     _say(
-        f"{found.files} files, {found.records} records, {found.bytes} bytes: {len(found.damage)} damaged,"
-        f" {found.missing} missing, {found.unknown} not indexed"
-        + (", index made anew" if found.is_repaired else "")
+        f"{found['files']} files, {found['records']} records, {found['bytes']} bytes:"
+        f" {len(found['damage'])} damaged, {found['missing']} missing, {found['unknown']} not indexed"
+        + (", index made anew" if found["is_repaired"] else "")
     )
-    if found.damage or not (found.is_sound or found.is_repaired):
+    if found["damage"]:
+        _say(
+            "What is damaged can only come from another copy: import it from the file or the peer that has it."
+        )
+    if found["damage"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
 
 
 @click.command("rebuild-index")
 @home_option
-def rebuild_command(home: Path) -> None:
+def rebuild_command(home: Path, by: Performer | None = None) -> None:
     """Make the index anew from the WARC files alone."""
+    _say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
 
-    async def work(store: DiskStore) -> int:
-        await store.rebuild()
-        return (await store.statistics()).captures
 
-    _say(f"{_run(home, work)} captures indexed")
+@click.command("add-slice")
+@home_option
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> None:
+    """Let the archive also use a folder on another disk.
+
+    It must be empty. New segments are spread over all slices; a slice that is missing later takes only its own
+    captures along.
+
+    \b
+    Example:
+      herodotus add-slice /mnt/disk2/herodotus
+    """
+    if by is not None:
+        raise click.UsageError("stop the peer first: it has to open the slice")
+    archive = home / "archive"
+    archive.mkdir(parents=True, exist_ok=True)
+    _say(f"{folder} is slice {add_slice(archive, folder)} of the archive")
 
 
 @click.command("stats")
 @home_option
 @json_option
-def stats_command(home: Path, is_json: bool) -> None:
+def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> None:
     """How much the archive holds."""
-    statistics = asdict(_run(home, lambda store: store.statistics()))
+    statistics = _perform(home, by, Statistics()).facts
     if is_json:
         _print_json(statistics)
     else:
-        for name, value in statistics.items():
-            click.echo(f"{name.replace('_', ' ')}: {value}")
+        click.echo(f"captures: {statistics['captures']}")
+        click.echo(f"WARC files: {statistics['files']}, {_size(statistics['bytes'])}")
+        click.echo(f"not sealed yet: {statistics['logs']} of them")
+        click.echo(f"index: {_size(statistics['index_bytes'])}")
+        if statistics["recovered"] or statistics["truncated_bytes"]:
+            cut = statistics["truncated_bytes"]
+            click.echo(f"after a crash: {statistics['recovered']} captures indexed anew, {cut} bytes cut off")
+        if statistics["damaged"]:
+            click.echo(f"damaged records met: {statistics['damaged']}")
+        if statistics["refusal"]:
+            click.echo(f"nothing can be stored: {statistics['refusal']}")
 
 
 COMMANDS = (
@@ -308,5 +380,6 @@ COMMANDS = (
     history_command,
     verify_command,
     rebuild_command,
+    add_slice_command,
     stats_command,
 )

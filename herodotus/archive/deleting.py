@@ -66,7 +66,7 @@ def _bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> 
     heir, *rest = captures
     deposit = deposit_of_stored(heir)
     items: list[Item] = [_rewritten(reader, heir.id, Kind.BODY, compress_bundle(deposit, None))]
-    original = replace(original_of(heir.record, heir.id, len(heir.body)), record_id=deposit.record_id)
+    original = original_of(heir.record, heir.id, len(heir.body))._replace(record_id=deposit.record_id)
     for capture in rest:
         members = compress_bundle(deposit_of_stored(capture), original)
         items.append(_rewritten(reader, capture.id, Kind.REVISIT, members))

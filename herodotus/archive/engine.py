@@ -10,11 +10,13 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
+from typing import NamedTuple
 
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
 from herodotus.archive.log import IngestLog
 from herodotus.archive.members import gzip_member
+from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
 from herodotus.core.entries import (
@@ -25,6 +27,8 @@ from herodotus.core.entries import (
     Kind,
     Place,
     VisitCount,
+    address_key,
+    after,
     arrival_of,
     auxiliary_key,
     capture_key,
@@ -47,7 +51,7 @@ from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
 
-FORMAT = b"1"
+FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 NOTE_TARGET = "urn:herodotus:archive"
@@ -58,22 +62,28 @@ DAMAGE_MAX = 10_000
 class ArchiveSettings:
     log_bytes_max: int = SEGMENT_BYTES_MAX
     segment_bytes_max: int = SEGMENT_BYTES_MAX
-    index_flush_bytes: int = 64 * 1024 * 1024
+    index_flush_bytes: int = 32 * 1024 * 1024
     """How much of the log is read again after a crash: less than a second's worth."""
     reserve_bytes: int = 256 * 1024 * 1024
     """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
+    upkeep_bytes_per_s: int = 64 * 1024 * 1024
+    """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
     codec: Codec = Codec.ZSTD
+    dictionary_bytes: int = 0
+    """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
+    pages of few sites, and then `zstd -dc` alone no longer reads the file."""
     software: Fields = (("software", "Herodotus"),)
     """What warcinfo says: the program, and which peer it was."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCapture:
+class NewCapture(NamedTuple):
     """A capture ready to be written: compressed members, the capture's own first."""
 
     id: CaptureId
     kind: Kind
     members: tuple[bytes, ...]
+    url: str = ""
+    """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
     """When it first came, if it is only written anew."""
 
@@ -141,7 +151,11 @@ class Archive:
         self._free_bytes = free_bytes
         self.refusal: str | None = None
         self._unflushed = 0
+        self.standing = Standing(index)
         self.captures = 0
+        self.has_tombstones = False
+        self.rewrites = 0
+        """How often captures were deleted or written anew: what was read from the index before may be stale."""
 
     # -- storing ------------------------------------------------------------------------------------------
 
@@ -166,6 +180,7 @@ class Archive:
                 self.begin_log()
                 raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
             self.counters.commits += 1
+            self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
             self.counters.stored += len(items)
             self._unflushed += size
             if self._unflushed > self.settings.index_flush_bytes:
@@ -199,13 +214,27 @@ class Archive:
 
     # -- indexing -----------------------------------------------------------------------------------------
 
-    def put(self, batch: Batch, id_: CaptureId, entry: Entry, *, is_checked: bool = False) -> None:
+    def is_deleted(self, key: bytes) -> bool:
+        """For good; `key` is one of family c. Most archives never delete, and need not look."""
+        return self.has_tombstones and self.index.get(family_key(TOMBSTONE, key)) is not None
+
+    def load_counts(self) -> None:
+        """What the index says of itself, when it was opened or made anew."""
+        self.captures = decode_numbers(self.index.get(COUNT_KEY) or b"\0")[0]
+        self.standing.load()
+        self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
+
+    def put(
+        self, batch: Batch, id_: CaptureId, entry: Entry, *, url: str = "", is_checked: bool = False
+    ) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
-        if not is_checked and self.index.get(family_key(TOMBSTONE, key)) is not None:
+        if not is_checked and self.is_deleted(key):
             return
         if self.index.get(key) is None:
             batch.put_new(key, encode_entry(entry))
+            if url:
+                batch.put(address_key(url))
         else:
             # Written anew: a revisit may have got the body, or a body that was found twice its place.
             batch.put(key, encode_entry(entry))
@@ -217,9 +246,12 @@ class Archive:
         if batch.added:
             self.captures += batch.added
             batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+        changes = self.standing.prepare(batch)
         self.index.write(batch)
+        self.standing.apply(changes)
 
     def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
+        self.has_tombstones = True
         batch.put(auxiliary_key(number, offset))
         gone_before: set[bytes] = set()
         for id_ in ids:
@@ -244,7 +276,7 @@ class Archive:
                 length = sum(map(len, item.members))
                 arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
                 entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
-                self.put(applying.batch, item.id, entry, is_checked=True)
+                self.put(applying.batch, item.id, entry, url=item.url, is_checked=True)
                 offset += length
                 at += len(item.members)
         for note in notes:
@@ -323,6 +355,10 @@ class Archive:
             self.files.close()
             self.index.close()
             self.refusal = "the archive is closed"
+
+
+def _rewrites(item: NewCapture | NewTombstones) -> bool:
+    return isinstance(item, NewTombstones) or item.arrival is not None
 
 
 def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:

@@ -1,13 +1,12 @@
-"""How does a part of the archive leave as one file that needs nothing else?
+"""How does a part of the archive leave as one WARC file that needs nothing else?
 
-A WARC whose revisits all refer to captures in it: where an original does not travel along, the body does.
-Unchanged visits become standard revisit records with an empty block, which every replay tool shows right. A
-WACZ is that WARC with an index and a list of pages, in a ZIP (specs.webrecorder.net/wacz/1.1.1).
+Its revisits all refer to captures in it: where an original does not travel along, the body does. Unchanged
+visits become standard revisit records with an empty block, which every replay tool shows right. A WACZ is such
+a file in a package (`herodotus.archive.wacz`).
 """
 
-import hashlib
-import json
-import zipfile
+import heapq
+import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,20 +20,19 @@ from herodotus.archive.engine import Archive
 from herodotus.archive.intake import compress_bundle
 from herodotus.archive.log import format_warcinfo
 from herodotus.archive.members import gzip_member, scan_members
-from herodotus.archive.reading import original_of
+from herodotus.archive.reading import Reader
+from herodotus.archive.sorting import SortedLines
 from herodotus.archive.streaming import Query, Stream
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.cdxj import format_line
-from herodotus.core.deposits import Original, StoredCapture, format_unchanged_visit
-from herodotus.core.entries import AUXILIARY, Place, after, auxiliary_place
+from herodotus.core.deposits import Original, StoredCapture, format_unchanged_visit, url_key
+from herodotus.core.entries import AUXILIARY, KEY_BYTES, Place, after, auxiliary_place
 from herodotus.core.layout import FileName
 from herodotus.core.notes import VISITS_TYPE, Visit, parse_visits
-from herodotus.core.warc import format_date, split_record
+from herodotus.core.warc import split_record
 
+_Position = tuple[str, int, int]
+"""Where on the ring, when, and captures before the visits of the same second."""
 ORIGINALS_MAX = 1_000_000  # bodies that later captures may refer to; beyond, a body may be written twice
-VISITS_MAX = 5_000_000  # held in memory while exporting
-DATA_NAME = "data.warc.gz"
-_PAGE_MIMES = ("text/html", "application/xhtml+xml")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,9 +47,26 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    capture: StoredCapture
+    """One record of the file, for whoever makes an index of it."""
+
+    url: str
+    time_s: int
+    mime: str
+    status: int
+    digest: str
     place: Place
-    is_revisit: bool
+    capture: StoredCapture | None
+    """None for an unchanged visit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Version:
+    """What later visits of a URL refer to."""
+
+    url: str
+    time_s: int
+    original: Original
+    digest: str | None
 
 
 def export_warc(
@@ -60,96 +75,170 @@ def export_warc(
     *,
     query: Query | None = None,
     url_pattern: str | None = None,
+    scratch: Path | None = None,
     note: Callable[[Exported], None] = lambda exported: None,
+    progress: Callable[[ExportReport], None] = lambda report: None,
 ) -> ExportReport:
-    """`url_pattern` is a shell pattern over whole URLs, such as `https://example.org/*`."""
-    chosen = query or Query()
-    report = ExportReport()
-    visits = _visits_by_url(archive, chosen, url_pattern)
-    originals: OrderedDict[bytes, Original] = OrderedDict()
-    info = format_warcinfo(FileName(number=0), int(archive.now()), archive.settings.software)
-    report.bytes += out.write(gzip_member(info))
-    stream = Stream(archive, chosen)
-    previous: StoredCapture | None = None
-    for capture in _followed_by_none(iter(stream)):
-        if previous is not None and (capture is None or capture.id.key != previous.id.key):
-            _write_visits(out, previous, visits.pop(previous.url, []), originals, report)
-            previous = None
-        if capture is None:
-            break
-        if url_pattern is not None and not fnmatchcase(capture.url, url_pattern):
-            continue
-        if previous is not None:
-            due = [visit for visit in visits.get(capture.url, []) if visit.time_s < capture.time_s]
-            visits[capture.url] = visits.get(capture.url, [])[len(due) :]
-            _write_visits(out, previous, due, originals, report)
-        _write_capture(out, capture, originals, report, note)
-        previous = capture
-    report.skipped = stream.skipped
-    return report
+    """`url_pattern` is a shell pattern over whole URLs, such as `https://example.org/*`; `scratch` a folder for
+    what does not fit into memory."""
+    with SortedLines(scratch or Path(tempfile.gettempdir())) as visits:
+        export = _Export(archive, out, query or Query(), url_pattern, note)
+        export.collect_visits(visits)
+        export.begin()
+        for event in export.events(visits):
+            if isinstance(event, Visit):
+                export.write_visit(event)
+            else:
+                export.write_capture(event)
+            progress(export.report)
+        return export.report
 
 
-def _followed_by_none(captures: Iterator[StoredCapture]) -> Iterator[StoredCapture | None]:
-    yield from captures
-    yield None
+class _Export:
+    def __init__(
+        self,
+        archive: Archive,
+        out: BinaryIO,
+        query: Query,
+        url_pattern: str | None,
+        note: Callable[[Exported], None],
+    ) -> None:
+        self.report = ExportReport()
+        self._archive = archive
+        self._out = out
+        self._query = query
+        self._url_pattern = url_pattern
+        self._note = note
+        self._originals: OrderedDict[bytes, Original] = OrderedDict()
+        self._version: _Version | None = None
+        """The last one written."""
 
+    # -- what leaves --------------------------------------------------------------------------------------
 
-def _write_capture(
-    out: BinaryIO,
-    capture: StoredCapture,
-    originals: OrderedDict[bytes, Original],
-    report: ExportReport,
-    note: Callable[[Exported], None],
-) -> None:
-    original = originals.get(capture.id.digest)
-    deposit = deposit_of_stored(capture)
-    members = compress_bundle(deposit, original)
-    note(
-        Exported(
-            capture=capture, place=Place(0, report.bytes, len(members[0])), is_revisit=original is not None
+    def collect_visits(self, lines: SortedLines) -> None:
+        """Sorted as the stream of captures is: by position, then by time."""
+        for visit in all_visits(self._archive):
+            if self._query.from_s <= visit.time_s < self._query.to_s and self._is_wanted(visit.url):
+                position = url_key(visit.url)[:KEY_BYTES].hex()
+                lines.add(
+                    f"{position} {visit.time_s:010} {visit.status} {visit.url}".encode(
+                        "utf-8", "surrogateescape"
+                    )
+                )
+
+    def events(self, visits: SortedLines) -> Iterator[StoredCapture | Visit]:
+        """Captures and visits, the visits of a version right after it."""
+        stream = Stream(self._archive, self._query, is_whole=True)
+        wanted: Iterator[tuple[_Position, StoredCapture | Visit]] = (
+            (_position(capture), capture) for capture in stream if self._is_wanted(capture.url)
         )
-    )
-    for member in members:
-        report.bytes += out.write(member)
-    report.captures += 1
-    report.revisits += original is not None
-    if original is None and capture.body:
-        kept = original_of(capture.record, capture.id, len(capture.body))
-        originals[capture.id.digest] = Original(
-            url=kept.url, time_s=kept.time_s, digest=kept.digest, size=kept.size, record_id=deposit.record_id
+        noted: Iterator[tuple[_Position, StoredCapture | Visit]] = (
+            ((visit_key, visit.time_s, 1), visit)
+            for visit_key, visit in map(_visit_of, _without_repeats(visits))
         )
-        if len(originals) > ORIGINALS_MAX:
-            originals.popitem(last=False)
+        for _, event in heapq.merge(wanted, noted, key=lambda pair: pair[0]):
+            yield event
+        self.report.skipped += stream.skipped
 
+    def _is_wanted(self, url: str) -> bool:
+        return self._url_pattern is None or fnmatchcase(url, self._url_pattern)
 
-def _write_visits(
-    out: BinaryIO,
-    version: StoredCapture,
-    visits: list[Visit],
-    originals: OrderedDict[bytes, Original],
-    report: ExportReport,
-) -> None:
-    original = originals.get(version.id.digest) or original_of(version.record, version.id, len(version.body))
-    for visit in visits:
-        if visit.time_s >= version.time_s:
-            record = format_unchanged_visit(
-                visit.url, visit.time_s, original, version.record.get("WARC-Payload-Digest")
+    # -- how it is written --------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        info = format_warcinfo(FileName(number=0), int(self._archive.now()), self._archive.settings.software)
+        self._write(gzip_member(info))
+
+    def write_capture(self, capture: StoredCapture) -> None:
+        original = self._originals.get(capture.id.digest)
+        deposit = deposit_of_stored(capture)
+        first, *rest = compress_bundle(deposit, original)
+        place = self._write(first)
+        for member in rest:
+            self._write(member)
+        self.report.captures += 1
+        self.report.revisits += original is not None
+        own = Original(
+            url=capture.url,
+            time_s=capture.time_s,
+            digest=capture.id.digest,
+            size=len(capture.body),
+            record_id=deposit.record_id,
+        )
+        if original is None and capture.body:
+            self._originals[capture.id.digest] = own
+            if len(self._originals) > ORIGINALS_MAX:
+                self._originals.popitem(last=False)
+        digest = capture.record.get("WARC-Payload-Digest")
+        self._version = _Version(
+            url=capture.url, time_s=capture.time_s, original=original or own, digest=digest
+        )
+        mime = capture.mime or (capture.record.get("Content-Type") or "" if not capture.head else "")
+        self._note(
+            Exported(
+                url=capture.url,
+                time_s=capture.time_s,
+                mime="warc/revisit" if original is not None else mime.partition(";")[0].strip(),
+                status=capture.status,
+                digest=digest or "-",
+                place=place,
+                capture=capture,
             )
-            report.bytes += out.write(gzip_member(record))
-            report.visits += 1
+        )
+
+    def write_visit(self, visit: Visit) -> None:
+        version = self._version
+        if version is None or version.url != visit.url:
+            version = self._fetch_version(visit)
+        if version is None:
+            return  # of a capture that was deleted, or left out for what it is
+        record = format_unchanged_visit(visit.url, visit.time_s, version.original, version.digest)
+        place = self._write(gzip_member(record))
+        self.report.visits += 1
+        self._note(
+            Exported(
+                url=visit.url,
+                time_s=visit.time_s,
+                mime="warc/revisit",
+                status=0,
+                digest=version.digest or "-",
+                place=place,
+                capture=None,
+            )
+        )
+
+    def _fetch_version(self, visit: Visit) -> _Version | None:
+        """Unchanged since before the time asked for: what it was then travels along, or nobody could see it."""
+        if not self._query.from_s:
+            return None
+        found = Reader(self._archive).newest(visit.url, self._query.from_s - 1)
+        if found is None or not self._query.fits(found):
+            return None
+        self.write_capture(found)
+        return self._version
+
+    def _write(self, member: bytes) -> Place:
+        place = Place(0, self.report.bytes, len(member))
+        self._out.write(member)
+        self.report.bytes += len(member)
+        return place
 
 
-def _visits_by_url(archive: Archive, query: Query, url_pattern: str | None) -> dict[str, list[Visit]]:
-    found: dict[str, set[Visit]] = {}
-    count = 0
-    for visit in all_visits(archive):
-        is_wanted = query.from_s <= visit.time_s < query.to_s
-        if is_wanted and (url_pattern is None or fnmatchcase(visit.url, url_pattern)):
-            found.setdefault(visit.url, set()).add(visit)
-            count += 1
-            if count >= VISITS_MAX:
-                break
-    return {url: sorted(visits, key=lambda visit: visit.time_s) for url, visits in found.items()}
+def _position(capture: StoredCapture) -> _Position:
+    return capture.id.key[:KEY_BYTES].hex(), capture.time_s, 0
+
+
+def _visit_of(line: bytes) -> tuple[str, Visit]:
+    position, time, status, url = line.decode("utf-8", "surrogateescape").split(" ", 3)
+    return position, Visit(url=url, time_s=int(time), status=int(status))
+
+
+def _without_repeats(lines: SortedLines) -> Iterator[bytes]:
+    previous: bytes | None = None
+    for line in lines:
+        if line != previous:
+            yield line
+        previous = line
 
 
 def all_visits(archive: Archive) -> Iterator[Visit]:
@@ -158,99 +247,11 @@ def all_visits(archive: Archive) -> Iterator[Visit]:
         file, offset = auxiliary_place(key)
         try:
             size = archive.files.size(file)
-            scan = scan_members(partial(archive.files.read_at, file), offset, size)
+            scan = scan_members(
+                partial(archive.files.read_at, file), offset, size, archive.files.dictionary(file)
+            )
             record, _ = split_record(next(scan)[2])
             if record.get("Content-Type") == VISITS_TYPE:
                 yield from parse_visits(record)
         except (MalformedRecordError, FileNotFoundError, KeyError, StopIteration) as error:
             archive.note_damage(file, offset, str(error))
-
-
-def export_wacz(
-    archive: Archive,
-    target: Path,
-    *,
-    query: Query | None = None,
-    url_pattern: str | None = None,
-    title: str = "Herodotus export",
-) -> ExportReport:
-    """The WARC is written beside the target first, as its digest goes into the package."""
-    warc = target.with_name(target.name + ".warc.part")
-    part = target.with_name(target.name + ".part")
-    lines: list[str] = []
-    pages: list[dict[str, str]] = []
-
-    def note(exported: Exported) -> None:
-        capture = exported.capture
-        mime = "warc/revisit" if exported.is_revisit else capture.mime
-        digest = capture.record.get("WARC-Payload-Digest") or "-"
-        lines.append(
-            format_line(
-                url=capture.url,
-                time_s=capture.time_s,
-                mime=mime,
-                status=capture.status,
-                digest=digest,
-                place=exported.place,
-                file_name=DATA_NAME,
-            )
-        )
-        if capture.mime in _PAGE_MIMES and capture.status == 200:
-            pages.append({"url": capture.url, "ts": format_date(capture.time_s), "title": capture.url})
-
-    try:
-        with warc.open("wb") as out:
-            report = export_warc(archive, out, query=query, url_pattern=url_pattern, note=note)
-        _pack(part, warc, sorted(lines), pages, title, format_date(int(archive.now())))
-        part.replace(target)
-    finally:
-        warc.unlink(missing_ok=True)
-        part.unlink(missing_ok=True)
-    return report
-
-
-def _pack(
-    part: Path, warc: Path, lines: list[str], pages: list[dict[str, str]], title: str, created: str
-) -> None:
-    page_lines = [{"format": "json-pages-1.0", "id": "pages", "title": "All pages"}, *pages]
-    small = {
-        "indexes/index.cdxj": "".join(f"{line}\n" for line in lines).encode(),
-        "pages/pages.jsonl": "".join(f"{json.dumps(page)}\n" for page in page_lines).encode(),
-    }
-    with warc.open("rb") as data:
-        digest = hashlib.file_digest(data, "sha256").hexdigest()
-    resources = [_resource(f"archive/{DATA_NAME}", digest, warc.stat().st_size)]
-    resources += [
-        _resource(path, hashlib.sha256(data).hexdigest(), len(data)) for path, data in small.items()
-    ]
-    package = json.dumps(
-        {
-            "profile": "data-package",
-            "wacz_version": "1.1.1",
-            "title": title,
-            "software": "Herodotus",
-            "created": created,
-            "resources": resources,
-        },
-        indent=2,
-    ).encode()
-    summary = json.dumps(
-        {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(package).hexdigest()}"}
-    ).encode()
-    date = (1980, 1, 1, 0, 0, 0)  # the same content gives the same file
-    with zipfile.ZipFile(part, "w", allowZip64=True) as wacz:
-        # Stored, not deflated: players read the WARC by ranges.
-        info = zipfile.ZipInfo(f"archive/{DATA_NAME}", date)
-        with wacz.open(info, "w", force_zip64=True) as out, warc.open("rb") as data:
-            while piece := data.read(1024 * 1024):
-                out.write(piece)
-        for path, content in (
-            *small.items(),
-            ("datapackage.json", package),
-            ("datapackage-digest.json", summary),
-        ):
-            wacz.writestr(zipfile.ZipInfo(path, date), content)
-
-
-def _resource(path: str, digest: str, size: int) -> dict[str, str | int]:
-    return {"name": path.rpartition("/")[2], "path": path, "hash": f"sha256:{digest}", "bytes": size}

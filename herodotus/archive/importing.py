@@ -5,9 +5,10 @@ revisit is stored when the archive has what it refers to. Importing a file again
 import may be resumed at an offset it reported. What cannot be imported is reported and skipped.
 """
 
+import dataclasses
 import hashlib
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 import anyio.to_thread
@@ -16,14 +17,46 @@ from herodotus.archive.foreign import Broken, Found, RecordReader
 from herodotus.archive.intake import Outcome
 from herodotus.archive.store import ArchiveStore
 from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
-from herodotus.core.deposits import Deposit, deposit_of_record, parse_http_head, split_payload
+from herodotus.core.deposits import (
+    Deposit,
+    StoredCapture,
+    deposit_of_record,
+    parse_http_head,
+    split_payload,
+)
 from herodotus.core.notes import Visit, is_note, parse_visits
-from herodotus.core.warc import NOT_MODIFIED_PROFILE, WarcRecord, check_block, parse_date, sha1_label
+from herodotus.core.replay import merged_head
+from herodotus.core.transfer import without_chunks
+from herodotus.core.warc import (
+    NOT_MODIFIED_PROFILE,
+    WarcRecord,
+    check_block,
+    decode_digest,
+    field,
+    parse_date,
+    sha1_label,
+)
 
 COMPANIONS_MAX = 64
 PROBLEMS_MAX = 1_000
+VERSIONS_LOOKED_AT = 200
+FOREIGN_DIGEST = "Herodotus-Foreign-Payload-Digest"
+"""What another tool called the payload, where it counted in chunks or used another function."""
+NOT_MODIFIED_PROFILES = (
+    NOT_MODIFIED_PROFILE,
+    NOT_MODIFIED_PROFILE.replace("/1.1/", "/1.0/"),
+)
+_DIGESTS_OF_NOTHING = ("sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ",)
 CONCURRENT_STORES = 64
+READ_AHEAD_MAX = 64
+READ_AHEAD_BYTES = 4 * 1024 * 1024
+CONCURRENT_BYTES = 32 * 1024 * 1024
 _CAPTURES = ("response", "resource", "revisit")
+
+
+class OrphanError(MalformedRecordError):
+    def __init__(self) -> None:
+        super().__init__("a revisit of what the archive does not have")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +74,27 @@ class ImportReport:
     deleted: int = 0
     visits: int = 0
     skipped: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = dataclasses.field(default_factory=list)
     """The first thousand of what was skipped, with the offset in the file."""
     offset: int = 0
     """Everything before it is stored: where to resume."""
+    orphans: int = 0
+    """Of what was skipped: revisits whose original may yet come."""
 
     def skip(self, offset: int, reason: str) -> None:
         self.skipped += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(offset=offset, reason=reason))
+
+    def add(self, other: "ImportReport", name: str) -> None:
+        """Of a file within the file."""
+        for counter in ("records", "stored", "revisits", "known", "deleted", "visits", "skipped", "orphans"):
+            setattr(self, counter, getattr(self, counter) + getattr(other, counter))
+        room = PROBLEMS_MAX - len(self.problems)
+        self.problems += [
+            Problem(offset=problem.offset, reason=f"{problem.reason}, in {name}")
+            for problem in other.problems[:room]
+        ]
 
 
 @dataclass(slots=True)
@@ -70,12 +115,14 @@ async def import_file(
     ValueError."""
     report = ImportReport(offset=start)
     pending: list[_Group] = []
+    held = 0
     async for group in _groups(file, start, report):
         pending.append(group)
-        if len(pending) >= CONCURRENT_STORES:
+        held += len(group.found.record.block)
+        if len(pending) >= CONCURRENT_STORES or held >= CONCURRENT_BYTES:
             await _store_all(store, pending, canonical, report)
             progress(report)
-            pending = []
+            pending, held = [], 0
     await _store_all(store, pending, canonical, report)
     progress(report)
     return report
@@ -102,10 +149,7 @@ async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIter
     records = iter(reader)
     current: _Group | None = None
     waiting: list[WarcRecord] = []
-    while True:
-        found = await anyio.to_thread.run_sync(next, records, None)
-        if found is None:
-            break
+    async for found in _read_ahead(records):
         if isinstance(found, Broken):
             report.skip(found.offset, found.reason)
             continue
@@ -127,6 +171,24 @@ async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIter
         report.skip(start, f"{len(waiting)} records that belong to no capture")
 
 
+async def _read_ahead(records: Iterator[Found | Broken]) -> AsyncIterator[Found | Broken]:
+    """Some at a time, as a trip to another thread costs as much as reading a small record."""
+    while batch := await anyio.to_thread.run_sync(_some, records):
+        for found in batch:
+            yield found
+
+
+def _some(records: Iterator[Found | Broken]) -> list[Found | Broken]:
+    batch: list[Found | Broken] = []
+    size = 0
+    for found in records:
+        batch.append(found)
+        size += len(found.record.block) if isinstance(found, Found) else 0
+        if len(batch) >= READ_AHEAD_MAX or size >= READ_AHEAD_BYTES:
+            break
+    return batch
+
+
 def _keep(companions: list[WarcRecord], found: Found, report: ImportReport) -> None:
     if len(companions) < COMPANIONS_MAX:
         companions.append(found.record)
@@ -144,7 +206,7 @@ async def _store_one(
 ) -> None:
     record = group.found.record
     try:
-        check_block(record)
+        _check(record)
         url = canonical(record.url or "")
         for companion in [companion for companion in group.companions if is_note(companion)]:
             group.companions.remove(companion)
@@ -154,12 +216,13 @@ async def _store_one(
         if record.kind == "revisit":
             deposit = await _deposit_of_revisit(store, record, url, group, report)
         else:
-            deposit = deposit_of_record(record, url, tuple(group.companions))
+            deposit = _deposit(record, url, group)
         if deposit is None:
             return
         outcome = (await store.store(deposit)).outcome
     except (MalformedRecordError, DamagedRecordError, ValueError) as error:
         report.skip(group.found.offset, str(error))
+        report.orphans += isinstance(error, OrphanError)
         return
     report.stored += outcome is Outcome.NEW
     report.revisits += outcome is Outcome.REVISIT
@@ -167,32 +230,84 @@ async def _store_one(
     report.deleted += outcome is Outcome.DELETED
 
 
+def _check(record: WarcRecord) -> None:
+    # wget gives its revisits, which have a block, the digest of an empty one.
+    if record.kind != "revisit" or record.get("WARC-Block-Digest") not in _DIGESTS_OF_NOTHING:
+        check_block(record)
+
+
+def _deposit(record: WarcRecord, url: str, group: _Group) -> Deposit:
+    """The body without transfer coding, as we keep it; how its tool called it is kept, as revisits say so."""
+    head, body = split_payload(record)
+    whole = without_chunks(head, body)
+    stated = record.get("WARC-Payload-Digest")
+    if stated is not None and record.get("WARC-Block-Digest") is None:
+        _check_payload(stated, (body, whole, record.block))
+    deposit = deposit_of_record(
+        record if whole is body else replace(record, block=head + whole), url, tuple(group.companions)
+    )
+    if stated is None or stated == sha1_label(deposit.sha1) or field(deposit.extra, FOREIGN_DIGEST):
+        return deposit
+    return replace(deposit, extra=(*deposit.extra, (FOREIGN_DIGEST, stated)))
+
+
+def _check_payload(stated: str, payloads: Sequence[bytes]) -> None:
+    """Of what nothing else vouches for. Tools differ in what they call the payload."""
+    name, _, value = stated.partition(":")
+    if name.lower() not in ("sha1", "sha256", "md5", "sha512"):
+        return
+    for payload in payloads:
+        digest = hashlib.new(name.lower(), payload, usedforsecurity=False).digest()
+        if decode_digest(value, len(digest)) == digest:
+            return
+    raise MalformedRecordError("the payload does not match its digest")
+
+
 async def _deposit_of_revisit(
     store: ArchiveStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
 ) -> Deposit | None:
     """With the body of what it refers to, to be deduplicated here anew; an unchanged visit is only noted."""
-    if record.get("WARC-Profile") == NOT_MODIFIED_PROFILE:
+    if record.get("WARC-Profile") in NOT_MODIFIED_PROFILES:
         status = parse_http_head(split_payload(record)[0])[0] or 304
         await store.note_visits([Visit(url=url, time_s=record.time_s, status=status)])
         report.visits += 1
         return None
-    original_url = record.get("WARC-Refers-To-Target-URI") or url
-    stated = record.get("WARC-Refers-To-Date")
-    not_after_s = parse_date(stated) if stated is not None else record.time_s
-    original = await store.newest(original_url, not_after_s)
-    payload = record.get("WARC-Payload-Digest")
-    if original is None:
-        raise MalformedRecordError("a revisit of what the archive does not have")
-    known = (original.record.get("WARC-Payload-Digest"), sha1_label(_sha1(original.body)))
-    if payload is not None and payload.startswith("sha1:") and payload not in known:
-        raise MalformedRecordError("a revisit of a payload that the archive does not have")
+    original = await _original(store, record, url)
     fields = tuple(
-        ("WARC-Type", "response") if name == "WARC-Type" else (name, value) for name, value in record.fields
+        ("WARC-Type", "response") if name == "WARC-Type" else (name, value)
+        for name, value in record.fields
+        # wget says so of the body that it left out.
+        if name.lower() not in ("warc-truncated", "warc-block-digest", "warc-payload-digest")
     )
-    head = split_payload(record)[0] or original.head
+    head = merged_head(split_payload(record)[0], original.head)
     whole = replace(record, fields=fields, block=head + original.body)
-    return deposit_of_record(whole, url, tuple(group.companions))
+    deposit = deposit_of_record(whole, url, tuple(group.companions))
+    # The original may be a resource, or have no head that says where its body starts.
+    return replace(deposit, head=head, body=original.body, sha256=original.id.digest)
 
 
-def _sha1(body: bytes) -> bytes:
-    return hashlib.sha1(body, usedforsecurity=False).digest()
+async def _original(store: ArchiveStore, record: WarcRecord, url: str) -> StoredCapture:
+    """By URL and date; by digest among the versions before, as WARC 1.0 says no date."""
+    payload = record.get("WARC-Payload-Digest")
+    stated = record.get("WARC-Refers-To-Date")
+    original_url = record.get("WARC-Refers-To-Target-URI") or url
+    not_after_s = parse_date(stated) if stated is not None else record.time_s
+    for _ in range(VERSIONS_LOOKED_AT):
+        found = await store.newest(original_url, not_after_s)
+        if found is None:
+            break
+        if payload is None or payload in _names_of_payload(found):
+            return found
+        not_after_s = found.time_s - 1
+        if not_after_s < 0:
+            break
+    raise OrphanError
+
+
+def _names_of_payload(capture: StoredCapture) -> tuple[str | None, ...]:
+    return (
+        capture.record.get("WARC-Payload-Digest"),
+        capture.record.get(FOREIGN_DIGEST),
+        sha1_label(hashlib.sha1(capture.body, usedforsecurity=False).digest()),
+        f"sha256:{capture.id.digest.hex()}",
+    )

@@ -6,15 +6,16 @@ all, and when a commit fails, everything decided in its hope is decided again (`
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from enum import Enum
 from threading import Lock
+from typing import NamedTuple
 
 from herodotus.archive.engine import Archive, NewCapture
-from herodotus.archive.members import gzip_member, gzip_stored
+from herodotus.archive.members import gzip_quickly, gzip_stored
 from herodotus.archive.reading import Reader
-from herodotus.core.deposits import CaptureId, Deposit, Mode, Original, RecordType, format_bundle
-from herodotus.core.entries import TOMBSTONE, Kind, bucket_of, capture_key, family_key
+from herodotus.core.bundles import format_bundle
+from herodotus.core.deposits import CaptureId, Deposit, Mode, Original, RecordType
+from herodotus.core.entries import Kind, bucket_of, capture_key
 
 RECENT_MAX = 65_536  # originals, some 400 bytes each
 # Compressed already: trying again costs time and gains nothing (images, sound, video, archives).
@@ -43,8 +44,7 @@ class Outcome(Enum):
     """This very capture was deleted for good: nothing was written."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class Prepared(NamedTuple):
     id: CaptureId
     outcome: Outcome
     item: NewCapture | None
@@ -66,7 +66,7 @@ class Intake:
         generation = self.generation
         id_ = deposit.id
         key = capture_key(id_)
-        if self._archive.index.get(family_key(TOMBSTONE, key)) is not None:
+        if self._archive.is_deleted(key):
             return Prepared(id=id_, outcome=Outcome.DELETED, item=None, original=None, generation=generation)
         if self._archive.index.get(key) is not None:
             return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
@@ -76,6 +76,7 @@ class Intake:
             id=id_,
             kind=Kind.BODY if found is None else Kind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
+            url=deposit.url,
         )
         own = Original(
             url=deposit.url,
@@ -131,8 +132,8 @@ def compress_bundle(
 ) -> tuple[bytes, ...]:
     """One gzip member to the record, as every WARC reader expects."""
     first, *companions = format_bundle(deposit, original, record_id)
-    compress = gzip_stored if original is None and is_compressed(deposit.mime) else gzip_member
-    return (compress(first), *map(gzip_member, companions))
+    compress = gzip_stored if original is None and is_compressed(deposit.mime) else gzip_quickly
+    return (compress(first), *map(gzip_quickly, companions))
 
 
 def is_compressed(mime: str) -> bool:

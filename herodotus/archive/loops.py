@@ -1,28 +1,42 @@
-"""How does another thread wake a task, whichever loop it runs on? Without waiting for that loop."""
+"""How does another thread wake tasks, whichever loop they run on? Without waiting for that loop."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 
 import trio
 
-Waker = Callable[[Callable[[], object]], None]
+Call = Callable[[], object]
 
 
-def current_waker() -> Waker:
-    """Call it in the task; what it returns may be called from any thread, and drops the call when the loop is
-    gone."""
+class Bell:
+    """Rung from any thread; the loop then makes the calls. Many rings wake the loop once."""
+
+    def __init__(self, schedule: Callable[[Call], object], gone: type[Exception]) -> None:
+        self._schedule = schedule
+        self._gone = gone
+        self._calls: deque[Call] = deque()
+        self._is_ringing = False
+
+    def ring(self, call: Call) -> None:
+        self._calls.append(call)
+        if not self._is_ringing:
+            self._is_ringing = True
+            with suppress(self._gone):  # nobody waits on a loop that ended
+                self._schedule(self._answer)
+
+    def _answer(self) -> None:
+        # First, so that a call that comes from now on rings again.
+        self._is_ringing = False
+        while self._calls:
+            self._calls.popleft()()
+
+
+def current_bell() -> Bell:
+    """Of the loop that runs the caller."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
-        token = trio.lowlevel.current_trio_token()
-        return lambda call: _quietly(token.run_sync_soon, call, trio.RunFinishedError)
-    return lambda call: _quietly(loop.call_soon_threadsafe, call, RuntimeError)
-
-
-def _quietly(
-    schedule: Callable[[Callable[[], object]], object], call: Callable[[], object], gone: type[Exception]
-) -> None:
-    try:
-        schedule(call)
-    except gone:
-        return  # nobody waits on a loop that ended
+        return Bell(trio.lowlevel.current_trio_token().run_sync_soon, trio.RunFinishedError)
+    return Bell(loop.call_soon_threadsafe, RuntimeError)

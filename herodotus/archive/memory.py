@@ -13,18 +13,27 @@ import anyio.lowlevel
 
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.deleting import delete, expunge
-from herodotus.archive.disk import FileStatus
+from herodotus.archive.disk import Disk, FileStatus
 from herodotus.archive.engine import Archive, ArchiveSettings, NewVisits
 from herodotus.archive.files import Files
-from herodotus.archive.index import MemoryIndex
+from herodotus.archive.index import Index, MemoryIndex
 from herodotus.archive.intake import Intake
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
-from herodotus.archive.store import STREAM_PAGE, ArchiveStatistics, Page, Stored, statistics_of
+from herodotus.archive.store import (
+    STREAM_PAGE,
+    ArchiveStatistics,
+    Page,
+    Stored,
+    digests_of,
+    sketch_of,
+    statistics_of,
+)
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
+from herodotus.core.sketch import Sketch
 from herodotus.core.warc import TIME_MAX_S
 
 
@@ -118,8 +127,17 @@ def _clean(path: str) -> str:
 class MemoryStore:
     """See `herodotus.archive.store.ArchiveStore` for what the operations promise."""
 
-    def __init__(self, now: Callable[[], float], settings: ArchiveSettings | None = None) -> None:
-        self.archive = Archive(Files([MemoryDisk()]), MemoryIndex(), now=now, settings=settings)
+    def __init__(
+        self,
+        now: Callable[[], float],
+        settings: ArchiveSettings | None = None,
+        *,
+        disk: Disk | None = None,
+        index: Index | None = None,
+    ) -> None:
+        """`disk` and `index` are given where their faults matter: what they kept is opened again."""
+        files, index = Files([disk or MemoryDisk()]), index or MemoryIndex()
+        self.archive = Archive(files, index, now=now, settings=settings)
         open_archive(self.archive)
         self._intake = Intake(self.archive)
         self._reader = Reader(self.archive)
@@ -162,6 +180,14 @@ class MemoryStore:
     async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
         await anyio.lowlevel.checkpoint()
         return directory_digests(self.archive, key_from, key_to)
+
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        await anyio.lowlevel.checkpoint()
+        return digests_of(self.archive, key_from, key_to)
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        await anyio.lowlevel.checkpoint()
+        return sketch_of(self.archive, key_from, key_to, cells)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         await anyio.lowlevel.checkpoint()

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from itertools import islice
 
 from herodotus.archive.engine import Archive
-from herodotus.archive.members import decode_member
-from herodotus.archive.scan import PRIMARY
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.archive.written import MemberCache, Seen, Written
+from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.deposits import (
     CaptureId,
     Original,
     StoredCapture,
-    id_of_record,
     parse_http_head,
-    split_payload,
     url_key,
 )
 from herodotus.core.digests import directory_digest
@@ -37,8 +34,7 @@ from herodotus.core.entries import (
     time_of,
     url_prefix,
 )
-from herodotus.core.notes import is_note
-from herodotus.core.warc import PAYLOAD_SHA256, TIME_MAX_S, WarcRecord, check_block, parse_date, split_record
+from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
 
 BUCKETS = 16
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
@@ -57,6 +53,10 @@ class Version:
     is_revisit: bool
     visits: int
     last_seen_s: int
+    sha1: str
+    """WARC-Payload-Digest as the record has it, "" when it has none."""
+    stored_bytes: int
+    """Of the member that the record is in."""
 
     @property
     def first_seen_s(self) -> int:
@@ -92,27 +92,29 @@ class Reader:
         prefix = url_prefix(url_key(url))
         start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
         versions = []
-        cache = MemberCache(self._archive)
+        cache = MemberCache(self._archive.files)
         for key, value in islice(self._archive.index.scan(start, end), limit):
-            record = self._record_at(key, value, cache)
-            if record is not None and record.url == url:
-                versions.append(self._version(key, record))
+            written = self._written_at(key, value, cache)
+            seen = None if written is None else self._try_seen(written)
+            if written is not None and seen is not None and seen.url == url:
+                versions.append(self._version(key, written, seen))
         return versions
 
-    def _version(self, key: bytes, record: WarcRecord) -> Version:
+    def _version(self, key: bytes, written: Written, seen: Seen) -> Version:
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None
-        head, body = split_payload(record)
-        status, mime = parse_http_head(head)
+        status, mime = parse_http_head(seen.head)
         return Version(
-            id=id_of_record(record),
-            url=record.url or "",
+            id=seen.id,
+            url=seen.url,
             status=status,
-            mime=mime or (record.get("Content-Type") or "" if not head else ""),
-            size=len(body),
-            is_revisit=record.kind == "revisit",
+            mime=mime or (written.record.get("Content-Type") or "" if not seen.head else ""),
+            size=len(seen.body),
+            is_revisit=seen.is_revisit,
             visits=0 if visits is None else visits.count,
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
+            sha1=seen.sha1 or "",
+            stored_bytes=written.place.length,
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
@@ -139,17 +141,28 @@ class Reader:
                 at = after(url)
 
     def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
-        record = self._record_at(key, value)
-        return None if record is None else id_of_record(record)
+        seen = self._seen_at(key, value)
+        return None if seen is None else seen.id
 
-    def _record_at(self, key: bytes, value: bytes, cache: "MemberCache | None" = None) -> WarcRecord | None:
+    def _seen_at(self, key: bytes, value: bytes) -> Seen | None:
+        written = self._written_at(key, value, MemberCache(self._archive.files))
+        return None if written is None else self._try_seen(written)
+
+    def _try_seen(self, written: Written) -> Seen | None:
+        try:
+            return written.seen()
+        except DamagedRecordError as error:
+            self._note(written.place, error)
+            return None
+
+    def _written_at(self, key: bytes, value: bytes, cache: MemberCache) -> Written | None:
         """None when it is damaged, which is noted, or was deleted meanwhile."""
         entry = decode_entry(value)
         for _ in range(MOVES_MAX):
             try:
-                return (cache.records if cache is not None else self.read_records)(entry.place)[0]
+                return cache.written(entry.place)
             except DamagedRecordError as error:
-                self._note(entry, error)
+                self._note(entry.place, error)
                 return None
             except FileNotFoundError as error:
                 # Sealing moved it between the two steps; the index knows the new place.
@@ -157,7 +170,7 @@ class Reader:
                 if data is None:
                     return None
                 if decode_entry(data) == entry:
-                    self._note(entry, error)  # on a slice that is missing
+                    self._note(entry.place, error)  # on a slice that is missing
                     return None
                 entry = decode_entry(data)
         return None
@@ -205,138 +218,71 @@ class Reader:
         except DamagedRecordError:
             return None
 
-    def read_entry(self, entry: Entry, cache: "MemberCache | None" = None) -> StoredCapture:
+    def read_entry(self, entry: Entry, cache: MemberCache | None = None) -> StoredCapture:
         try:
-            record, companions = (cache.records if cache is not None else self.read_records)(entry.place)
-            return self._complete(record, companions)
+            return self.complete((cache or MemberCache(self._archive.files)).written(entry.place))
         except DamagedRecordError as error:
-            self._note(entry, error)
+            self._note(entry.place, error)
             raise
 
-    def _complete(self, record: WarcRecord, companions: tuple[WarcRecord, ...]) -> StoredCapture:
-        id_ = id_of_record(record)
-        head, body = split_payload(record)
-        status, mime = parse_http_head(head)
-        if record.kind == "revisit":
-            body = self._body_of_original(record, id_)
-        elif self._archive.digest_of(body) != id_.digest:
-            raise DamagedRecordError(record.url or "", 0, "the payload does not match its digest")
+    def complete(self, written: Written) -> StoredCapture:
+        seen = written.seen()
+        body = seen.body
+        if seen.is_revisit:
+            body = self._body_of_original(written.record, seen.id)
+        elif self._archive.digest_of(body) != seen.id.digest:
+            raise DamagedRecordError(seen.url, 0, "the payload does not match its digest")
         return StoredCapture(
-            id=id_, record=record, head=head, body=body, status=status, mime=mime, companions=companions
+            id_=seen.id, url=seen.url, is_revisit=seen.is_revisit, head=seen.head, body=body, written=written
         )
 
     def _body_of_original(self, record: WarcRecord, id_: CaptureId) -> bytes:
         for original in self._possible_originals(record, id_):
-            body = split_payload(original)[1]
-            if self._archive.digest_of(body) == id_.digest:
-                return body
+            if self._archive.digest_of(original.body) == id_.digest:
+                return original.body
         raise DamagedRecordError(record.url or "", 0, "the original of this revisit is not here")
 
-    def _possible_originals(self, record: WarcRecord, id_: CaptureId) -> Iterator[WarcRecord]:
+    def _possible_originals(self, record: WarcRecord, id_: CaptureId) -> Iterator[Seen]:
         """The one that is named, then any other that has the body."""
         url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
         if url is not None and date is not None:
             key = capture_key(CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest))
             value = self._archive.index.get(key)
             if value is not None:
-                named = self._record_at(key, value)
-                if named is not None and named.kind != "revisit":
+                named = self._seen_at(key, value)
+                if named is not None and not named.is_revisit:
                     yield named
-        yield from self._bodies(bucket_of(id_.key), id_.digest)
+        for _, seen in self._bodies(bucket_of(id_.key), id_.digest):
+            yield seen
 
-    def _bodies(self, bucket: int, digest: bytes) -> Iterator[WarcRecord]:
+    def _bodies(self, bucket: int, digest: bytes) -> Iterator[tuple[Written, Seen]]:
         for key, value in self._entries_of_payload(bucket, digest):
             if decode_entry(value).kind is Kind.BODY:
-                record = self._record_at(key, value)
-                if record is not None and record.kind != "revisit":
-                    yield record
+                written = self._written_at(key, value, MemberCache(self._archive.files))
+                seen = None if written is None else self._try_seen(written)
+                if written is not None and seen is not None and not seen.is_revisit:
+                    yield written, seen
 
     def read_records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
         """The capture's own record and its companions, as written."""
-        data = self._archive.files.read(place)
-        try:
-            content, length = decode_member(data)
-            records = _take(content, place.skip)
-            while length < len(data):
-                content, more = decode_member(data[length:])
-                records += _take(content, 0)
-                length += more
-        except MalformedRecordError as error:
-            raise DamagedRecordError(
-                self._archive.files.path(place.file), place.offset, error.reason
-            ) from error
-        return records[0], tuple(records[1:])
+        written = MemberCache(self._archive.files).written(place)
+        return written.record, written.companions
 
     def original(self, bucket: int, digest: bytes, size: int, body: bytes | None) -> Original | None:
         """A capture with this payload in the bucket; with a body given, every byte of it is compared."""
-        for record in self._bodies(bucket, digest):
-            id_ = id_of_record(record)
-            known = split_payload(record)[1]
-            if id_.digest == digest and len(known) == size and (body is None or known == body):
-                return original_of(record, id_, size)
+        for written, seen in self._bodies(bucket, digest):
+            if seen.id.digest == digest and len(seen.body) == size and (body is None or seen.body == body):
+                return original_of(written.record, seen.id, size)
         return None
 
-    def _note(self, entry: Entry, error: Exception) -> None:
-        self._archive.note_damage(entry.place.file, entry.place.offset, str(error))
+    def _note(self, place: Place, error: Exception) -> None:
+        self._archive.note_damage(place.file, place.offset, str(error))
 
 
 def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
     return Original(
         url=record.url or "", time_s=id_.time_s, digest=id_.digest, size=size, record_id=record.record_id
     )
-
-
-def _take(content: bytes, skip: int) -> list[WarcRecord]:
-    """The record at `skip` and what belongs to it: up to the next capture or note."""
-    record, at = split_record(content, skip)
-    if record.kind == "revisit" or record.get(PAYLOAD_SHA256) is None:
-        check_block(
-            record
-        )  # of others the caller checks the payload, and the codec's checksum covers the head
-    records = [record]
-    while at < len(content):
-        record, at = split_record(content, at)
-        if record.kind in PRIMARY or is_note(record):
-            break
-        check_block(record)
-        records.append(record)
-    return records
-
-
-class MemberCache:
-    """The last member, decoded: neighbours in the index are neighbours in a member."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive = archive
-        self._at: tuple[int, int] | None = None
-        self._content = b""
-
-    def records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
-        at = (place.file, place.offset)
-        if at != self._at:
-            self._at = None
-            located = self._archive.files.catalogue.get(place.file)
-            if located is None:
-                raise FileNotFoundError(f"the archive has no file {place.file}")
-            if located.name.is_log:
-                return Reader(self._archive).read_records(place)
-            data = self._archive.files.read(place)
-            try:
-                content, length = decode_member(data)
-            except MalformedRecordError as error:
-                raise DamagedRecordError(
-                    self._archive.files.path(place.file), place.offset, error.reason
-                ) from error
-            if length < len(data):  # one member per record: the gzip profile
-                return Reader(self._archive).read_records(place)
-            self._at, self._content = at, content
-        try:
-            records = _take(self._content, place.skip)
-        except MalformedRecordError as error:
-            raise DamagedRecordError(
-                self._archive.files.path(place.file), place.offset, error.reason
-            ) from error
-        return records[0], tuple(records[1:])
 
 
 def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, Entry]]:

@@ -11,7 +11,6 @@ import logging
 
 from herodotus.archive.disk import exists, write_file
 from herodotus.archive.engine import (
-    COUNT_KEY,
     EPOCH_KEY,
     FORMAT,
     FORMAT_KEY,
@@ -30,7 +29,6 @@ from herodotus.core.entries import (
     auxiliary_key,
     capture_key,
     decode_entry,
-    decode_numbers,
     encode_numbers,
 )
 from herodotus.core.layout import README
@@ -47,7 +45,7 @@ def open_archive(archive: Archive) -> None:
         _prepare_folders(archive)
         archive.files.load()
         if _index_fits(archive):
-            archive.captures = decode_numbers(archive.index.get(COUNT_KEY) or b"\0")[0]
+            archive.load_counts()
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, [])
         else:
@@ -85,7 +83,7 @@ def _index_fits(archive: Archive) -> bool:
 
 def _rebuild(archive: Archive) -> None:
     archive.index.clear()
-    archive.captures = 0
+    archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
     first = Batch([(FORMAT_KEY, FORMAT), (INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
     first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
@@ -160,18 +158,32 @@ class _Indexing:
     def run(self, start: int) -> int:
         size = self.archive.files.size(self.number)
         progress = Progress()
+        dictionary = self.archive.files.dictionary(self.number)
         while True:
             try:
-                for bundle in scan_bundles(self._read_at, start, size, progress):
+                for bundle in scan_bundles(self._read_at, start, size, progress, dictionary=dictionary):
                     self._apply(bundle)
                 break
             except MalformedRecordError as error:
-                if self.is_last_log:
+                following = self._next_whole(progress.whole_to + 1, size)
+                if following is None and self.is_last_log:
                     break  # what a power cut leaves; everything acknowledged lies before
+                # What lies behind was written later, so this was whole once: it is rot, and costs only itself.
                 self.archive.note_damage(self.number, progress.whole_to, error.reason)
-                start = self.archive.files.find(self.number, self.magic, progress.whole_to + 1, size)
+                start = size if following is None else following
         self.archive.write(self.batch)
         return progress.whole_to
+
+    def _next_whole(self, at: int, size: int) -> int | None:
+        """Where the next capture or note begins that can be read."""
+        while (at := self.archive.files.find(self.number, self.magic, at, size)) < size:
+            try:
+                if next(scan_bundles(self._read_at, at, size), None) is not None:
+                    return at
+            except MalformedRecordError:
+                pass
+            at += 1
+        return None
 
     def _read_at(self, offset: int, length: int) -> bytes:
         return self.archive.files.read_at(self.number, offset, length)
@@ -202,7 +214,8 @@ class _Indexing:
             if self.is_segment and is_there and entry.place.file > self.number:
                 return
             arrival = entry.arrival
-        self.archive.put(self.batch, bundle.id, Entry(place=place, kind=bundle.kind, arrival=arrival))
+        entry = Entry(place=place, kind=bundle.kind, arrival=arrival)
+        self.archive.put(self.batch, bundle.id, entry, url=bundle.record.url or "")
 
     def _write(self) -> None:
         self.archive.write(self.batch)

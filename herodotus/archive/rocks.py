@@ -6,8 +6,9 @@ Everything is in one column family, so what a crash leaves of the memtables is a
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from rocksdict import (
     BlockBasedOptions,
@@ -17,19 +18,23 @@ from rocksdict import (
     DBCompressionType,
     Options,
     Rdict,
-    RdictIter,
+    ReadOptions,
+    SliceTransform,
     WriteBatch,
     WriteOptions,
 )
 
 from herodotus.archive.index import Batch
 from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.entries import after
 
 logger = logging.getLogger(__name__)
 
 CACHE_BYTES = 64 * 1024 * 1024
 WRITE_BUFFER_BYTES = 32 * 1024 * 1024  # with two of them and the cache, an open index stays near 130 MB
 BLOOM_BITS_PER_KEY = 8
+PREFIX_BYTES = 8
+"""A payload's whole prefix, and enough of a URL's: asking for what is not there is answered by the bloom filters."""
 
 
 def _options() -> Options:
@@ -47,6 +52,8 @@ def _options() -> Options:
     options.set_max_write_buffer_number(2)
     options.set_max_open_files(256)
     options.set_keep_log_file_num(2)
+    options.set_prefix_extractor(SliceTransform.create_fixed_prefix(PREFIX_BYTES))
+    options.set_memtable_prefix_bloom_ratio(0.05)
     return options
 
 
@@ -74,6 +81,8 @@ class RocksIndex:
         write_options.disable_wal = True  # type: ignore[method-assign, assignment]
         self._db.set_write_options(write_options)
         self._write_options = write_options
+        self._total_order = ReadOptions()
+        self._total_order.set_total_order_seek(True)
 
     def get(self, key: bytes) -> bytes | None:
         value: bytes | None = self._db.get(key)
@@ -81,12 +90,14 @@ class RocksIndex:
 
     def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         # Not ReadOptions' upper bound: an iterator does not keep alive what it points to (rocksdict 0.3.29).
-        iterator = self._db.iter()
-        iterator.seek(start)
-        return _walk(iterator, end)
+        prefix = start[:PREFIX_BYTES]
+        is_within = len(prefix) == PREFIX_BYTES and end <= after(prefix)
+        items = self._db.items(from_key=start, read_opt=None if is_within else self._total_order)
+        return _up_to(items, end)
 
     def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
-        iterator = self._db.iter()
+        is_within = len(start) >= PREFIX_BYTES and start[:PREFIX_BYTES] == end[:PREFIX_BYTES]
+        iterator = self._db.iter(None if is_within else self._total_order)
         iterator.seek_for_prev(end)
         if iterator.valid() and iterator.key() == end:
             iterator.prev()
@@ -127,10 +138,8 @@ class RocksIndex:
         self._db.close()
 
 
-def _walk(iterator: RdictIter, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    while iterator.valid():
-        key: bytes = iterator.key()
+def _up_to(items: Iterable[Any], end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in items:
         if key >= end:
             return
-        yield key, iterator.value()
-        iterator.next()
+        yield key, value

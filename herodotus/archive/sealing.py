@@ -6,26 +6,30 @@ swap. A capture that was deleted while its copy was being written stays deleted:
 it still says what was read.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 
 from herodotus.archive.disk import read_file, sync_folder
 from herodotus.archive.engine import EPOCH_KEY, NOTE_TARGET, Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import is_compressed
 from herodotus.archive.journal import settle_journals, write_journal
-from herodotus.archive.members import scan_members
-from herodotus.archive.reading import MemberCache, Reader
+from herodotus.archive.members import Dictionary, scan_members
+from herodotus.archive.reading import Reader
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
+from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
-from herodotus.core.deposits import CaptureId, parse_http_head, split_payload, url_key
+from herodotus.core.cdxj import mime_of_line, place_of_line
+from herodotus.core.deposits import CaptureId, parse_http_head, url_key
 from herodotus.core.entries import (
     AUXILIARY,
     CAPTURE,
     DAY_S,
     KEY_BYTES,
+    Entry,
     Kind,
     Place,
     after,
@@ -36,7 +40,7 @@ from herodotus.core.entries import (
     encode_entry,
     encode_numbers,
 )
-from herodotus.core.layout import FileName, slice_of
+from herodotus.core.layout import Codec, FileName, slice_of
 from herodotus.core.notes import (
     TOMBSTONES_TYPE,
     Visit,
@@ -49,7 +53,14 @@ from herodotus.core.notes import (
 BUCKETS = 16
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000
+COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
 CDXJ_BYTES_MAX = 1024 * 1024 * 1024
+
+LINES_FILES_MAX = 4
+SAMPLES_MAX = 4_000  # a second of training; more teaches little
+
+Standing = tuple[bytes, bytes, Entry]
+"""A capture to move: its key in the index, the value that must still stand there, and what that says."""
 
 Pace = Callable[[int], None]
 """Called with the bytes just moved: whoever limits the rate waits in it."""
@@ -62,11 +73,15 @@ class Sealed:
     captures: int
     bytes_before: int
     bytes_after: int
+    copied: int
+    """Captures whose members went over as they were."""
     skipped: int
     """Damaged records, which stay out of the new files (and in the damage report)."""
 
 
-NOTHING = Sealed(files_before=0, files_after=0, captures=0, bytes_before=0, bytes_after=0, skipped=0)
+NOTHING = Sealed(
+    files_before=0, files_after=0, captures=0, bytes_before=0, bytes_after=0, copied=0, skipped=0
+)
 
 
 def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
@@ -79,9 +94,17 @@ def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
 
 
 def compact(archive: Archive, dead_min: float = DEAD_MIN, pace: Pace = lambda moved: None) -> Sealed:
-    """Rewrite the segments of which a good part is dead."""
+    """Rewrite the segments of which a good part is dead: the deadest first, and not all at once, as old and new
+    are on the disk together until the end. Call it again until nothing is left."""
     with archive.upkeep_lock:
-        inputs = [number for number, share in dead_shares(archive).items() if share >= dead_min]
+        shares = dead_shares(archive)
+        inputs: list[int] = []
+        size = 0
+        for number in sorted((n for n in shares if shares[n] >= dead_min), key=lambda n: (-shares[n], n)):
+            size += archive.files.size(number)
+            if inputs and size > COMPACTED_BYTES_MAX:
+                break
+            inputs.append(number)
         return _Merge(archive, inputs, pace).run() if inputs else NOTHING
 
 
@@ -109,15 +132,28 @@ class _Merge:
         self._files = archive.files
         self._inputs = frozenset(inputs)
         self._pace = pace
-        self._cache = MemberCache(archive)
+        self._cache = MemberCache(archive.files, reads_ahead=True)
+        self._lines = _Lines(archive)
+        self._copied = 0
+        self._dictionaries: dict[int, Dictionary | None] = {}
         self._writers: list[SegmentWriter] = []
         self._auxiliary: list[tuple[int, int]] = []
         self._skipped = 0
         self._epoch = 0
 
     def run(self) -> Sealed:
+        """StoreRefusedError when a disk fails or is full: then all is as it was, and the unfinished files go."""
         if not self._inputs:
             return NOTHING
+        try:
+            installs = self._write_all()
+        except OSError as error:
+            for writer in self._writers:
+                writer.give_up()
+            raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
+        return self._swap(installs)
+
+    def _write_all(self) -> list[tuple[int, str]]:
         # What the index knows of the inputs is durable before they go: visits are counted once and for all.
         self._archive.flush_index()
         # Also above epochs that left no file, when all their captures were deleted: the index has heard of
@@ -130,7 +166,7 @@ class _Merge:
         installs = [pair for writer in self._writers for pair in writer.finish()]
         for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for slice_, path in installs}):
             sync_folder(self._files.disk(slice_), folder)
-        return self._swap(installs)
+        return installs
 
     # -- what goes in -------------------------------------------------------------------------------------
 
@@ -159,47 +195,85 @@ class _Merge:
     def _note_place(self, file: int, offset: int) -> Place:
         """The index does not know a note's length: find its end."""
         size = self._files.size(file)
-        _, length, _ = next(scan_members(lambda at, n: self._files.read_at(file, at, n), offset, size))
+        _, length, _ = next(
+            scan_members(partial(self._files.read_at, file), offset, size, self._files.dictionary(file))
+        )
         return Place(file, offset, length)
 
     def _merge_bucket(self, bucket: int, visits: Iterable[Visit], tombstones: list[CaptureId]) -> None:
         writer: SegmentWriter | None = None
-        start = CAPTURE + bytes((bucket << 4,))
-        end = CAPTURE + bytes(((bucket + 1) << 4,)) if bucket < BUCKETS - 1 else after(CAPTURE)
-        for group in self._versions(start, end):
+        for group in self._versions(*_bounds(bucket)):
             if writer is not None and writer.size >= self._archive.settings.segment_bytes_max * 15 // 16:
                 writer = None
             writer = writer or self._begin(bucket)
             before = writer.size
-            self._write_versions(writer, group)
+            self._write_versions(writer, self._copy_members(writer, group))
             self._pace(writer.size - before)
         self._write_notes(writer, bucket, sorted(visits), tombstones)
 
-    def _versions(self, start: bytes, end: bytes) -> Iterator[list[Moving]]:
+    def _versions(self, start: bytes, end: bytes) -> Iterator[list[Standing]]:
         """The captures to move, those of one URL together."""
         found = (
-            (key, value)
+            (key, value, entry)
             for key, value in self._archive.index.scan(start, end)
-            if decode_entry(value).place.file in self._inputs
+            if (entry := decode_entry(value)).place.file in self._inputs
         )
-        for _, pairs in groupby(found, key=lambda pair: pair[0][: 1 + KEY_BYTES]):
-            group = []
-            for key, value in pairs:
-                moving = self._read(key, value)
-                if moving is not None:
-                    group.append(moving)
-            if group:
-                yield group
+        for _, group in groupby(found, key=lambda standing: standing[0][: 1 + KEY_BYTES]):
+            yield list(group)
 
-    def _read(self, key: bytes, value: bytes) -> Moving | None:
-        entry = decode_entry(value)
+    def _copy_members(self, writer: SegmentWriter, group: list[Standing]) -> list[Standing]:
+        """Copy what can go as it is; returns what must be taken apart.
+
+        That is a member of a segment all of whose captures live, unless versions in other files could join it.
+        """
+        members: dict[tuple[int, int], list[Standing]] = {}
+        for standing in group:
+            place = standing[2].place
+            members.setdefault((place.file, place.offset), []).append(standing)
+        lines = {at: self._lines.of_member(*at, writer) for at in members}
+        open_in = {
+            at[0] for at, pack in members.items() if len(pack) < PACK_VERSIONS_MAX and not _dense(lines[at])
+        }
+        rest: list[Standing] = []
+        for at, pack in members.items():
+            is_final = (
+                len(open_in) <= 1
+                or len(pack) >= PACK_VERSIONS_MAX
+                or _dense(lines[at])
+                or writer.name.codec is Codec.GZIP
+            )
+            member = self._member(pack[0][2]) if is_final and len(lines[at]) == len(pack) else None
+            if member is None:
+                rest += pack
+            else:
+                writer.add_copied(member, pack, lines[at])
+                self._copied += len(pack)
+        return sorted(rest)
+
+    def _member(self, entry: Entry) -> bytes | None:
         try:
-            record, companions = self._cache.records(entry.place)
+            return self._files.read(entry.place)
+        except (DamagedRecordError, OSError):
+            return None  # taking it apart says what is wrong
+
+    def _read(self, standing: Standing, codec: Codec) -> Moving | None:
+        key, value, entry = standing
+        try:
+            written = self._cache.written(entry.place)
+            seen = written.seen()
+            parts = tuple(written.parts())
+            is_gzip = self._files.catalogue[entry.place.file].name.codec is Codec.GZIP
+            packed = self._files.read(entry.place) if is_gzip and codec is Codec.GZIP else None
+            status, mime = parse_http_head(seen.head)
+            if not seen.head:
+                mime = (written.record.get("Content-Type") or "").partition(";")[0].lower()
         except DamagedRecordError as error:
             self._archive.note_damage(entry.place.file, entry.place.offset, error.reason)
             self._skipped += 1
             return None
-        return Moving(key=key, value=value, entry=entry, records=(record, *companions))
+        return Moving(
+            key=key, value=value, entry=entry, seen=seen, mime=mime, status=status, parts=parts, packed=packed
+        )
 
     # -- what comes out -----------------------------------------------------------------------------------
 
@@ -210,16 +284,38 @@ class _Merge:
         name = FileName(number=number, bucket=bucket, epoch=self._epoch, codec=self._archive.settings.codec)
         slice_ = present[slice_of(bucket, self._epoch, len(present))]
         writer = SegmentWriter(
-            self._files, slice_, name, self._archive.settings.software, int(self._archive.now())
+            self._files,
+            slice_,
+            name,
+            self._archive.settings.software,
+            int(self._archive.now()),
+            self._dictionary(bucket),
         )
         self._writers.append(writer)
         return writer
 
-    def _write_versions(self, writer: SegmentWriter, group: list[Moving]) -> None:
+    def _dictionary(self, bucket: int) -> Dictionary | None:
+        """Learned once for a bucket, from captures all over it."""
+        size = self._archive.settings.dictionary_bytes
+        if not size or self._archive.settings.codec is not Codec.ZSTD:
+            return None
+        if bucket not in self._dictionaries:
+            self._dictionaries = {bucket: Dictionary.train(self._samples(bucket), size)}
+        return self._dictionaries[bucket]
+
+    def _samples(self, bucket: int) -> list[bytes]:
+        groups = islice(self._versions(*_bounds(bucket)), SAMPLES_MAX)
+        first = (self._read(group[0], Codec.ZSTD) for group in groups)
+        return [moving.parts[0] for moving in first if moving is not None and not is_compressed(moving.mime)]
+
+    def _write_versions(self, writer: SegmentWriter, group: list[Standing]) -> None:
         pack: list[Moving] = []
         size = 0
-        for moving in group:
-            is_dense = moving.entry.kind is Kind.BODY and is_compressed(_mime(moving))
+        for standing in group:
+            moving = self._read(standing, writer.name.codec)
+            if moving is None:
+                continue
+            is_dense = moving.entry.kind is Kind.BODY and is_compressed(moving.mime)
             if pack and (is_dense or len(pack) >= PACK_VERSIONS_MAX or size + moving.size > PACK_BYTES_MAX):
                 writer.add_pack(pack, is_compressed=False)
                 pack, size = [], 0
@@ -252,7 +348,7 @@ class _Merge:
             located = self._files.catalogue[number]
             removals.append((located.slice, located.name.path))
             if not located.name.is_log:
-                removals.append((located.slice, located.name.cdxj))
+                removals += [(located.slice, located.name.cdxj), (located.slice, located.name.zdict)]
         with self._archive.lock:
             if self._archive.refusal is not None:
                 raise StoreRefusedError(self._archive.refusal)
@@ -272,6 +368,7 @@ class _Merge:
             captures=moved,
             bytes_before=before,
             bytes_after=after_,
+            copied=self._copied,
             skipped=self._skipped,
         )
 
@@ -297,11 +394,49 @@ class _Merge:
         return moved
 
 
+def _bounds(bucket: int) -> tuple[bytes, bytes]:
+    start = CAPTURE + bytes((bucket << 4,))
+    return start, CAPTURE + bytes(((bucket + 1) << 4,)) if bucket < BUCKETS - 1 else after(CAPTURE)
+
+
 def _day(visit: Visit) -> int:
     return visit.time_s // DAY_S
 
 
-def _mime(moving: Moving) -> str:
-    record = moving.records[0]
-    head, _ = split_payload(record)
-    return parse_http_head(head)[1] if head else (record.get("Content-Type") or "").lower()
+def _dense(lines: list[str]) -> bool:
+    """A capture in a compressed format, which has a member of its own."""
+    return len(lines) == 1 and is_compressed(mime_of_line(lines[0]))
+
+
+class _Lines:
+    """The `.cdxj` lines of segments by member; those of the last few segments are kept."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._files = archive.files
+        self._of: OrderedDict[int, dict[int, list[tuple[int, str]]]] = OrderedDict()
+
+    def of_member(self, number: int, offset: int, writer: SegmentWriter) -> list[str]:
+        """In the order of the member; empty when it cannot go into that segment as it is."""
+        name = self._files.catalogue[number].name
+        if name.is_log or name.codec is not writer.name.codec:
+            return []
+        if writer.dictionary is not None or self._files.dictionary(number) is not None:
+            return []
+        if number not in self._of:
+            self._of[number] = self._load(number)
+            if len(self._of) > LINES_FILES_MAX:
+                self._of.popitem(last=False)
+        return [line for _, line in sorted(self._of[number].get(offset, []))]
+
+    def _load(self, number: int) -> dict[int, list[tuple[int, str]]]:
+        lines: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        located = self._files.catalogue[number]
+        try:
+            data = read_file(self._files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX)
+        except FileNotFoundError:
+            return {}
+        for line in data.decode().split("\n"):
+            place = place_of_line(line)
+            if place is not None:
+                lines[place[0]].append((place[1], line))
+        return lines

@@ -6,18 +6,20 @@ A segment is written as `.part` and gets its name from the journal. It is never 
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from herodotus.archive.disk import make_folder, write_all
+from herodotus.archive.disk import exists, make_folder, write_all
 from herodotus.archive.files import Files
 from herodotus.archive.journal import PART
 from herodotus.archive.log import format_warcinfo
-from herodotus.archive.members import gzip_member, gzip_stored, zstd_frame
-from herodotus.core.cdxj import format_line
-from herodotus.core.deposits import parse_http_head, split_payload
+from herodotus.archive.members import Dictionary, gzip_member, gzip_stored, zstd_frame
+from herodotus.archive.written import Seen
+from herodotus.core.cdxj import format_line, move_line
 from herodotus.core.entries import Entry, Place
-from herodotus.core.layout import Codec, FileName
-from herodotus.core.warc import Fields, WarcRecord, format_record
+from herodotus.core.layout import DICTIONARY_FIELD, Codec, FileName
+from herodotus.core.warc import Fields
 
 PACK_VERSIONS_MAX = 16
 PACK_BYTES_MAX = 256 * 1024
@@ -27,29 +29,43 @@ _FAST_LEVEL = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moving:
-    """A capture on its way: its index key, the value that must still stand there, its records."""
+    """A capture on its way: its index key, the value that must still stand there, its records as written."""
 
     key: bytes
     value: bytes
     entry: Entry
-    records: tuple[WarcRecord, ...]
+    seen: Seen
+    mime: str
+    """As declared, in lower case; of the record when there is no HTTP head."""
+    status: int
+    parts: tuple[bytes, ...]
+    packed: bytes | None
+    """Its members, when they can go on as they are."""
 
     @property
     def size(self) -> int:
-        return sum(len(record.block) for record in self.records)
+        return sum(map(len, self.parts))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(NamedTuple):
     key: bytes
     value: bytes
     entry: Entry
 
 
 class SegmentWriter:
-    def __init__(self, files: Files, slice_: int, name: FileName, software: Fields, time_s: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        slice_: int,
+        name: FileName,
+        software: Fields,
+        time_s: int,
+        dictionary: Dictionary | None = None,
+    ) -> None:
         self.name = name
         self.slice = slice_
+        self._file_name = name.path.rpartition("/")[2]
         self.moved: list[Moved] = []
         self._disk = files.disk(slice_)
         self._lines: list[str] = []
@@ -58,7 +74,12 @@ class SegmentWriter:
         self._written = 0
         make_folder(self._disk, name.path.rpartition("/")[0])
         self._fd = self._disk.open(name.path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        self._append(self._encode(format_warcinfo(name, time_s, software)))
+        self.dictionary = dictionary
+        if dictionary is not None:
+            self._append(dictionary.frame)
+            software = (*software, (DICTIONARY_FIELD, f"sha256:{dictionary.sha256.hex()}"))
+        info = format_warcinfo(name, time_s, software)
+        self._append(zstd_frame(info) if name.codec is Codec.ZSTD else gzip_member(info))
 
     @property
     def size(self) -> int:
@@ -70,29 +91,56 @@ class SegmentWriter:
             content, skips = bytearray(), []
             for moving in pack:
                 skips.append(len(content))
-                for record in moving.records:
-                    content += format_record(record.fields, record.block)
-            frame = zstd_frame(bytes(content), _FAST_LEVEL) if is_compressed else zstd_frame(bytes(content))
-            self.add_member(pack, frame, skips)
+                for part in moving.parts:
+                    content += part
+            self._add_member(pack, self._encode(bytes(content), is_compressed=is_compressed), skips)
             return
+        encode = gzip_stored if is_compressed else gzip_member
         for moving in pack:
-            first, *rest = [format_record(record.fields, record.block) for record in moving.records]
-            encode = gzip_stored if is_compressed else gzip_member
-            self.add_member([moving], b"".join((encode(first), *map(gzip_member, rest))), [0])
+            member = moving.packed
+            if member is None:
+                member = b"".join((encode(moving.parts[0]), *map(gzip_member, moving.parts[1:])))
+            self._add_member([moving], member, [0])
 
-    def add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
+    def add_copied(
+        self, member: bytes, pack: Sequence[tuple[bytes, bytes, Entry]], lines: Sequence[str]
+    ) -> None:
+        """A member of another segment as it is: keys, values and entries of its captures, and their lines."""
+        offset = self._append(member)
+        for (key, value, entry), line in zip(pack, lines, strict=True):
+            place = Place(self.name.number, offset, len(member), entry.place.skip)
+            self.moved.append(Moved(key, value, Entry(place, entry.kind, entry.arrival)))
+            self._lines.append(move_line(line, offset, self._file_name))
+
+    def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
         offset = self._append(member)
         for moving, skip in zip(pack, skips, strict=True):
             place = Place(self.name.number, offset, len(member), skip)
-            entry = Entry(place=place, kind=moving.entry.kind, arrival=moving.entry.arrival)
-            self.moved.append(Moved(key=moving.key, value=moving.value, entry=entry))
-            self._lines.append(_cdxj_line(moving.records[0], place, self.name))
+            self.moved.append(
+                Moved(moving.key, moving.value, Entry(place, moving.entry.kind, moving.entry.arrival))
+            )
+            self._lines.append(self._line_of(moving, place))
+
+    def _line_of(self, moving: Moving, place: Place) -> str:
+        return format_line(
+            url=moving.seen.url,
+            time_s=moving.seen.id.time_s,
+            mime="warc/revisit" if moving.seen.is_revisit else moving.mime,
+            status=moving.status,
+            digest=moving.seen.sha1 or "-",
+            place=place,
+            file_name=self._file_name,
+        )
 
     def add_note(self, record: bytes) -> int:
         return self._append(self._encode(record))
 
-    def _encode(self, record: bytes) -> bytes:
-        return zstd_frame(record) if self.name.codec is Codec.ZSTD else gzip_member(record)
+    def _encode(self, content: bytes, *, is_compressed: bool = False) -> bytes:
+        if self.name.codec is not Codec.ZSTD:
+            return gzip_member(content)
+        if is_compressed:
+            return zstd_frame(content, _FAST_LEVEL)
+        return zstd_frame(content) if self.dictionary is None else self.dictionary.encode(content)
 
     def _append(self, member: bytes) -> int:
         offset = self.size
@@ -106,32 +154,35 @@ class SegmentWriter:
         self._written = write_all(self._disk, self._fd, self._buffers, self._written)
         self._buffers, self._buffered = [], 0
 
+    def give_up(self) -> None:
+        """Remove what was written so far; what even that cannot remove goes at the next opening."""
+        with suppress(OSError):
+            if self._fd >= 0:
+                self._disk.close(self._fd)
+        self._fd = -1
+        for path in (self.name.path, self.name.cdxj, self.name.zdict):
+            if exists(self._disk, path + PART):
+                with suppress(OSError):
+                    self._disk.unlink(path + PART)
+
     def finish(self) -> list[tuple[int, str]]:
         """Slice and path of the files, whole and durable but for their names."""
         self._write()
         self._disk.fsync(self._fd)
         self._disk.close(self._fd)
+        self._fd = -1
         lines = "".join(f"{line}\n" for line in sorted(self._lines)).encode()
-        fd = self._disk.open(self.name.cdxj + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        beside = [(self.name.cdxj, lines)]
+        if self.dictionary is not None:
+            beside.append((self.name.zdict, self.dictionary.content))
+        for path, content in beside:
+            self._write_beside(path, content)
+        return [(self.slice, self.name.path), *((self.slice, path) for path, _ in beside)]
+
+    def _write_beside(self, path: str, content: bytes) -> None:
+        fd = self._disk.open(path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
-            write_all(self._disk, fd, [lines], 0)
+            write_all(self._disk, fd, [content], 0)
             self._disk.fsync(fd)
         finally:
             self._disk.close(fd)
-        return [(self.slice, self.name.path), (self.slice, self.name.cdxj)]
-
-
-def _cdxj_line(record: WarcRecord, place: Place, name: FileName) -> str:
-    head, _ = split_payload(record)
-    status, mime = parse_http_head(head)
-    if record.kind == "revisit":
-        mime = "warc/revisit"
-    return format_line(
-        url=record.url or "",
-        time_s=record.time_s,
-        mime=mime if head else (record.get("Content-Type") or "").partition(";")[0],
-        status=status,
-        digest=record.get("WARC-Payload-Digest") or "-",
-        place=place,
-        file_name=name.path.rpartition("/")[2],
-    )

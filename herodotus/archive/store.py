@@ -8,24 +8,28 @@ many wait for one flush.
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
 
+from herodotus import clock
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.committer import Committer, PreparedInVainError
 from herodotus.archive.deleting import delete, expunge
 from herodotus.archive.engine import Archive, Item, NewVisits
 from herodotus.archive.intake import Intake, Outcome, Prepared
-from herodotus.archive.loops import current_waker
+from herodotus.archive.loops import Bell, current_bell
+from herodotus.archive.pace import Throttle
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
-from herodotus.archive.sealing import Sealed, compact, seal
+from herodotus.archive.sealing import Pace, Sealed, compact, seal
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
+from herodotus.core.sketch import Sketch
 from herodotus.core.warc import TIME_MAX_S
 
 READERS = 4  # two cores are full with two; more only helps slow disks
@@ -98,6 +102,15 @@ class ArchiveStore(Protocol):
         """SHA-1 of each (directory, day) of an arc: two peers with equal captures have equal digests."""
         ...
 
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        """Of the directories of 16 bits of an arc; `top_digests` and `root_digest` go on from there. Kept while
+        nothing changes; a URL on a day counts once, whatever its content."""
+        ...
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        """Of the same members: two of them subtracted give away what differs."""
+        ...
+
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         """A stream by pieces: give the cursor of one page for the next."""
         ...
@@ -128,13 +141,15 @@ class ArchiveStore(Protocol):
 class DiskStore:
     """The archive of a peer. Made by `open_store`, which also closes it."""
 
-    def __init__(self, archive: Archive) -> None:
+    def __init__(self, archive: Archive, bell: Bell) -> None:
         self.archive = archive
+        self._bell = bell
         self._intake = Intake(archive)
         self._reader = Reader(archive)
         self._committer = Committer(archive, self._intake)
         self._readers = anyio.CapacityLimiter(READERS)
         self._upkeep = anyio.CapacityLimiter(1)
+        self._closing = Event()
         # Without a turn of the loop when there is room: committing waits anyway.
         self._in_flight = anyio.Semaphore(IN_FLIGHT_MAX, fast_acquire=True)
 
@@ -145,6 +160,7 @@ class DiskStore:
         self._committer.start()
 
     def stop(self) -> None:
+        self._closing.set()
         self._committer.stop()
         self.archive.close()
 
@@ -173,12 +189,12 @@ class DiskStore:
         """False when it was prepared in vain. Whoever is cancelled here may have stored all the same."""
         done = anyio.Event()
         failure: list[ArchiveError] = []
-        wake = current_waker()
+        bell = self._bell
 
         def tell(error: ArchiveError | None) -> None:
             if error is not None:
                 failure.append(error)
-            wake(done.set)
+            bell.ring(done.set)
 
         generation = None if prepared is None else prepared.generation
         if not self._committer.submit(item, tell, generation):
@@ -213,6 +229,12 @@ class DiskStore:
 
     async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
         return await self._in_thread(lambda: directory_digests(self.archive, key_from, key_to), self._upkeep)
+
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), self._upkeep)
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), self._upkeep)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         def work() -> Page:
@@ -260,13 +282,26 @@ class DiskStore:
         await self._in_thread(lambda: rebuild(self.archive), self._upkeep)
 
     async def seal(self) -> Sealed:
-        return await self._in_thread(lambda: seal(self.archive), self._upkeep)
+        return await self._in_thread(lambda: seal(self.archive, self._pace()), self._upkeep)
 
     async def compact(self) -> Sealed:
-        return await self._in_thread(lambda: compact(self.archive), self._upkeep)
+        return await self._in_thread(lambda: compact(self.archive, pace=self._pace()), self._upkeep)
+
+    def _pace(self) -> Pace:
+        return Throttle(self.archive.settings.upkeep_bytes_per_s, clock.monotonic_seconds, self._closing.wait)
 
     async def statistics(self) -> ArchiveStatistics:
         return await self._in_thread(lambda: statistics_of(self.archive), self._upkeep)
+
+
+def digests_of(archive: Archive, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+    with archive.lock:
+        return archive.standing.digests(key_from, key_to)
+
+
+def sketch_of(archive: Archive, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+    with archive.lock:
+        return archive.standing.sketch(key_from, key_to, cells)
 
 
 def statistics_of(archive: Archive) -> ArchiveStatistics:
@@ -292,7 +327,7 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
 async def open_store(archive: Archive) -> AsyncIterator[DiskStore]:
     """Recover, serve, and on leaving commit what was submitted."""
     await anyio.to_thread.run_sync(open_archive, archive)
-    store = DiskStore(archive)
+    store = DiskStore(archive, current_bell())
     store.start()
     try:
         yield store

@@ -16,13 +16,18 @@ from itertools import islice
 from urllib.parse import urlsplit
 
 from herodotus.archive.engine import Archive
-from herodotus.archive.reading import MemberCache, Reader
+from herodotus.archive.reading import Reader
+from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError, MalformedRecordError
 from herodotus.core.deposits import StoredCapture
 from herodotus.core.entries import CAPTURE, Entry, after, arrival_of, decode_entry, time_of
 
 WINDOW_MAX = 8_192  # arrival order sorts so many at a time; each window costs one walk over the index
 RING_BATCH = 512
+
+
+Found = tuple[bytes, Entry, int, int]
+"""Key, entry, arrival, and how often captures had been deleted or written anew when the entry was read."""
 
 
 class Order(Enum):
@@ -95,31 +100,43 @@ class Cursor:
 class Stream:
     """One reader's walk. `cursor` is always the place after the last capture given."""
 
-    def __init__(self, archive: Archive, query: Query, cursor: Cursor | None = None) -> None:
+    def __init__(
+        self, archive: Archive, query: Query, cursor: Cursor | None = None, *, is_whole: bool = False
+    ) -> None:
+        """`is_whole` is for who needs the records that belong to a capture, too: they are parsed and checked,
+        and a capture whose companions are damaged is passed over."""
         self._archive = archive
         self._query = query
+        self._is_whole = is_whole
         self._reader = Reader(archive)
-        self._cache = MemberCache(archive)
+        self._cache = MemberCache(archive.files, reads_ahead=True)
         with archive.lock:
             boundary = arrival_of(archive.log.number, archive.log.tail)
-        self.cursor = cursor or Cursor(incarnation=archive.incarnation, boundary=boundary)
+        begun = cursor or Cursor(incarnation=archive.incarnation, boundary=boundary)
+        self._incarnation, self._boundary = begun.incarnation, begun.boundary
+        self._last = begun.arrival, begun.key
         self.skipped = 0
         """Damaged captures, passed over."""
+
+    @property
+    def cursor(self) -> Cursor:
+        arrival, key = self._last
+        return Cursor(incarnation=self._incarnation, boundary=self._boundary, arrival=arrival, key=key)
 
     def take(self, limit: int) -> list[StoredCapture]:
         """The next captures, at most `limit`; fewer only at the end."""
         return list(islice(self, limit))
 
     def __iter__(self) -> Iterator[StoredCapture]:
-        if self.cursor.incarnation != self._archive.incarnation:
+        if self._incarnation != self._archive.incarnation:
             raise CursorExpiredError
-        found = self._in_ring_order() if self._query.order is Order.RING else self._in_arrival_order()
-        for key, arrival in found:
-            capture = self._read(key)
-            self.cursor = Cursor(
-                incarnation=self.cursor.incarnation, boundary=self.cursor.boundary, arrival=arrival, key=key
-            )
-            if capture is not None and self._query.fits(capture):
+        query = self._query
+        is_filtered = query.status is not None or query.mime is not None or query.host is not None
+        found = self._in_ring_order() if query.order is Order.RING else self._in_arrival_order()
+        for key, entry, arrival, rewrites in found:
+            capture = self._read(key, entry, rewrites)
+            self._last = arrival, key
+            if capture is not None and (not is_filtered or query.fits(capture)):
                 yield capture
 
     def _bounds(self) -> tuple[bytes, bytes]:
@@ -128,28 +145,31 @@ class Stream:
         return start, end
 
     def _admits(self, key: bytes, entry: Entry) -> bool:
-        return entry.arrival < self.cursor.boundary and self._query.from_s <= time_of(key) < self._query.to_s
+        return entry.arrival < self._boundary and self._query.from_s <= time_of(key) < self._query.to_s
 
-    def _in_ring_order(self) -> Iterator[tuple[bytes, int]]:
+    def _in_ring_order(self) -> Iterator[Found]:
         start, end = self._bounds()
+        if self._last[1]:
+            start = max(start, self._last[1] + b"\0")
         while True:
-            resume = max(start, self.cursor.key + b"\0") if self.cursor.key else start
+            rewrites = self._archive.rewrites
             # A short batch each time: an iterator kept open would hold back what compaction wants to free.
-            batch = list(islice(self._archive.index.scan(resume, end), RING_BATCH))
+            batch = list(islice(self._archive.index.scan(start, end), RING_BATCH))
             if not batch:
                 return
             for key, value in batch:
                 entry = decode_entry(value)
                 if self._admits(key, entry):
-                    yield key, entry.arrival
+                    yield key, entry, entry.arrival, rewrites
             start = batch[-1][0] + b"\0"
 
-    def _in_arrival_order(self) -> Iterator[tuple[bytes, int]]:
+    def _in_arrival_order(self) -> Iterator[Found]:
         start, end = self._bounds()
         while True:
-            last = (self.cursor.arrival, self.cursor.key)
+            last = self._last
+            rewrites = self._archive.rewrites
             candidates = (
-                (entry.arrival, key)
+                (entry.arrival, key, entry)
                 for key, entry in (
                     (key, decode_entry(value)) for key, value in self._archive.index.scan(start, end)
                 )
@@ -158,20 +178,31 @@ class Stream:
             window = heapq.nsmallest(WINDOW_MAX, candidates)
             if not window:
                 return
-            for arrival, key in window:
-                yield key, arrival
+            for arrival, key, entry in window:
+                yield key, entry, arrival, rewrites
 
-    def _read(self, key: bytes) -> StoredCapture | None:
+    def _read(self, key: bytes, entry: Entry, rewrites: int) -> StoredCapture | None:
         """None when it was deleted meanwhile, or is damaged."""
-        for _ in range(2):
+        if self._archive.rewrites != rewrites:
             value = self._archive.index.get(key)
             if value is None:
                 return None
+            entry = decode_entry(value)
+        for _ in range(2):
             try:
-                return self._reader.read_entry(decode_entry(value), self._cache)
-            except DamagedRecordError:
+                capture = self._reader.read_entry(entry, self._cache)
+                if self._is_whole:
+                    _ = capture.companions
+            except DamagedRecordError as error:
+                self._archive.note_damage(entry.place.file, entry.place.offset, str(error))
                 break
             except FileNotFoundError:
-                continue  # it was moved between the two steps
+                # It was moved between the two steps.
+                value = self._archive.index.get(key)
+                if value is None:
+                    return None
+                entry = decode_entry(value)
+                continue
+            return capture
         self.skipped += 1
         return None

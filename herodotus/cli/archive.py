@@ -1,19 +1,25 @@
 """How does an operator work on the archive of a home? The archive's commands, put into the frame of all commands.
 
 `herodotus.archive.commands` says what each does; here they get the frame's home, its lock and its `--json`. A peer
-that runs holds the lock: these commands are for an archive at rest.
+that runs holds the lock and the archive: then the order goes to that peer, through the door in its home.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import click
 
 from herodotus.archive.commands import COMMANDS
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.core.errors import HomeInUse
+from herodotus.door import ask_at_door
 from herodotus.home import locked, open_home
+from herodotus.reading_from import read_from
 
 _FROM_FRAME = frozenset({"home", "is_json"})
+_OF_OTHERS = frozenset({"get", "history"})
 
 
 def framed(command: click.Command) -> Callable[..., None]:
@@ -22,18 +28,33 @@ def framed(command: click.Command) -> Callable[..., None]:
     assert work is not None
     takes_json = any(parameter.name == "is_json" for parameter in command.params)
 
-    def call(frame: Frame, **values: Any) -> None:
+    def call(frame: Frame, peer: str | None = None, **values: Any) -> None:
+        values |= {"home": frame.home.path} | ({"is_json": frame.is_json} if takes_json else {})
+        if peer is not None:
+            work(by=partial(read_from, peer), **values)
+            return
         open_home(frame.home)
-        with locked(frame.home):
-            frame.configure_logs(frame.effective())
-            work(home=frame.home.path, **({"is_json": frame.is_json} if takes_json else {}), **values)
+        frame.configure_logs(frame.effective())
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(frame.home))
+            except HomeInUse:
+                if not frame.home.door.exists():  # the holder is another command, such as a crawl
+                    raise
+                values["by"] = partial(ask_at_door, frame.home)
+            work(**values)
 
     call.__doc__ = command.help
     return json_option(pass_frame(call)) if takes_json else pass_frame(call)
 
 
 def _register(command: click.Command) -> None:
-    mine = main.command(command.name)(common_options(framed(command)))
+    work = framed(command)
+    if command.name in _OF_OTHERS:
+        work = click.option("--peer", metavar="URL", help="Ask this peer instead of the home's archive.")(
+            work
+        )
+    mine = main.command(command.name)(common_options(work))
     mine.params = [p for p in command.params if p.name not in _FROM_FRAME] + mine.params
 
 

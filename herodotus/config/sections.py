@@ -38,6 +38,19 @@ class HttpSettings:
         endpoint(),
         "where readers reach the portal; port 0 takes any free one",
     )
+    public_url: str = setting(
+        "",
+        web_address(),
+        "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
+    )
+    gateway: bool = setting(
+        False,
+        flag(),
+        "fetch from other peers what readers ask for here, instead of sending the readers there",
+    )
+    banner: bool = setting(
+        True, flag(), "a line with the date and the ways to other days above archived pages"
+    )
     connections_max: int = setting(
         512, whole(8, 100_000), "open connections at once; one more is told to come back later"
     )

@@ -6,32 +6,91 @@ frame, `skip` says how far into the frame's content the record starts.
 
 import json
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from herodotus.core.entries import Place
 from herodotus.core.warc import format_digits
 
+_URL = re.compile(
+    r"([a-z][a-z0-9+.-]*)://(?:[^/?#]*@)?([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE | re.DOTALL
+)
+_PORT = re.compile(r":(\d*)$")
 _WWW = re.compile(r"www\d*\.")
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+_KEPT = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_UNESCAPES_MAX = 8
+# The sessions that indexes of web archives have always left out of their keys.
+_PATH_SESSION = re.compile(r"/(?:\((?:[a-z]\([0-9a-z]{24}\))+\)|\([0-9a-z]{24}\))(?=/.*\.aspx)")
+_QUERY_SESSION = re.compile(
+    r"(?:jsessionid=[0-9a-z]{32}|phpsessid=[0-9a-z]{32}|sid=[0-9a-z]{32}|aspsessionid[a-z]{8}=[a-z]{24}"
+    r"|cfid=[^&]+&cftoken=[^&]+)(?:&|$)"
+)
+_PLACE = re.compile(r'"offset": "(\d+)", "filename": "[^"]*"(?:, "skip": "(\d+)")?}$')
+_MIME = re.compile(r'", "mime": "([^"]*)", "status": "')
 
 
 def surt(url: str) -> str:
-    """`http://www.Example.org:80/a?B` becomes `org,example)/a?b`: hosts from the right, so that sites are
-    neighbours."""
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").rstrip(".")
-        port = parts.port
-    except ValueError:
-        return url.lower()
-    if not host:
-        return url.lower()
-    host = _WWW.sub("", host, count=1) if _WWW.match(host) and host.count(".") > 1 else host
-    is_name = not (host.replace(".", "").isdigit() or ":" in host)
-    labels = ",".join(reversed(host.split("."))) if is_name else host
-    shown_port = "" if port is None or port == _DEFAULT_PORTS.get(parts.scheme) else f":{port}"
-    query = f"?{parts.query}" if parts.query else ""
-    return f"{labels}{shown_port}){parts.path or '/'}{query}".lower()
+    """`http://www.Example.org:80/a/?c=d&b` becomes `org,example)/a?b&c=d`.
+
+    Hosts from the right, so that sites are neighbours; and what rarely makes a difference (case, `www.`, the
+    order of a query's arguments, escapes, sessions) left out. The form that pywb, ReplayWeb.page and the
+    indexes of the big archives look for.
+    """
+    match = _URL.match(url.strip())
+    if match is None:
+        return url.lower().removesuffix("/")
+    scheme, authority, path, query = match.groups("")
+    host, port = _host_and_port(authority.lower())
+    shown_port = "" if port in ("", _DEFAULT_PORTS.get(scheme.lower())) else f":{port}"
+    labels = host if ":" in host else ",".join(reversed(host.split(".")))
+    return f"{labels}{shown_port}){_path(path)}{_query(query[1:])}"
+
+
+def _host_and_port(authority: str) -> tuple[str, str]:
+    port = _PORT.search(authority)
+    host = authority[: port.start()] if port and not authority.endswith("]") else authority
+    host = host.strip("[]").strip(".")
+    host = host[len(www[0]) :] if (www := _WWW.match(host)) else host
+    if not host.isascii():
+        try:
+            host = host.encode("idna").decode()
+        except UnicodeError:
+            host = _escaped(host)
+    return host, port[1] if port else ""
+
+
+def _path(path: str) -> str:
+    kept: list[str] = []
+    parts = _unescaped(path).split(b"/")[1:]
+    for part in parts:
+        if part == b"..":
+            del kept[-1:]
+        elif part not in (b"", b"."):
+            kept.append(_escape(part).lower())
+    return _PATH_SESSION.sub("", "/" + "/".join(kept))
+
+
+def _query(query: str) -> str:
+    text = _QUERY_SESSION.sub("", _escaped(query).lower())
+    arguments = sorted(text.split("&"), key=lambda argument: argument.split("=", 1))
+    return f"?{'&'.join(arguments)}" if text else ""
+
+
+def _escaped(text: str) -> str:
+    return _escape(_unescaped(text))
+
+
+def _escape(data: bytes) -> str:
+    return quote_from_bytes(data, safe=_KEPT)
+
+
+def _unescaped(text: str) -> bytes:
+    data = text.encode("utf-8", "surrogateescape")
+    for _ in range(_UNESCAPES_MAX):
+        if b"%" not in data or (plainer := unquote_to_bytes(data)) == data:
+            break
+        data = plainer
+    return data
 
 
 def format_line(
@@ -50,6 +109,30 @@ def format_line(
         fields["skip"] = str(place.skip)
     # A URL of a hostile page may hold anything that UTF-8 cannot: escape it all.
     return f"{_one_word(surt(url))} {format_digits(time_s)} {json.dumps(fields)}"
+
+
+def place_of_line(line: str) -> tuple[int, int] | None:
+    """Offset and skip of a line of ours; None when it is none."""
+    found = _PLACE.search(line)
+    return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+def mime_of_line(line: str) -> str:
+    found = _MIME.search(line)
+    return "" if found is None else found[1]
+
+
+def move_line(line: str, offset: int, file_name: str) -> str:
+    """The same capture in another file: a member was copied as it is."""
+    # No URL can hold this by its own words: a quote inside JSON is escaped.
+    return _PLACE.sub(
+        lambda found: (
+            f'"offset": "{offset}", "filename": "{file_name}"'
+            + (f', "skip": "{found[2]}"' if found[2] else "")
+            + "}"
+        ),
+        line,
+    )
 
 
 def _one_word(text: str) -> str:

@@ -9,27 +9,25 @@ import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple, Protocol
 
 from crawler.core.capture import Capture
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import (
     NOT_MODIFIED_PROFILE,
     PAYLOAD_SHA256,
-    REVISIT_PROFILE,
     Fields,
     WarcRecord,
     decode_digest,
     derive_record_id,
-    field,
     format_date,
     format_record,
-    sha1_label,
-    sha1_of,
 )
 
 URL_BYTES_MAX = 16 * 1024
 HTTP_HEAD_BYTES_MAX = 1024 * 1024
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
+_CONTENT_TYPE = re.compile(rb"^[ \t\r\f\v]*content-type[ \t\r\f\v]*:([^\n]*)", re.IGNORECASE | re.MULTILINE)
 _RECORD_ID = re.compile(r"<[!-;=?-~]{3,200}>")
 _MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 # What the record says in other ways, or what is ours to say; everything else a foreign record had is kept.
@@ -60,21 +58,15 @@ class RecordType(Enum):
     REVISIT = "revisit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureId:
+class CaptureId(NamedTuple):
     """One URL, one second, one content. Two contents of one second are two captures."""
 
     key: bytes
     time_s: int
     digest: bytes
 
-    def element(self) -> bytes:
-        """What peers compare: 16 bytes, the same on every peer that has the capture."""
-        return hashlib.sha256(b"capture\0" + self.key + self.time_s.to_bytes(5, "big")).digest()[:16]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Original:
+class Original(NamedTuple):
     """The capture whose body a revisit shares; never a revisit itself."""
 
     url: str
@@ -204,116 +196,85 @@ def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord
 
 def split_http(block: bytes) -> tuple[bytes, bytes]:
     """Head with its blank line, and body. A block without an end of head is all head."""
-    crlf = block.find(b"\r\n\r\n")
-    bare = block.find(b"\n\n") if crlf < 0 else block.find(b"\n\n", 0, crlf)
-    if crlf >= 0 and bare < 0:
-        return block[: crlf + 4], block[crlf + 4 :]
-    return (block[: bare + 2], block[bare + 2 :]) if bare >= 0 else (block, b"")
+    end = end_of_http_head(block, 0, len(block))
+    return block[:end], block[end:]
+
+
+def end_of_http_head(data: bytes, start: int, end: int) -> int:
+    crlf = data.find(b"\r\n\r\n", start, end)
+    bare = data.find(b"\n\n", start, end if crlf < 0 else crlf)
+    if bare >= 0:
+        return bare + 2
+    return crlf + 4 if crlf >= 0 else end
 
 
 def parse_http_head(head: bytes) -> tuple[int, str]:
     """Status (0 when there is none) and media type in lower case ("" when undeclared or nonsense)."""
     match = _STATUS_LINE.match(head)
     status = int(match[1]) if match else 0
-    for line in head[:HTTP_HEAD_BYTES_MAX].split(b"\n"):
-        name, colon, value = line.partition(b":")
-        if colon and name.strip().lower() == b"content-type":
-            mime = value.decode("latin-1").partition(";")[0].strip().lower()
-            return status, mime if _MIME.fullmatch(mime) else ""
-    return status, ""
+    declared = _CONTENT_TYPE.search(head, 0, HTTP_HEAD_BYTES_MAX)
+    if declared is None:
+        return status, ""
+    mime = declared[1].decode("latin-1").partition(";")[0].strip().lower()
+    return status, mime if _MIME.fullmatch(mime) else ""
 
 
-def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
-    """The capture itself first, then what belongs to it. With an original, no body."""
-    primary_id = record_id or deposit.record_id
-    date = format_date(deposit.time_s)
-    records = [_format_primary(deposit, primary_id, date, original)]
-    shared = (("WARC-Target-URI", deposit.url), ("WARC-Date", date), ("WARC-Concurrent-To", primary_id))
-    if deposit.request:
-        records.append(
-            _format_companion("request", "application/http;msgtype=request", deposit.request, shared)
-        )
-    if deposit.metadata:
-        block = "".join(f"{name}: {' '.join(value.split())}\r\n" for name, value in deposit.metadata)
-        records.append(
-            _format_companion("metadata", "application/warc-fields", block.encode("utf-8", "replace"), shared)
-        )
-    records += [format_record(record.fields, record.block) for record in deposit.companions]
-    return records
-
-
-def _format_primary(deposit: Deposit, record_id: str, date: str, original: Original | None) -> bytes:
-    kind = deposit.type.value if original is None else "revisit"
-    fields = [
-        ("WARC-Type", kind),
-        ("WARC-Record-ID", record_id),
-        ("WARC-Date", date),
-        ("WARC-Target-URI", deposit.url),
-    ]
-    if deposit.ip:
-        fields.append(("WARC-IP-Address", deposit.ip))
-    if original is None:
-        block = deposit.head + deposit.body
-    else:
-        block = deposit.head
-        fields += [
-            ("WARC-Profile", REVISIT_PROFILE),
-            ("WARC-Refers-To", original.record_id),
-            ("WARC-Refers-To-Target-URI", original.url),
-            ("WARC-Refers-To-Date", format_date(original.time_s)),
-        ]
-    fields += [
-        ("WARC-Payload-Digest", sha1_label(deposit.sha1)),
-        (PAYLOAD_SHA256, f"sha256:{deposit.sha256.hex()}"),
-        ("WARC-Block-Digest", sha1_of(block)),
-    ]
-    if deposit.truncated:
-        fields.append(("WARC-Truncated", deposit.truncated))
-    if deposit.head:
-        fields.append(("Content-Type", "application/http;msgtype=response"))
-    elif field(deposit.extra, "Content-Type") is None:
-        fields.append(("Content-Type", "application/octet-stream"))
-    return format_record((*fields, *deposit.extra), block)
-
-
-def _format_companion(kind: str, content_type: str, block: bytes, shared: Fields) -> bytes:
-    record_id = derive_record_id(kind.encode(), shared[2][1].encode())
-    return format_record(
-        (
-            ("WARC-Type", kind),
-            ("WARC-Record-ID", record_id),
-            *shared,
-            ("WARC-Block-Digest", sha1_of(block)),
-            ("Content-Type", content_type),
-        ),
-        block,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCapture:
-    """What the archive gives back: the record as written, and the payload, also where another record holds
-    it."""
-
-    id: CaptureId
-    record: WarcRecord
-    head: bytes
-    body: bytes
-    status: int
-    mime: str
-    companions: tuple[WarcRecord, ...] = ()
+class Written(Protocol):
+    """A capture's own record as it was written, and what belongs to it; parsed when somebody asks."""
 
     @property
-    def url(self) -> str:
-        return self.record.url or ""
+    def record(self) -> WarcRecord: ...
+
+    @property
+    def companions(self) -> tuple[WarcRecord, ...]:
+        """DamagedRecordError when they are not what was written."""
+        ...
+
+
+class StoredCapture:
+    """What the archive gives back: the payload, also where another record holds it, and the record as written.
+
+    The body was checked against the digest. What most readers never ask for (other fields of the record, the
+    request) is parsed when somebody does.
+    """
+
+    __slots__ = ("_http", "_written", "body", "head", "id", "is_revisit", "url")
+
+    def __init__(
+        self, *, id_: CaptureId, url: str, is_revisit: bool, head: bytes, body: bytes, written: Written
+    ) -> None:
+        self.id = id_
+        self.url = url
+        self.is_revisit = is_revisit
+        self.head = head
+        self.body = body
+        self._written = written
+        self._http: tuple[int, str] | None = None
+
+    @property
+    def record(self) -> WarcRecord:
+        return self._written.record
+
+    @property
+    def companions(self) -> tuple[WarcRecord, ...]:
+        return self._written.companions
 
     @property
     def time_s(self) -> int:
         return self.id.time_s
 
     @property
-    def is_revisit(self) -> bool:
-        return self.record.kind == "revisit"
+    def status(self) -> int:
+        return self._parsed_head()[0]
+
+    @property
+    def mime(self) -> str:
+        return self._parsed_head()[1]
+
+    def _parsed_head(self) -> tuple[int, str]:
+        if self._http is None:
+            self._http = parse_http_head(self.head)
+        return self._http
 
 
 def payload_sha256(record: WarcRecord) -> bytes:

@@ -1,17 +1,68 @@
-"""Do two peers hold the same captures? The thesis's digest of a directory: SHA-1 over its sorted members.
+"""Do two peers hold the same captures, and which are the ones that one of them lacks?
 
-A directory is 16 bits of the ring and one day. A member is 12 bytes of the position, four of the time and
-three of the content's digest, exactly the index's key, so computing one reads no record. As in the thesis,
-peers may have fetched different content for the same day: `ignoring_content` leaves the content out of the
-comparison.
+A member is a URL on a day: 12 bytes of the position, three of the day, and whether it is there or was deleted
+for good. As in the thesis (4.6), peers that fetched different content of one URL on one day are equal. A
+directory is 16 bits of the ring: its digest is SHA-1 over its sorted members, that of a directory of 8 bits
+SHA-1 over those of its directories, the root's over these. Members come from the index's keys alone, so
+computing them reads no record. An element is what sketches hold of a member.
+
+`directory_digest` also tells one day and one content from another, for who wants to know that much.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 MEMBER_BYTES = 16
+DAY_S = 86_400
+_KEY_BYTES = 12
 
 
 def directory_digest(members: Iterable[bytes], *, ignoring_content: bool = False) -> bytes:
     chosen = {member[:MEMBER_BYTES] for member in members} if ignoring_content else set(members)
     return hashlib.sha1(b"".join(sorted(chosen)), usedforsecurity=False).digest()
+
+
+def member_of(key: bytes) -> bytes:
+    """Of an index key of family c or t, whose first byte says which."""
+    day = int.from_bytes(key[1 + _KEY_BYTES : 5 + _KEY_BYTES], "big") // DAY_S
+    return b"".join((key[1 : 1 + _KEY_BYTES], day.to_bytes(3, "big"), key[:1]))
+
+
+def keys_of_member(member: bytes) -> tuple[bytes, bytes]:
+    """Between which index keys the captures (or tombstones) of a member are."""
+    day = int.from_bytes(member[_KEY_BYTES : _KEY_BYTES + 3], "big")
+    prefix = member[-1:] + member[:_KEY_BYTES]
+    # The last day ends beyond 2106, where no four bytes reach.
+    end = (day + 1) * DAY_S
+    return prefix + (day * DAY_S).to_bytes(4, "big"), (
+        prefix + end.to_bytes(4, "big") if end < 1 << 32 else prefix + b"\xff" * 8
+    )
+
+
+def element_of(member: bytes) -> bytes:
+    return hashlib.sha256(member).digest()[:16]
+
+
+def directory_of(member: bytes) -> int:
+    return int.from_bytes(member[:2], "big")
+
+
+def leaf_digest(members: Iterable[bytes]) -> bytes:
+    """Empty when there are none."""
+    distinct = sorted(set(members))
+    return hashlib.sha1(b"".join(distinct), usedforsecurity=False).digest() if distinct else b""
+
+
+def top_digests(leaves: Mapping[int, bytes]) -> dict[int, bytes]:
+    """Of the directories of 8 bits, from those of 16 bits that are not empty."""
+    parts: dict[int, list[bytes]] = {}
+    for directory in sorted(leaves):
+        parts.setdefault(directory >> 8, []).append(directory.to_bytes(2, "big") + leaves[directory])
+    return {
+        top: hashlib.sha1(b"".join(of_top), usedforsecurity=False).digest() for top, of_top in parts.items()
+    }
+
+
+def root_digest(tops: Mapping[int, bytes]) -> bytes:
+    joined = b"".join(bytes((top,)) + tops[top] for top in sorted(tops))
+    return hashlib.sha1(joined, usedforsecurity=False).digest()

@@ -9,19 +9,28 @@ files.
     v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
+    h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
+    s  bucket[1]  -> the sketch of its members
+    e  number[4]  -> members that came and went since the sketches were written
+    u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
     m  name  -> settings of the index itself
 
 The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
 with the whole value. The variant is the digest's start: two contents of one URL and second are two captures.
 """
 
+import re
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from herodotus.core.deposits import CaptureId
 
 KEY_BYTES = 12
+_WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
+DIGEST, SKETCH, CHANGES = b"h", b"s", b"e"
+ADDRESS = b"u"
 DAY_S = 86_400
 
 
@@ -32,8 +41,10 @@ class Kind(IntEnum):
     REVISIT = 1
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
+_KINDS = (Kind.BODY, Kind.REVISIT)
+
+
+class Place(NamedTuple):
     """Where a record lies: the member in a file, and the record within the member's content."""
 
     file: int
@@ -42,8 +53,7 @@ class Place:
     skip: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(NamedTuple):
     place: Place
     kind: Kind
     arrival: int
@@ -106,6 +116,37 @@ def auxiliary_place(key: bytes) -> tuple[int, int]:
     return int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:9], "big")
 
 
+def address_key(url: str) -> bytes:
+    """Sites and folders are ranges; http and https of one address are neighbours. `url_of_address` is its inverse."""
+    match = _WEB_URL.fullmatch(url)
+    if match is None:  # urn:, dns: and what else other archives hold
+        text = "~" + url
+    else:
+        secure, host, port, rest = match.groups()
+        labels = host if _is_number(host) else ",".join(reversed(host.split(".")))
+        text = f"{labels}{port}){rest}\0{'s' if secure else ''}"
+    return ADDRESS + text.encode("utf-8", "surrogateescape")
+
+
+def url_of_address(key: bytes) -> str:
+    text = key[1:].decode("utf-8", "surrogateescape")
+    if text[:1] == "~":
+        return text[1:]
+    site, _, rest = text.partition(")")
+    rest, _, secure = rest.rpartition("\0")
+    labels, colon, port = (
+        (site, "", "") if site.startswith("[") and site.endswith("]") else site.rpartition(":")
+    )
+    if not colon:
+        labels, port = site, ""
+    host = labels if _is_number(labels) else ".".join(reversed(labels.split(",")))
+    return f"http{secure}://{host}{colon}{port}{rest}"
+
+
+def _is_number(host: str) -> bool:
+    return host.startswith("[") or host.replace(".", "").isdigit()
+
+
 def encode_entry(entry: Entry) -> bytes:
     place = entry.place
     # In the log the arrival is the place; only sealing parts the two.
@@ -118,10 +159,9 @@ def encode_entry(entry: Entry) -> bytes:
 
 
 def decode_entry(data: bytes) -> Entry:
-    numbers = decode_numbers(data)
-    flags, file, offset, length, skip = numbers[:5]
-    arrival = arrival_of(file, offset) if flags & 2 else arrival_of(numbers[5], numbers[6])
-    return Entry(place=Place(file, offset, length, skip), kind=Kind(flags & 1), arrival=arrival)
+    flags, file, offset, length, skip, *arrival = decode_numbers(data)
+    came = arrival_of(file, offset) if flags & 2 else arrival_of(arrival[0], arrival[1])
+    return Entry(Place(file, offset, length, skip), _KINDS[flags & 1], came)
 
 
 def encode_visits(visits: VisitCount) -> bytes:

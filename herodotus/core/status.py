@@ -43,6 +43,7 @@ class RingStatus:
     ideal: bool
     arcs: tuple[tuple[str, str], ...]
     address: str
+    slot: int  # among the peers of one address; another than the settings' where that one was taken
     reachability: str
     nodes: tuple[NodeStatus, ...]
     unwell: dict[str, str]
@@ -60,8 +61,16 @@ class CrawlStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
+    """`state` is that of the archive; `problem` says why nothing can be read (not open) or stored (open)."""
+
     captures: int = 0
     bytes: int = 0
+    state: str = "closed"
+    problem: str | None = None
+    index_bytes: int = 0
+    files: int = 0
+    stored: int = 0
+    damaged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

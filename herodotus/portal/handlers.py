@@ -1,30 +1,102 @@
 """Which answer belongs to which request? No sockets here, so simulated peers answer the same."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
+from herodotus.core.replay import checked_origin, stray_target
 from herodotus.core.status import PeerStatus
-from herodotus.portal.answer import Answer, document, html, problem, text
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, text
+from herodotus.portal.finishing import finished
+from herodotus.portal.guards import origin_of, refusal
 from herodotus.portal.pages import not_found_page, start_page
+from herodotus.portal.request import Request
+from herodotus.portal.web import ArchivePages, Asked, failure
+
+_PREFLIGHT = {
+    **PUBLIC,
+    "Access-Control-Allow-Methods": "GET, HEAD",
+    "Access-Control-Allow-Headers": "*",
+    "Access-Control-Max-Age": "86400",
+}
 
 
 class Handlers:
-    def __init__(self, status: Callable[[], PeerStatus]) -> None:
+    """`archive` is None where there is none to read; `public_url` is what readers call this peer, if it has a name."""
+
+    def __init__(
+        self,
+        status: Callable[[], Awaitable[PeerStatus]],
+        archive: ArchivePages | None = None,
+        *,
+        public_url: str = "",
+    ) -> None:
         self._status = status
-        self._by_path: dict[str, Callable[[], Answer]] = {
-            "/": lambda: html(start_page(self._status())),
-            "/healthz": lambda: text("ok\n"),
-            "/api/v1/status": lambda: document(dataclasses.asdict(self._status())),
+        self._archive = archive
+        self._known_hosts = _hosts_of(public_url)
+        self._by_path: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "/": self._start,
+            "/healthz": self._health,
+            "/api/v1/status": self._status_document,
         }
 
-    def answer(self, method: str, path: str) -> Answer:
-        if method not in ("GET", "HEAD"):
-            refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{path[:200]} can only be read")
-            return dataclasses.replace(refused, headers={**refused.headers, "Allow": "GET, HEAD"})
+    async def answer(self, request: Request) -> Answer:
+        host = request.header("host")
+        origin = origin_of(host, self._known_hosts) if host else ""
+        refused = refusal(request, is_known_host=origin is not None)
+        if refused is not None:
+            return refused
+        try:
+            request.parameters()
+        except ValueError:
+            return failure(request, HTTPStatus.BAD_REQUEST, "more parameters than anybody needs")
+        answer = await self._routed(Asked(request=request, origin=origin or ""))
+        return finished(request, answer)
+
+    async def _routed(self, asked: Asked) -> Answer:
+        request, path = asked.request, asked.request.path
+        if request.method not in ("GET", "HEAD"):
+            return self._not_read(request)
         handler = self._by_path.get(path)
         if handler is not None:
-            return handler()
+            return await handler()
+        if self._archive is not None:
+            answer = await self._archive.answer(asked)
+            if answer is not None:
+                return answer
+        stray = stray_target(
+            request.target,
+            request.header("referer") or None,
+            asked.origin,
+            destination=request.header("sec-fetch-dest"),
+        )
+        if stray is not None and stray.isascii() and stray.isprintable():
+            return moved(stray, headers={"Vary": "Referer", **PUBLIC})
         if path.startswith("/api/"):
             return problem(HTTPStatus.NOT_FOUND, f"there is no {path[:200]} in this interface")
         return html(not_found_page(path), HTTPStatus.NOT_FOUND)
+
+    def _not_read(self, request: Request) -> Answer:
+        if request.method == "OPTIONS" and request.header("access-control-request-method") in ("GET", "HEAD"):
+            return Answer(
+                status=HTTPStatus.NO_CONTENT, content_type="text/plain", body=b"", headers=dict(_PREFLIGHT)
+            )
+        refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path[:200]} can only be read")
+        return dataclasses.replace(refused, headers={**refused.headers, "Allow": "GET, HEAD"})
+
+    async def _start(self) -> Answer:
+        return html(start_page(await self._status()))
+
+    async def _health(self) -> Answer:
+        return text("ok\n")
+
+    async def _status_document(self) -> Answer:
+        return document(dataclasses.asdict(await self._status()))
+
+
+def _hosts_of(public_url: str) -> Mapping[str, str]:
+    """The name in the operator's public address, and the origin that stands for it."""
+    parts = urlsplit(public_url)
+    origin = checked_origin(parts.scheme, parts.netloc)
+    return {parts.hostname.lower(): origin} if parts.hostname and origin else {}

@@ -14,6 +14,7 @@ from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
 from herodotus.core.fields import Endpoint
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.request import Request
 
 logger = logging.getLogger(__name__)
 
@@ -134,8 +135,14 @@ class Portal:
         waiting = self._silent.pop(request.protocol, None)
         if waiting is not None:
             waiting.cancel()
-        answer = self._handlers.answer(request.method, request.path)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = Request(
+            method=request.method, target=request.raw_path, headers=headers, client=request.remote or ""
+        )
+        answer = await self._handlers.answer(asked)
         response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        for name, value in answer.repeated:
+            response.headers.add(name, value)
         response.headers["Content-Type"] = answer.content_type
         return response
 

@@ -19,6 +19,7 @@ from dht.core.rules import RingRules
 from simnet.host import TrioCarrier, run_world
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK, RingWorld, peer_number
+from simnet.runs import patient_collector
 from simnet.scenarios import find_scenario
 from simnet.whole import WholeNodes
 from simnet.world.network import Link
@@ -36,9 +37,10 @@ def measured(peers: int, setup: Callable[[], Callable[[float], int]], virtual_s:
     """`setup` gives what runs so many virtual seconds and tells the events."""
     before_mb, began = memory_mb(), time.process_time()
     go = setup()
-    setup_s, began = time.process_time() - began, time.process_time()
-    events = go(virtual_s)
-    cpu_s = time.process_time() - began
+    with patient_collector():  # as `simnet run` does
+        setup_s, began = time.process_time() - began, time.process_time()
+        events = go(virtual_s)
+        cpu_s = time.process_time() - began
     return {
         "peers": peers,
         "setup_cpu_s": setup_s,

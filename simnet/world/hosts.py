@@ -180,7 +180,7 @@ class Host:
             if self._schedule.now >= self._asleep_until and len(self._backlog) < BACKLOG_MAX:
                 self._backlog.append((data, sender))
             return
-        program.receive(data, sender, self.clock())
+        program.receive(data, sender, self._schedule.now * (1.0 + self.drift) + self.skew_s)
         self._settle()
 
     def _due(self) -> None:
@@ -189,13 +189,11 @@ class Host:
         now = self._schedule.now
         if program is None or timer is None or now < self._paused_until:
             return
-        deadline = program.next_deadline()
         clock = self.clock()
         if clock < timer[2] < clock + ROUNDING_S:
             clock = timer[2]  # rounding put a skewed clock a hair before the deadline it was woken for
-        if deadline is not None and deadline <= clock:
-            self._count_wakes(now)
-            program.advance(clock)
+        self._count_wakes(now)
+        program.advance(clock)
         self._settle()
 
     def _count_wakes(self, now: float) -> None:
@@ -204,8 +202,7 @@ class Host:
             raise LivelockError(self.number, now)
 
     def _settle(self) -> None:
-        """Send what the program wants sent, and arm its timer. A timer that comes too early stays, as
-        looking again then costs less than taking it out now."""
+        """Send what the program wants sent, and set its timer to the deadline that it has now."""
         program = self.program
         if program is None or self._schedule.now < self._paused_until:
             return
@@ -218,7 +215,7 @@ class Host:
         due = (deadline - self.skew_s) / (1.0 + self.drift)
         timer = self._timer
         if timer is not None:
-            if timer[0] <= due:
+            if timer[0] == due:
                 return
             self._schedule.cancel(timer[1])
         self._timer = (due, self._schedule.at(due, self._due), deadline)

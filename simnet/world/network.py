@@ -92,7 +92,6 @@ class Network:
         trace: Trace | None = None,
     ) -> None:
         self.counters = Counters()
-        self.bytes_by_host: dict[int, int] = {}
         self.link = link or Link()
         self.latency: Latency = latency or Uniform()
         self._schedule, self._rng, self._trace = schedule, rng, trace
@@ -195,12 +194,11 @@ class Network:
 
     def send(self, source: int, target: Address, data: bytes) -> None:
         """From a host. Like UDP: never an error, perhaps never an arrival."""
-        counters = self.counters
+        counters, length = self.counters, len(data)
         counters.sent += 1
-        counters.sent_bytes += len(data)
-        self.bytes_by_host[source] = self.bytes_by_host.get(source, 0) + len(data)
+        counters.sent_bytes += length
         sender = self._hosts.get(source)
-        if sender is None or len(data) > DATAGRAM_BYTES_MAX:
+        if sender is None or length > DATAGRAM_BYTES_MAX:
             counters.nowhere += 1
             return
         shown = sender.address if sender.nat is None else sender.nat.leave(sender.address, target)

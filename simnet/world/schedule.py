@@ -28,7 +28,9 @@ class Schedule:
         return number
 
     def after(self, delay_s: float, callback: Callback, *arguments: Any) -> int:
-        return self.at(self.now + delay_s, callback, *arguments)
+        self._sequence = number = self._sequence + 1
+        heappush(self._heap, (self.now + max(delay_s, 0.0), number, callback, arguments))
+        return number
 
     def cancel(self, number: int) -> None:
         """Cancel an event that has not happened; the caller forgets numbers of those that have."""

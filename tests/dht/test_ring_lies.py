@@ -19,6 +19,7 @@ from dht.core.messages import (
     Owner,
     Ping,
     Pong,
+    ProbeReply,
     ProbeRequest,
     Rumour,
 )
@@ -277,3 +278,35 @@ def test_a_flood_of_lookups_is_refused_and_each_still_ends() -> None:
     effects = converse(one, lambda _to, _message: None, 600)
     assert {e.id for e in effects if isinstance(e, LookupDone)} == ids
     assert counts(one)["lookups refused"] >= 10
+
+
+def test_a_silent_stranger_is_forgotten_after_some_minutes_and_not_pinged_for_ever() -> None:
+    """Nobody has its record, so nobody can sign its death."""
+    one, stranger = machine(5), contact(50)
+
+    def answer(to: Contact, message: Message) -> Message | None:
+        if to == stranger:
+            return None
+        if isinstance(message, ProbeRequest):
+            return ProbeReply(id=message.id, is_alive=False)
+        return Pong(id=message.id) if isinstance(message, Ping) else None
+
+    one.table.hint(stranger)
+    one.lookup(stranger.position, NOW)
+    effects = converse(one, answer, 60)
+    assert [peer for peer, _ in one.statistics().unwell if peer == stranger.peer]
+    effects = converse(one, answer, 900)
+    assert [peer for peer, _ in one.statistics().unwell if peer == stranger.peer] == []
+    assert PeerChanged(peer=stranger.peer, clock="departed") in effects
+    assert stranger not in one.table.contacts
+
+
+def test_who_signs_a_newer_record_is_well_again_without_a_word_to_us() -> None:
+    one = machine(5)
+    one.lookup(contact(3).position, NOW)
+    converse(one, lambda _to, _message: None, 10)
+    assert contact(3).peer in dict(one.statistics().unwell)
+    one.receive(Rumour(id=1, news=(signed(3),)), contact(1), NOW + 10)
+    assert contact(3).peer in dict(one.statistics().unwell)  # that is what it said before
+    one.receive(Rumour(id=1, news=(signed(3, incarnation=2),)), contact(1), NOW + 10)
+    assert contact(3).peer not in dict(one.statistics().unwell)

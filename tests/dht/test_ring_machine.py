@@ -35,6 +35,7 @@ from dht.core.messages import (
     Message,
     Notify,
     NotMember,
+    Offer,
     Owner,
     Ping,
     Pong,
@@ -251,15 +252,15 @@ def test_a_list_out_of_order_or_around_the_ring_is_cut() -> None:
 # --- membership
 
 
-def test_a_rumour_enters_the_table_once_and_is_told_on() -> None:
+def test_a_rumour_enters_the_table_once_and_is_offered_on() -> None:
     one = member()
     news = signed(4)
     one.receive(Rumour(id=1, news=(news,)), PEERS[4], NOW)
     assert one.table.records[PEERS[4].peer] is news
     assert one.statistics().rumours == 1
-    _, rumour, _ = until_asked(one, Rumour)
-    assert isinstance(rumour, Rumour)
-    assert rumour.news == (news,)
+    _, offer, _ = until_asked(one, Offer)
+    assert isinstance(offer, Offer)
+    assert offer.marks == (one.table.mark_of(PEERS[4].peer),)
 
 
 @pytest.mark.parametrize(

@@ -171,3 +171,22 @@ def test_thousands_of_storms() -> None:
 def test_a_list_that_a_liar_gave_does_not_outlive_its_lies_by_bad_luck() -> None:
     """Seed 1224: each ask for an unchanged state left the false list in place, seventy times in a row."""
     assert run(1224) > 500
+
+
+def test_a_peer_does_not_join_behind_itself_past_a_neighbour_that_its_contact_forgot_to_name() -> None:
+    """Seed 1756: the contact answered with the list of one of its virtual nodes, older than the other, which
+    owned the position; so a restarted peer's second position came to sit before its own first.
+    """
+    assert run(1756) > 500
+
+
+def test_a_crash_is_not_allowed_that_a_list_under_way_makes_one_too_many() -> None:
+    """Seed 20284: the last list of the dead, still under way, left out a host that was back since; the proof
+    of Chord knows no datagrams, there such a list has been adopted before its sender dies.
+    """
+    assert run(20284) > 500
+
+
+def test_a_peer_that_is_back_is_not_passed_over_by_who_had_found_it_silent() -> None:
+    """Seed 42252: only a word of its own made it well again, so its predecessor skipped it for a minute."""
+    assert run(42252) > 500

@@ -133,5 +133,7 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     ),
     m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, port=st.integers(1, 65_535)),
     m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans()),
+    m.Offer: st.builds(m.Offer, id=ids, marks=tuples(ids, 1, m.MARKS_MAX)),
+    m.Want: st.builds(m.Want, id=ids, marks=tuples(ids, 1, m.NEWS_MAX)),
 }
 messages: Final = st.one_of(*BY_KIND.values())

@@ -71,6 +71,8 @@ def all_messages() -> list[m.Message]:
         m.BatchReply(id=22, arc_start=key("from"), arc_end=key("to"), successors=(anna,)),
         m.DialBackRequest(id=23, port=4484),
         m.DialBackReply(id=24, is_reached=True),
+        m.Offer(id=25, marks=(1, big)),
+        m.Want(id=26, marks=(int.from_bytes(peer_key(ANNA)[:4], "big") << 32,)),
     ]
 
 

@@ -320,8 +320,8 @@ def test_a_trace_file_tells_how_to_run_it_again(tmp_path: Path) -> None:
         ("", "not a whole trace"),
         ("not json\n", "not a whole trace"),
         ('{"format": "other"}\n{}\n', "not a trace of simnet"),
-        ('{"format": "simnet-trace", "version": 99}\n{}\n', "version 99, and this simnet reads 1"),
-        ('{"format": "simnet-trace", "version": 1}\n', "not a whole trace"),
+        ('{"format": "simnet-trace", "version": 99}\n{}\n', "version 99, and this simnet reads 2"),
+        ('{"format": "simnet-trace", "version": 2}\n', "not a whole trace"),
         ("[]\n", "not a whole trace"),
     ],
 )

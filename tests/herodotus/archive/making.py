@@ -1,5 +1,7 @@
 """What the archive's tests are made of: deposits, disks, and an archive that opens in one line."""
 
+import base64
+import hashlib
 import random
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.recovery import open_archive
 from herodotus.core.deposits import Deposit, Mode, make_deposit
 from herodotus.core.notes import Visit
+from herodotus.core.warc import format_record
 
 NOW_S = 1_700_000_000
 DAY_S = 86_400
@@ -64,3 +67,34 @@ def store(archive: Archive, *deposits: Deposit, mode: Mode = Mode.REGULAR) -> li
 
 def note_visits(archive: Archive, *visits: Visit) -> None:
     archive.commit([NewVisits(visits=visits)])
+
+
+def foreign_response(url: str, date: str, body: bytes, *extra: tuple[str, str]) -> bytes:
+    fields = (
+        ("WARC-Type", "response"),
+        ("WARC-Record-ID", f"<urn:uuid:12345678-1234-4234-8234-{hashlib.sha256(body).hexdigest()[:12]}>"),
+        ("WARC-Date", date),
+        ("WARC-Target-URI", url),
+        ("Content-Type", "application/http;msgtype=response"),
+        *extra,
+    )
+    return format_record(fields, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n" + body)
+
+
+def sha1_text(data: bytes) -> str:
+    return "sha1:" + base64.b32encode(hashlib.sha1(data).digest()).decode()
+
+
+def foreign_revisit(url: str, date: str, body: bytes) -> bytes:
+    """As WARC 1.0 has it: it names a record and a digest, no date."""
+    fields = (
+        ("WARC-Type", "revisit"),
+        ("WARC-Record-ID", "<urn:uuid:aaaaaaaa-1234-4234-8234-123456789abc>"),
+        ("WARC-Refers-To", "<urn:uuid:bbbbbbbb-1234-4234-8234-123456789abc>"),
+        ("WARC-Profile", "http://netpreserve.org/warc/1.0/revisit/identical-payload-digest"),
+        ("WARC-Date", date),
+        ("WARC-Target-URI", f"<{url}>"),
+        ("WARC-Payload-Digest", sha1_text(body)),
+        ("Content-Type", "application/http;msgtype=response"),
+    )
+    return format_record(fields, b"HTTP/1.1 200 OK\r\n\r\n")

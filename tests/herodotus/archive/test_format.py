@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from herodotus.core.deposits import Original, format_bundle, make_deposit
+from herodotus.core.bundles import format_bundle
+from herodotus.core.deposits import Original, make_deposit
 from herodotus.core.entries import (
     Entry,
     Kind,

@@ -6,9 +6,11 @@ import gzip
 import hashlib
 import json
 import random
+import tracemalloc
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -19,13 +21,21 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from herodotus.archive.exporting import export_wacz, export_warc
+from herodotus.archive.exporting import export_warc
 from herodotus.archive.foreign import Broken, Found, RecordReader
 from herodotus.archive.importing import ImportReport, import_file
 from herodotus.archive.memory import MemoryStore
+from herodotus.archive.wacz import export_wacz
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
-from tests.herodotus.archive.making import NOW_S, page, random_text
+from tests.herodotus.archive.making import (
+    NOW_S,
+    foreign_response,
+    foreign_revisit,
+    page,
+    random_text,
+    sha1_text,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +117,22 @@ async def test_what_warcio_wrote_comes_in_whole(wrap: str) -> None:
     assert (again.body, again.head) == (b"text 0", b"HTTP/1.1 200 OK\r\nX-Seen: again\r\n\r\n")
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+async def test_many_members_and_large_ones_come_in_whole(pack: Callable[[bytes], bytes]) -> None:
+    """One to the record, as most tools write them; some expand to more than is decoded at a time."""
+    bodies = [random_text(random.Random(n), 100 + 400 * n) * (1 + 9 * (n % 7 == 0)) for n in range(70)]
+    records = [
+        foreign_response(f"http://example.org/{n}", "2020-01-01T00:00:00Z", body)
+        for n, body in enumerate([*bodies, b"again " * 400_000])
+    ]
+    store, report = await _import(b"".join(map(pack, records)))
+    assert (report.stored, report.problems) == (71, [])
+    for n, body in enumerate(bodies):
+        found = await store.newest(f"http://example.org/{n}", 2**32 - 1)
+        assert found is not None
+        assert found.body == body
+
+
 async def test_importing_twice_stores_nothing_twice() -> None:
     store = _store()
     data = _warcio_file(is_gzip=True)
@@ -132,7 +158,7 @@ async def test_arc_files_come_in() -> None:
     version = b"1 0 Archive\nURL IP-address Archive-date Content-type Archive-length\n\n"
     data = b"filedesc://x.arc 0.0.0.0 19970101000000 text/plain %d\n" % len(version) + version + b"\n"
     data += b"http://old.example/ 192.0.2.7 19970102030405 text/html %d\n" % len(body) + body + b"\n"
-    for packed in (data, gzip.compress(data)):
+    for packed in (data, gzip.compress(data), zstandard.compress(data)):
         store, report = await _import(packed)
         assert report.problems == []
         found = await store.newest("http://old.example/", 2**32 - 1)
@@ -140,6 +166,37 @@ async def test_arc_files_come_in() -> None:
         assert (found.body, found.mime) == (b"<p>old</p>", "text/html")
         assert found.record.get("WARC-Date") == "1997-01-02T03:04:05Z"
         assert found.record.get("WARC-IP-Address") == "192.0.2.7"
+
+
+async def test_an_old_revisit_finds_its_original_among_the_versions_before() -> None:
+    url = "http://example.org/"
+    data = foreign_response(url, "2020-01-01T00:00:00Z", b"a") + foreign_response(
+        url, "2020-01-02T00:00:00Z", b"b"
+    )
+    store, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"a"))
+    assert (report.stored, report.revisits, report.problems) == (2, 1, [])
+    found = await store.newest(url, 2**32 - 1)
+    assert found is not None
+    assert (found.record.get("WARC-Date"), found.body) == ("2020-01-03T00:00:00Z", b"a")
+    _, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"c"))
+    assert [problem.reason for problem in report.problems] == ["a revisit of what the archive does not have"]
+
+
+async def test_a_payload_digest_decides_only_where_nothing_else_vouches_for_the_block() -> None:
+    url, wrong = "http://example.org/", ("WARC-Payload-Digest", sha1_text(b"something else"))
+    alone = foreign_response(url, "2020-01-01T00:00:00Z", b"body", wrong)
+    _, report = await _import(alone)
+    assert [problem.reason for problem in report.problems] == ["the payload does not match its digest"]
+    block = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nbody"
+    vouched = foreign_response(
+        url, "2020-01-01T00:00:00Z", b"body", wrong, ("WARC-Block-Digest", sha1_text(block))
+    )
+    store, report = await _import(vouched)
+    assert report.problems == []
+    found = await store.newest(url, 2**32 - 1)
+    assert found is not None
+    assert found.record.get("WARC-Payload-Digest") == sha1_text(b"body")
+    assert found.record.get("Herodotus-Foreign-Payload-Digest") == sha1_text(b"something else")
 
 
 def _record(url: str, block: bytes, *extra: tuple[str, str]) -> bytes:
@@ -196,6 +253,62 @@ async def test_a_bomb_is_given_up_and_the_next_member_is_read() -> None:
     _, report = await _import(data)
     assert report.stored == 2
     assert report.skipped >= 1
+
+
+async def test_a_zstd_bomb_is_given_up_and_the_next_frame_is_read() -> None:
+    zeros = zstandard.compress(bytes(300_000_000))
+    data = (
+        zstandard.compress(_record("http://good/1", b"one"))
+        + zeros
+        + zstandard.compress(_record("http://good/2", b"two"))
+    )
+    _, report = await _import(data)
+    assert report.stored == 2
+    assert report.skipped >= 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_head_without_end_takes_no_memory(packed: bool) -> None:
+    """Of 64 MB here; a gigabyte is the same, only longer."""
+    head = b"WARC/1.1\r\nX: " + b"y" * 64_000_000 + b"\r\n\r\n"
+    good = _record("http://good/", b"good")
+    file = BytesIO(gzip.compress(head, 1) + gzip.compress(good) if packed else head + good)
+    del head
+    tracemalloc.start()
+    try:
+        found = [item.record.url for item in RecordReader(file) if isinstance(item, Found)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == ["http://good/"]
+    assert peak < 8_000_000
+
+
+async def test_chunks_that_lie_leave_the_body_as_it_was_recorded() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for number, body in enumerate((b"-5\r\nhello\r\n0\r\n\r\n", b"ffffffff\r\nhello\r\n0\r\n\r\n")):
+        url = f"http://example.org/{number}"
+        fields = (
+            ("WARC-Type", "response"),
+            ("WARC-Record-ID", "<urn:uuid:12345678-1234-4234-8234-123456789abc>"),
+            ("WARC-Date", "2020-01-01T00:00:00Z"),
+            ("WARC-Target-URI", url),
+            ("Content-Type", "application/http;msgtype=response"),
+        )
+        store, report = await _import(format_record(fields, head + body))
+        assert report.problems == []
+        found = await store.newest(url, 2**32 - 1)
+        assert found is not None
+        assert found.body == body
+
+
+async def test_a_name_that_leads_out_is_a_name_like_any_other() -> None:
+    name = "../../../../etc/passwd\\..\\.."
+    store, report = await _import(_record(name, b"harmless"))
+    assert report.problems == []
+    found = await store.newest(name, 2**32 - 1)
+    assert found is not None
+    assert found.body == b"harmless"
 
 
 async def test_half_a_member_at_the_end_is_reported_with_its_offset() -> None:
@@ -279,7 +392,10 @@ async def test_a_wacz_has_what_the_format_asks_for(tmp_path: Path) -> None:
             assert resource["bytes"] == len(content)
             assert resource["hash"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
         data = wacz.read("archive/data.warc.gz")
-        for line in wacz.read("indexes/index.cdxj").decode().splitlines():
+        index = gzip.decompress(wacz.read("indexes/index.cdx.gz")).decode().splitlines()
+        assert index == sorted(index)
+        assert len(index) == 5
+        for line in index:
             entry = json.loads(line.split(" ", 2)[2])
             member = gzip.decompress(data[int(entry["offset"]) :][: int(entry["length"])])
             assert entry["url"].encode() in member

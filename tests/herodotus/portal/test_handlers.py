@@ -4,6 +4,7 @@ import dataclasses
 import json
 from html.parser import HTMLParser
 
+import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +12,15 @@ from hypothesis import strategies as st
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.request import Request
 from tests.herodotus.portal.statuses import STATUS
 
 
 def answer(path: str, method: str = "GET", status: PeerStatus = STATUS) -> Answer:
-    return Handlers(lambda: status).answer(method, path)
+    async def of_peer() -> PeerStatus:
+        return status
+
+    return anyio.run(Handlers(of_peer).answer, Request(method=method, target=path))
 
 
 class Elements(HTMLParser):
@@ -96,5 +101,5 @@ def test_the_status_has_the_keys_that_machines_rely_on() -> None:
     assert status["http"] == "http://127.0.0.1:5484"
     assert set(status["ring"]) >= {"members", "ideal", "arcs"}  # more keys may come, these stay
     assert set(status["crawl"]) == {"known", "due", "fetched", "unchanged", "failed"}
-    assert set(status["store"]) == {"captures", "bytes"}
+    assert set(status["store"]) >= {"captures", "bytes"}
     assert status["copies"] == {"1": 1234}

@@ -12,11 +12,18 @@ import pytest
 from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
 from herodotus.core.fields import Endpoint
+from herodotus.core.status import PeerStatus
 from herodotus.portal import Portal
 from herodotus.portal.handlers import Handlers
 from tests.herodotus.portal.statuses import STATUS
 
 pytestmark = pytest.mark.anyio
+
+
+async def status() -> PeerStatus:
+    return STATUS
+
+
 LOOPBACK = Endpoint(host="127.0.0.1", port=0)
 
 
@@ -25,7 +32,7 @@ async def portal(
     *, connections_max: int = 8, idle_s: float = 30, listen: Endpoint = LOOPBACK
 ) -> AsyncIterator[Portal]:
     settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
-    made = Portal(settings, Handlers(lambda: STATUS))
+    made = Portal(settings, Handlers(status))
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
             yield made
@@ -66,7 +73,7 @@ def parsed(raw: bytes) -> Reply:
 
 
 def request(path: str = "/healthz", method: str = "GET", *headers: str) -> bytes:
-    lines = [f"{method} {path} HTTP/1.1", "Host: peer", "Connection: close", *headers]
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
@@ -110,13 +117,13 @@ async def test_odd_paths_are_simply_not_here(path: str) -> None:
         b"\x00" * 10_000 + b"\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: peer\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: peer\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: peer\r\n" + b"".join(b"X-%d: a\r\n" % n for n in range(20_000)) + b"\r\n",
-        b"GET / HTTP/1.1\r\nHost: peer\r\nContent-Length: -1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: peer\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: peer\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
-        b"GET http://[::1/ HTTP/1.1\r\nHost: peer\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"".join(b"X-%d: a\r\n" % n for n in range(20_000)) + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
+        b"GET http://[::1/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     ],
     ids=["tls", "zeros", "no path", "version", "long path", "long header", "many headers", "negative length",
          "two lengths", "bad chunk", "bad address"],
@@ -139,7 +146,7 @@ async def test_a_connection_too_many_is_told_to_come_back() -> None:
     async with portal(connections_max=8) as served:
         held = [await connect(served) for _ in range(8)]
         for stream in held:  # an answer on each shows that the server counts it
-            await stream.send(b"GET /healthz HTTP/1.1\r\nHost: peer\r\n\r\n")
+            await stream.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             await stream.receive()
         refused = await exchange(served, request())
         assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
@@ -163,7 +170,7 @@ async def test_a_connection_that_never_asks_is_closed(begun: bytes) -> None:
 
 async def test_an_answered_connection_that_falls_silent_is_closed() -> None:
     async with portal(idle_s=1) as served, await connect(served) as stream:
-        await stream.send(b"GET /healthz HTTP/1.1\r\nHost: peer\r\n\r\nGET / HT")
+        await stream.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nGET / HT")
         started = anyio.current_time()
         assert (await received(stream)).endswith(b"ok\n")
         assert anyio.current_time() - started < 5

@@ -1,0 +1,62 @@
+"""Which captures of a URL lie around a moment, and which addresses lie around a URL? From the index alone.
+
+A long history costs four steps, not a walk; nothing is read from the archive's files.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from herodotus.archive.engine import Archive
+from herodotus.core.deposits import url_key
+from herodotus.core.entries import (
+    VISITS,
+    after,
+    decode_visits,
+    family_key,
+    time_of,
+    url_of_address,
+    url_prefix,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Seconds; `before` is the newest capture not newer than the moment, `after` the oldest that is newer."""
+
+    first_s: int
+    last_s: int
+    before_s: int | None
+    after_s: int | None
+
+
+def around(archive: Archive, url: str, moment_s: int) -> Around | None:
+    """None: there is no capture of the URL."""
+    prefix = url_prefix(url_key(url))
+    end = after(prefix)
+    last = archive.index.last_before(prefix, end)
+    if last is None:
+        return None
+    first = next(archive.index.scan(prefix, end))
+    split = prefix + moment_s.to_bytes(4, "big") + b"\xff" * 4
+    before = archive.index.last_before(prefix, split)
+    following = next(archive.index.scan(split, end), None)
+    return Around(
+        first_s=time_of(first[0]),
+        last_s=time_of(last[0]),
+        before_s=None if before is None else time_of(before[0]),
+        after_s=None if following is None else time_of(following[0]),
+    )
+
+
+def last_visit_s(archive: Archive, url: str, time_s: int) -> int | None:
+    """When the version of that second was last found unchanged."""
+    prefix = url_prefix(url_key(url))
+    found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
+    data = None if found is None else archive.index.get(family_key(VISITS, found[0]))
+    return None if data is None else decode_visits(data).last_s
+
+
+def addresses(archive: Archive, start: bytes, end: bytes) -> Iterator[str]:
+    """URLs between two keys of `address_key`, in order. One of them may have lost its last capture since."""
+    for key, _ in archive.index.scan(start, end):
+        yield url_of_address(key)

@@ -1,0 +1,57 @@
+"""How does an archived page come back to life, leading nowhere but into the archive? Pure, for any server.
+
+A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, sends `replay_headers` with
+`isolation_headers`, and the body through the rewriter:
+
+    context = ReplayContext(page_url=url, timestamp="20260102000000", flag=Flag.PAGE, portal_origin=origin)
+    status, headers = replay_headers(200, fields, context, is_rewritten=rewriter is not None)
+"""
+
+from herodotus.core.replay.banner import BannerFacts, Holder, banner_html, frame_html
+from herodotus.core.replay.choosing import charset_of, looks_like_html, rewriter_for
+from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
+from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
+from herodotus.core.replay.headers import replay_headers, replay_status
+from herodotus.core.replay.isolation import (
+    frame_headers,
+    is_worker_registration,
+    isolation_headers,
+    may_change,
+    wants_frame,
+)
+from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
+from herodotus.core.replay.rewriter import Rewriter
+from herodotus.core.replay.strays import stray_target
+
+__all__ = [
+    "FLAGS",
+    "GUARD_PATH",
+    "GUARD_SCRIPT",
+    "WORKER_PATH",
+    "WORKER_SCRIPT",
+    "BannerFacts",
+    "Flag",
+    "Holder",
+    "Reference",
+    "ReplayContext",
+    "Rewriter",
+    "Shown",
+    "Unresolved",
+    "banner_html",
+    "charset_of",
+    "checked_origin",
+    "frame_headers",
+    "frame_html",
+    "is_worker_registration",
+    "isolation_headers",
+    "looks_like_html",
+    "may_change",
+    "merged_head",
+    "replay_headers",
+    "replay_status",
+    "resolution",
+    "rewriter_for",
+    "script_headers",
+    "stray_target",
+    "wants_frame",
+]

@@ -1,0 +1,273 @@
+"""What has to change in one tag? Its attributes, each by what browsers do with it.
+
+Addresses are led into the archive with the flag of what they are asked for as. What would forbid the page to
+work in its new place (digests of contents that we rewrite, policies of the old site, cookies) is disarmed by
+another name, so that it can still be read in the source.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.context import Flag, ReplayContext
+from herodotus.core.replay.css import css_escaped, rewrite_css
+from herodotus.core.replay.entities import SUSPICIOUS, quote_base, read_address, read_text, write_text
+from herodotus.core.replay.headers import refreshed
+
+DISARMED = b"data-archived-"
+SRCSET_CANDIDATES_MAX = 1_000
+
+_PAGE, _IMAGE, _SCRIPT, _STYLE, _EMBEDDED, _FRAME = (
+    "page", Flag.IMAGE, Flag.SCRIPT, Flag.STYLE, Flag.EMBEDDED, Flag.FRAME,
+)  # fmt: skip
+_ANY_TAG: dict[bytes, str] = {
+    b"href": _PAGE, b"src": _IMAGE, b"srcset": "srcset", b"imagesrcset": "srcset", b"style": "style", b"action": _PAGE,
+    b"formaction": _PAGE, b"background": _IMAGE, b"cite": _PAGE, b"longdesc": _PAGE, b"poster": _IMAGE,
+    b"ping": "list", b"lowsrc": _IMAGE, b"dynsrc": _EMBEDDED, b"imagesrc": _IMAGE, b"manifest": _EMBEDDED,
+    b"xlink:href": _IMAGE, b"xml:base": _PAGE, b"integrity": "disarm", b"nonce": "disarm", b"referrerpolicy": "disarm",
+    b"crossorigin": "credentials", b"target": "target", b"formtarget": "target",
+}  # fmt: skip
+_BY_TAG: dict[tuple[bytes, bytes], str] = {
+    (b"script", b"src"): _SCRIPT, (b"script", b"href"): _SCRIPT, (b"script", b"xlink:href"): _SCRIPT,
+    (b"iframe", b"src"): _FRAME, (b"frame", b"src"): _FRAME, (b"iframe", b"srcdoc"): "srcdoc",
+    (b"embed", b"src"): _EMBEDDED, (b"video", b"src"): _EMBEDDED, (b"audio", b"src"): _EMBEDDED,
+    (b"source", b"src"): _EMBEDDED, (b"track", b"src"): _EMBEDDED, (b"bgsound", b"src"): _EMBEDDED,
+    (b"object", b"data"): _EMBEDDED, (b"object", b"codebase"): _EMBEDDED, (b"object", b"archive"): "list",
+    (b"applet", b"codebase"): _EMBEDDED, (b"applet", b"archive"): "commas", (b"applet", b"code"): "perhaps",
+    (b"embed", b"code"): "perhaps", (b"a", b"xlink:href"): _PAGE, (b"image", b"href"): _IMAGE,
+    (b"use", b"href"): _IMAGE,
+    (b"feimage", b"href"): _IMAGE, (b"layer", b"src"): _FRAME, (b"ilayer", b"src"): _FRAME,
+}  # fmt: skip
+_BY_RELATION = {
+    b"stylesheet": _STYLE, b"icon": _IMAGE, b"apple-touch-icon": _IMAGE, b"apple-touch-icon-precomposed": _IMAGE,
+    b"mask-icon": _IMAGE, b"fluid-icon": _IMAGE, b"apple-touch-startup-image": _IMAGE, b"image_src": _IMAGE,
+    b"modulepreload": _SCRIPT, b"manifest": _EMBEDDED, b"import": _FRAME,
+}  # fmt: skip
+_BY_DESTINATION = {
+    b"image": _IMAGE, b"script": _SCRIPT, b"worker": _SCRIPT, b"style": _STYLE, b"document": _FRAME,
+    b"iframe": _FRAME,
+}  # fmt: skip
+_HARMLESS_META = frozenset(
+    {b"content-type", b"content-language", b"default-style", b"x-ua-compatible", b"refresh"}
+)
+_ADDRESS_PARAMETERS = frozenset({b"movie", b"src", b"url", b"data", b"filename", b"source", b"href", b"file"})
+_CANDIDATE = re.compile(rb"[\t\n\f\r ,]*+([^\t\n\f\r ]++)")
+_DESCRIPTORS = re.compile(rb"(?:[^,(]++|\([^)]*+\)?)*+")
+_WORD = re.compile(rb"[^\t\n\f\r ]++")
+_BETWEEN_COMMAS = re.compile(rb"[^,\t\n\f\r ]++")
+
+Edit = tuple[int, int, bytes]
+
+
+class Attribute(NamedTuple):
+    """A tuple, as a page has hundreds. Where it stands in the page, quotes of the value left out."""
+
+    name: bytes
+    """In lower case."""
+    name_start: int
+    start: int
+    end: int
+    quote: bytes
+    """Empty for a bare value."""
+    value: bytes
+
+
+class TagEditor:
+    def __init__(self, context: ReplayContext, page: Callable[[bytes], bytes]) -> None:
+        """`page` rewrites an inner document (`srcdoc`)."""
+        self._link_flag = context.link_flag
+        self._context = context
+        self._page = page
+        self.addresses = Addresses(context, quote_base)
+        """For attributes."""
+        self.plain = Addresses(context)
+        self.style_addresses = Addresses(context, css_escaped)
+        self._has_base = False
+
+    def edits(self, tag: bytes, attributes: list[Attribute]) -> list[Edit]:
+        """In the order of the page."""
+        special = _SPECIAL_TAGS.get(tag)
+        if special is not None:
+            return special(self, attributes)
+        found: list[Edit] = []
+        for attribute in attributes:
+            action = _BY_TAG.get((tag, attribute.name)) or _ANY_TAG.get(attribute.name)
+            if action is not None:
+                self._apply(action, attribute, found)
+            elif attribute.name[:5] == b"data-":
+                self._apply_data(attribute, found)
+        return found
+
+    def address(self, value: bytes, flag: str, *, is_quoted: bool) -> bytes:
+        if b"&" in value and SUSPICIOUS.search(value):
+            plain = read_address(value, is_quoted=is_quoted)
+            new = self.addresses.rewrite(plain, flag)
+            return value if new is plain else new
+        return self.addresses.rewrite(value, flag)
+
+    def _apply(self, action: str, attribute: Attribute, found: list[Edit]) -> None:
+        value = attribute.value
+        if action == "disarm":
+            found.append((attribute.name_start, attribute.name_start, DISARMED))
+            return
+        if not value:
+            return
+        text = _TEXTS.get(action)
+        if text is not None:
+            before = read_text(value)
+            after = text(self, before)
+            if after != before:
+                _put_text(attribute, after, found)
+            return
+        if action == "credentials":
+            if value.strip().lower() == b"use-credentials":
+                found.append((attribute.name_start, attribute.name_start, DISARMED))
+            return
+        if action == "perhaps":
+            new = self.addresses.rewrite_absolute(value, Flag.EMBEDDED)
+        else:
+            flag = self._link_flag if action == "page" else action
+            new = self.address(value, flag, is_quoted=bool(attribute.quote))
+        if new != value:
+            found.append((attribute.start, attribute.end, new))
+
+    def _apply_data(self, attribute: Attribute, found: list[Edit]) -> None:
+        """What scripts copy to real attributes: only what names a host, as all else may mean anything."""
+        if attribute.name.endswith(b"srcset"):
+            self._apply("srcset", attribute, found)
+        elif not _WORD.fullmatch(attribute.value.strip()):
+            return
+        else:
+            is_page = attribute.name in (
+                b"data-href",
+                b"data-url",
+                b"data-link",
+                b"data-uri",
+                b"data-permalink",
+            )
+            flag = self._link_flag if is_page else Flag.IMAGE
+            new = self.addresses.rewrite_absolute(attribute.value, flag)
+            if new != attribute.value:
+                found.append((attribute.start, attribute.end, new))
+
+    # -- values that hold more than an address: text in, text out ---------------------------------------------
+
+    def _style(self, text: bytes) -> bytes:
+        return rewrite_css(text, self.style_addresses)
+
+    def _srcset(self, text: bytes) -> bytes:
+        """HTML standard, "parse a srcset attribute"."""
+        out: list[bytes] = []
+        at = copied = 0
+        for _ in range(SRCSET_CANDIDATES_MAX):
+            candidate = _CANDIDATE.match(text, at)
+            if candidate is None:
+                break
+            address = candidate[1].rstrip(b",")
+            start, end = candidate.start(1), candidate.start(1) + len(address)
+            out += (text[copied:start], self.plain.rewrite(address, Flag.IMAGE))
+            copied = end
+            at = candidate.end()
+            if end == at:
+                descriptors = _DESCRIPTORS.match(text, at)
+                at = descriptors.end() if descriptors else len(text)
+        else:
+            return b"".join(out)  # whoever lists more has lost the rest
+        return b"".join((*out, text[copied:]))
+
+    def _list(self, text: bytes) -> bytes:
+        return _WORD.sub(lambda match: self.plain.rewrite(match[0], Flag.EMBEDDED), text)
+
+    def _commas(self, text: bytes) -> bytes:
+        return _BETWEEN_COMMAS.sub(lambda match: self.plain.rewrite_absolute(match[0], Flag.EMBEDDED), text)
+
+    def _target(self, text: bytes) -> bytes:
+        # Archived pages may open no windows, where the link would do nothing at all.
+        return b"_top" if text.strip().lower() in (b"_blank", b"_new") else text
+
+    def _refresh(self, text: bytes) -> bytes:
+        return refreshed(text, self.plain, self._context)
+
+    # -- tags whose attributes depend on each other -------------------------------------------------------------
+
+    def _edit_base(self, attributes: list[Attribute]) -> list[Edit]:
+        found: list[Edit] = []
+        for attribute in attributes:
+            if attribute.name == b"href" and not self._has_base:
+                # The first base counts, also where its address is none.
+                self._has_base = True
+                written = read_address(attribute.value, is_quoted=bool(attribute.quote))
+                new = self.addresses.move_base(written)
+                self.plain.move_base(read_text(attribute.value))
+                self.style_addresses.move_base(read_text(attribute.value))
+                if new != written:
+                    found.append((attribute.start, attribute.end, new))
+            elif attribute.name == b"href":
+                self._apply("page", attribute, found)
+            elif attribute.name == b"target":
+                self._apply("target", attribute, found)
+        return found
+
+    def _edit_link(self, attributes: list[Attribute]) -> list[Edit]:
+        relations = _value_of(attributes, b"rel").lower().split()
+        flag = next((_BY_RELATION[one] for one in relations if one in _BY_RELATION), _PAGE)
+        if flag == _PAGE and (b"preload" in relations or b"prefetch" in relations):
+            flag = _BY_DESTINATION.get(_value_of(attributes, b"as").lower(), _EMBEDDED)
+        found: list[Edit] = []
+        for attribute in attributes:
+            action = flag if attribute.name == b"href" else _ANY_TAG.get(attribute.name)
+            if action is not None:
+                self._apply(action, attribute, found)
+        return found
+
+    def _edit_meta(self, attributes: list[Attribute]) -> list[Edit]:
+        says = _value_of(attributes, b"http-equiv").strip().lower()
+        is_referrer = _value_of(attributes, b"name").strip().lower() == b"referrer"
+        found: list[Edit] = []
+        for attribute in attributes:
+            if (attribute.name == b"http-equiv" and says not in _HARMLESS_META) or (
+                attribute.name == b"name" and is_referrer
+            ):
+                self._apply("disarm", attribute, found)
+            elif attribute.name == b"content" and says == b"refresh":
+                self._apply("refresh", attribute, found)
+        return found
+
+    def _edit_param(self, attributes: list[Attribute]) -> list[Edit]:
+        is_address = _value_of(attributes, b"name").strip().lower() in _ADDRESS_PARAMETERS
+        found: list[Edit] = []
+        for attribute in attributes:
+            if attribute.name == b"value":
+                self._apply(_EMBEDDED if is_address else "perhaps", attribute, found)
+        return found
+
+    def inner_page(self, text: bytes) -> bytes:
+        return self._page(text)
+
+
+_SPECIAL_TAGS: dict[bytes, Callable[[TagEditor, list[Attribute]], list[Edit]]] = {
+    b"base": TagEditor._edit_base,
+    b"link": TagEditor._edit_link,
+    b"meta": TagEditor._edit_meta,
+    b"param": TagEditor._edit_param,
+}
+_TEXTS: dict[str, Callable[[TagEditor, bytes], bytes]] = {
+    "style": TagEditor._style,
+    "srcset": TagEditor._srcset,
+    "list": TagEditor._list,
+    "commas": TagEditor._commas,
+    "target": TagEditor._target,
+    "refresh": TagEditor._refresh,
+    "srcdoc": TagEditor.inner_page,
+}
+
+
+def _value_of(attributes: list[Attribute], name: bytes) -> bytes:
+    """Of the first, as browsers drop the others."""
+    return next((read_text(one.value) for one in attributes if one.name == name), b"")
+
+
+def _put_text(attribute: Attribute, text: bytes, found: list[Edit]) -> None:
+    edges = 1 if attribute.quote else 0
+    found.append((attribute.start - edges, attribute.end + edges, b'"' + write_text(text) + b'"'))

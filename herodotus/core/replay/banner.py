@@ -1,0 +1,167 @@
+"""What does a reader see above an archived page? Whose page it is, of when, and the ways to other days.
+
+Two forms. *Within the page*: plain links at its start; the page may change or remove them and gains nothing by
+it. *Around the page*: a page of ours with the banner, and the archived page in a frame, where no archived
+script reaches the banner and, whatever it does, the frame shows nothing but the archive. Neither needs
+anything from elsewhere; text is ASCII, so that it can stand in a page of any charset.
+"""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from herodotus.core.replay.context import Flag, ReplayContext
+
+HOLDERS_SHOWN_MAX = 8
+URL_SHOWN_CHARACTERS = 120
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+# Every rule is said again in the elements' own style, which the page's rules do not override.
+_BAR = (
+    "all:initial;display:block;position:relative;z-index:2147483647;box-sizing:border-box;width:100%;"
+    "padding:6px 12px;background:#fbf8f1;color:#1d1b16;border-bottom:2px solid #7a3b12;"
+    "font:14px/1.5 Georgia,serif;text-align:left"
+)
+_INLINE = "all:unset;display:inline;color:#7a3b12;text-decoration:underline;cursor:pointer;margin-right:.8em"
+_TEXT = "all:unset;display:inline;margin-right:.8em"
+
+_FRAME_STYLE = """
+:root { color-scheme: light dark; --ink: #1d1b16; --paper: #fbf8f1; --line: #7a3b12; --accent: #7a3b12 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e9e3d5; --paper: #191713; --line: #e0a06c; --accent: #e0a06c }
+}
+html, body { height: 100%; margin: 0 }
+body { display: flex; flex-direction: column }
+body { background: var(--paper); color: var(--ink); font: 1rem/1.5 Georgia, serif }
+nav { padding: .4rem .8rem; border-bottom: 2px solid var(--line) }
+nav > * { margin-right: .8em; overflow-wrap: anywhere } a { color: var(--accent) }
+iframe { flex: 1; width: 100%; border: 0; background: white }
+"""
+_FRAME_SCRIPT = """
+addEventListener("message", function (event) {
+  var said = event.data, prefix = document.documentElement.dataset.archive;
+  if (!said || said.herodotus !== "open" || typeof said.address !== "string") return;
+  if (navigator.userActivation && !navigator.userActivation.isActive) return;
+  var address = said.address.replace(/^(.*?\\/\\d{14})(?:if_|mp_)\\//, "$1/");
+  if (address.indexOf(new URL(prefix, location.href).href) === 0) location.href = address;
+});
+"""
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+FRAME_STYLE_SOURCE = _digest(_FRAME_STYLE)
+FRAME_SCRIPT_SOURCE = _digest(_FRAME_SCRIPT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    name: str
+    """Short form of the peer's id."""
+    url: str
+    """The peer's portal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BannerFacts:
+    """What the handler knows of the capture and its neighbours. Dates are 14 digits."""
+
+    first: str | None = None
+    previous: str | None = None
+    next: str | None = None
+    last: str | None = None
+    unchanged_since: str | None = None
+    """Set where this day's visit found what an earlier one had."""
+    requested: str | None = None
+    """The date asked for (it may be a part), where another is shown for want of it."""
+    holders: Sequence[Holder] = ()
+    is_disputed: bool = False
+    """Peers hold different contents for this URL and day."""
+
+
+def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:
+    """For `ReplayContext.banner`."""
+    items = "".join(
+        f'<a style="{_INLINE}" href="{target}" target="_top">{label}</a>'
+        if target
+        else f'<span style="{_TEXT}">{label}</span>'
+        for label, target in _items(context, facts)
+    )
+    bar = (
+        f'<div id="herodotus-banner" role="navigation" aria-label="Web archive" style="{_BAR}">{items}</div>'
+    )
+    return bar.encode("ascii", "xmlcharrefreplace")
+
+
+def frame_html(context: ReplayContext, facts: BannerFacts) -> bytes:
+    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page."""
+    items = "".join(
+        f'<a href="{target}">{label}</a> ' if target else f"<span>{label}</span> "
+        for label, target in _items(context, facts)
+    )
+    source = escape(f"{context.archive_prefix}{context.timestamp}{Flag.MAIN}/{context.page_url}")
+    title = escape(f"{_shown(context.page_url)} ({readable_date(context.timestamp)})")
+    own = " allow-same-origin" if context.has_own_origin else ""
+    page = (
+        f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
+        f"<style>{_FRAME_STYLE}</style></head>"
+        f'<body><nav aria-label="Web archive">{items}</nav>'
+        f'<iframe title="{title}" src="{source}" sandbox="allow-scripts allow-forms allow-modals{own}"></iframe>'
+        f"<script>{_FRAME_SCRIPT}</script></body></html>"
+    )
+    return page.encode("ascii", "xmlcharrefreplace")
+
+
+def _items(context: ReplayContext, facts: BannerFacts) -> list[tuple[str, str]]:
+    """Label and target, ready for HTML; no target: a word."""
+    items = [(f"<b>{readable_date(context.timestamp)}</b> {escape(_shown(context.page_url))}", "")]
+    if facts.requested is not None:
+        items.append((f"(the nearest to {readable_date(facts.requested)})", ""))
+    if facts.unchanged_since is not None:
+        items.append((f"unchanged since {readable_date(facts.unchanged_since)}", ""))
+    ways = (("first", facts.first), ("previous", facts.previous), ("next", facts.next), ("last", facts.last))
+    items += [(label, _address(context, date)) for label, date in ways if date is not None]
+    items.append(("history", escape(f"{context.archive_prefix}*/{context.page_url}")))
+    if facts.is_disputed:
+        items.append(("<b>peers disagree about this page</b>", ""))
+    if facts.holders:
+        shown = facts.holders[:HOLDERS_SHOWN_MAX]
+        more = len(facts.holders) - len(shown)
+        items.append((f"kept by {len(facts.holders)}:", ""))
+        items += [(escape(holder.name), _of_the_web(holder.url)) for holder in shown]
+        items += [(f"and {more} more", "")] if more else []
+    return items
+
+
+def _of_the_web(url: str) -> str:
+    """A peer says itself where its portal is: it must not say `javascript:`."""
+    return escape(url) if url.startswith(("http://", "https://")) else ""
+
+
+def _address(context: ReplayContext, date: str) -> str:
+    return escape(f"{context.archive_prefix}{date}/{context.page_url}")
+
+
+def _shown(url: str) -> str:
+    return url if len(url) <= URL_SHOWN_CHARACTERS else url[: URL_SHOWN_CHARACTERS - 1] + "\u2026"
+
+
+def readable_date(digits: str) -> str:
+    """Of 4 to 14 digits; what is no date is shown as it was written."""
+    parts = [digits[:4], *(digits[at : at + 2] for at in range(4, 14, 2))]
+    if not digits.isascii() or not digits.isdigit() or (len(digits) >= 6 and not 1 <= int(parts[1]) <= 12):
+        return escape(digits[:20])
+    day = parts[0]
+    if len(digits) >= 6:
+        day = f"{_MONTHS[int(parts[1]) - 1]} {day}"
+    if len(digits) >= 8:
+        day = f"{int(parts[2])} {day}"
+    return f"{day}, {parts[3]}:{parts[4]}:{parts[5]}" if len(digits) == 14 else day

@@ -1,0 +1,39 @@
+"""Is a recorded body still cut into the chunks in which it travelled?
+
+Some tools record what went over the wire, chunk sizes included, others the body alone, under the same header.
+A body is put together again only when all of it is chunks (RFC 9112, 7.1); any doubt leaves it as it is.
+"""
+
+import re
+
+_CODING = re.compile(rb"^transfer-encoding[ \t]*:[^\r\n]*\bchunked[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_SIZE = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]{0,4096})?\r?\n")
+_TRAILER = re.compile(
+    rb"(?:[!-9;-~]{1,256}:[^\r\n]{0,8192}\r?\n){0,100}(?:\r?\n)?"
+)  # wget leaves out the last line end
+CHUNKS_MAX = 4_000_000
+
+
+def without_chunks(head: bytes, body: bytes) -> bytes:
+    """The body itself; `body` as given when it is in no chunks, or not wholly so."""
+    if not body or _CODING.search(head) is None:
+        return body
+    pieces: list[bytes] = []
+    at = 0
+    while len(pieces) < CHUNKS_MAX:
+        line = _SIZE.match(body, at)
+        if line is None:
+            return body
+        size = int(line[1], 16)
+        if size == 0:
+            trailer = _TRAILER.match(body, line.end())
+            return b"".join(pieces) if trailer is not None and trailer.end() == len(body) else body
+        end = line.end() + size
+        pieces.append(body[line.end() : end])
+        if body[end : end + 2] == b"\r\n":
+            at = end + 2
+        elif body[end : end + 1] == b"\n":
+            at = end + 1
+        else:
+            return body
+    return body

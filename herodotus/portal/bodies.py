@@ -1,0 +1,83 @@
+"""What did the server mean to show? The stored body without what only the way to us asked for.
+
+Imported records may hold bodies as they were sent: in chunks, compressed. Both are undone within bounds; a body
+that cannot be decoded goes out as it is stored, which is what its reader would have got.
+"""
+
+import re
+from dataclasses import dataclass
+
+from crawler.core.content import decoded
+from herodotus.core.deposits import HTTP_HEAD_BYTES_MAX, StoredCapture
+
+DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
+Fields = list[tuple[str, str]]
+_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,256}\r?\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """`fields` without those that `body` no longer answers to."""
+
+    fields: Fields
+    body: bytes
+    encoding: str = ""
+    """The content coding that is left on the body."""
+
+    def header(self, name: str) -> str | None:
+        return next((value for known, value in self.fields if known.lower() == name), None)
+
+
+def fields_of(head: bytes) -> Fields:
+    """Folded lines joined; what is no field is left out. Values as UTF-8 where they are, with escapes where not."""
+    fields: Fields = []
+    for line in head[:HTTP_HEAD_BYTES_MAX].split(b"\n")[1:]:
+        text = line.rstrip(b"\r").decode("utf-8", "surrogateescape")
+        if text[:1] in (" ", "\t") and fields:
+            fields[-1] = fields[-1][0], f"{fields[-1][1]} {text.strip()}"
+            continue
+        name, colon, value = text.partition(":")
+        if colon and name.strip():
+            fields.append((name.strip(), value.strip()))
+    return fields
+
+
+def payload_of(capture: StoredCapture, *, keep_encodings: frozenset[str] = frozenset()) -> Payload:
+    """A single content coding of `keep_encodings` is left on: its client takes it as it is."""
+    fields = fields_of(capture.head)
+    if not capture.head and (content_type := capture.record.get("Content-Type")):
+        fields.append(("Content-Type", content_type))
+    body, encoding = capture.body, ""
+    for name, value in fields:
+        lower = name.lower()
+        if lower == "transfer-encoding" and "chunked" in value.lower():
+            body = dechunked(body)
+        elif lower == "content-encoding":
+            encoding = value.strip().lower()
+    if encoding in ("", "identity"):
+        encoding = ""
+    elif encoding not in keep_encodings:
+        result = decoded(body, encoding, DECODED_BYTES_MAX)
+        if result.content or not body:
+            body, encoding = result.content, ""
+    gone = {"transfer-encoding", "content-length", "content-encoding"}
+    return Payload(fields=[one for one in fields if one[0].lower() not in gone], body=body, encoding=encoding)
+
+
+def dechunked(body: bytes) -> bytes:
+    """A body that is not in chunks after all (many archives undo them and keep the header) stays as it is."""
+    parts: list[bytes] = []
+    at = 0
+    while True:
+        size_line = _CHUNK.match(body, at)
+        if size_line is None:
+            return b"".join(parts) if parts else body
+        size = int(size_line[1], 16)
+        if size == 0:
+            return b"".join(parts)
+        start = size_line.end()
+        parts.append(body[start : start + size])
+        at = start + size
+        at += 2 if body[at : at + 2] == b"\r\n" else 1
+        if at >= len(body):
+            return b"".join(parts)

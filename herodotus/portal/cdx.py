@@ -1,0 +1,285 @@
+"""How do other people's tools list captures? The CDX server's questions and lines, as its clients expect them.
+
+Here a question is read and rows are chosen, thinned and written; which captures there are is the asker's to find.
+One question gives a bounded number of rows and says, where it is asked to, how to go on.
+"""
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from herodotus.archive.reading import Version
+from herodotus.core.cdxj import surt
+from herodotus.core.entries import ADDRESS, address_key, after
+from herodotus.core.warc import TIME_MAX_S, format_digits
+from herodotus.portal.memento import header_url
+from herodotus.portal.moments import Moment, parse_moment
+from herodotus.portal.targets import BadTargetError, spellings
+
+FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
+_ALIASES = {"url": "original", "mime": "mimetype", "status": "statuscode"}
+_KNOWN = frozenset((*FIELDS, "dupecount", "offset", "filename", "redirect", "robotflags"))
+ROWS_MAX = 10_000
+PAGE_ADDRESSES = 1_000
+_FILTERS_MAX = 8
+_PATTERN_CHARS_MAX = 200
+_MATCHED_CHARS_MAX = 512
+_ENDLESS = re.compile(r"(?<!\\)[*+]|\{\d*,\d*\}")
+_ENDLESS_MAX = 2  # with three, a pattern and a URL can be found that keep the processor busy for minutes
+_REFUSED_IN_PATTERNS = re.compile(r"\)[*+?{]|\(\?|\\[0-9]")
+
+Row = dict[str, str]
+
+
+class BadQuestionError(ValueError):
+    """A sentence for whoever asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    name: str
+    is_negated: bool
+    pattern: re.Pattern[str] | None = None
+    part: str = ""
+
+    def admits(self, row: Row) -> bool:
+        value = row.get(self.name, "-")[:_MATCHED_CHARS_MAX]
+        found = self.pattern.fullmatch(value) is not None if self.pattern is not None else self.part == value
+        return found is not self.is_negated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdxQuestion:
+    urls: tuple[str, ...] = ()
+    """Exact: all spellings that the CDX key does not tell apart."""
+    ranges: tuple[tuple[bytes, bytes], ...] = ()
+    """Otherwise: ranges of the archive's list of addresses, in order."""
+    from_s: int = 0
+    to_s: int = TIME_MAX_S
+    limit: int = ROWS_MAX
+    """Negative: the last so many."""
+    offset: int = 0
+    filters: tuple[Filter, ...] = ()
+    fields: tuple[str, ...] = FIELDS
+    collapse: tuple[tuple[str, int], ...] = ()
+    closest: Moment | None = None
+    is_reversed: bool = False
+    is_json: bool = False
+    shows_resume_key: bool = False
+    shows_pages: bool = False
+    page: int | None = None
+    resume_at: tuple[bytes, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What the archive gave: rows in order, and where to go on when there is more."""
+
+    rows: Sequence[Row] = field(default=())
+    resume_at: tuple[bytes, int] | None = None
+    pages: int = 0
+
+
+def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
+    given: dict[str, list[str]] = {}
+    for name, value in parameters:
+        given.setdefault(name, []).append(value)
+
+    def one(name: str, default: str = "") -> str:
+        return given.get(name, [default])[0]
+
+    url = one("url")
+    if not url:
+        raise BadQuestionError("say which: url=…")
+    urls, ranges = _places(url, one("matchType", "exact"))
+    sort = one("sort")
+    resume = one("resumeKey")
+    return CdxQuestion(
+        urls=urls,
+        ranges=ranges,
+        from_s=_moment(one("from"), "from").from_s if one("from") else 0,
+        to_s=_moment(one("to"), "to").to_s if one("to") and len(one("to")) < 14 else _exact(one("to")),
+        limit=_number(one("limit"), "limit", ROWS_MAX, -ROWS_MAX, ROWS_MAX) or ROWS_MAX,
+        offset=_number(one("offset"), "offset", 0, 0, 10_000_000),
+        filters=tuple(map(_filter, _bounded(given.get("filter", [])))),
+        fields=_fields(one("fl") or one("fields"), one("showDupeCount") == "true"),
+        collapse=tuple(map(_collapse, _bounded(given.get("collapse", [])))),
+        closest=_moment(one("closest"), "closest") if one("closest") and sort in ("", "closest") else None,
+        is_reversed=sort == "reverse",
+        is_json=one("output") == "json",
+        shows_resume_key=one("showResumeKey") == "true",
+        shows_pages=one("showNumPages") == "true",
+        page=_number(one("page"), "page", 0, 0, 10_000_000) if one("page") else None,
+        resume_at=_decode_resume_key(resume) if resume else None,
+    )
+
+
+def _bounded(values: list[str]) -> list[str]:
+    if len(values) > _FILTERS_MAX:
+        raise BadQuestionError(f"more than {_FILTERS_MAX} filters")
+    return values
+
+
+def _exact(text: str) -> int:
+    return _moment(text, "to").target_s if text else TIME_MAX_S
+
+
+def _moment(text: str, name: str) -> Moment:
+    moment = parse_moment(text)
+    if moment is None:
+        raise BadQuestionError(f"{name}={text[:40]!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+    return moment
+
+
+def _number(text: str, name: str, default: int, least: int, most: int) -> int:
+    if not text:
+        return default
+    if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
+        raise BadQuestionError(f"{name}={text[:40]!r} is no number")
+    return max(least, min(int(text), most))
+
+
+def _fields(text: str, has_count: bool) -> tuple[str, ...]:
+    names = [_name(name) for name in text.split(",")] if text else [*FIELDS]
+    return tuple([*names, "dupecount"] if has_count and "dupecount" not in names else names)
+
+
+def _name(text: str) -> str:
+    name = _ALIASES.get(text.strip(), text.strip())
+    if name not in _KNOWN:
+        raise BadQuestionError(f"there is no field {text[:40]!r}; there are {', '.join(FIELDS)}")
+    return name
+
+
+def _filter(text: str) -> Filter:
+    """`[!][=~]field:value`; without a sign the value is an expression that matches the whole field."""
+    is_negated = text.startswith("!")
+    rest = text[is_negated:]
+    sign = rest[:1] if rest[:1] in "=~" else ""
+    name, colon, value = rest[len(sign) :].partition(":")
+    if not colon:
+        raise BadQuestionError(f"filter={text[:40]!r} has no colon")
+    if sign == "=":
+        return Filter(name=_name(name), is_negated=is_negated, part=value)
+    is_costly = len(_ENDLESS.findall(value)) > _ENDLESS_MAX or _REFUSED_IN_PATTERNS.search(value)
+    if len(value) > _PATTERN_CHARS_MAX or is_costly:
+        raise BadQuestionError(
+            f"the expression {value[:40]!r} may cost too much: at most {_ENDLESS_MAX} of * and +, none behind a group"
+        )
+    try:
+        return Filter(name=_name(name), is_negated=is_negated, pattern=re.compile(value))
+    except (re.error, OverflowError) as error:
+        raise BadQuestionError(f"{value[:40]!r} is no expression: {error}") from error
+
+
+def _collapse(text: str) -> tuple[str, int]:
+    name, _, length = text.partition(":")
+    return _name(name), _number(length, "collapse", 0, 0, 10_000)
+
+
+def _places(url: str, match: str) -> tuple[tuple[str, ...], tuple[tuple[bytes, bytes], ...]]:
+    if url.startswith("*."):
+        url, match = url[2:], "domain"
+    elif url.endswith("*"):
+        url, match = url.rstrip("*"), "prefix"
+    try:
+        spelled = spellings(url)
+    except BadTargetError as error:
+        raise BadQuestionError(str(error)) from error
+    if match == "exact":
+        return tuple(dict.fromkeys(one for text in spelled for one in variants(text))), ()
+    if match not in ("prefix", "host", "domain"):
+        raise BadQuestionError(f"matchType={match[:40]!r}: there are exact, prefix, host and domain")
+    ranges = {pair for text in spelled for one in variants(text) for pair in ranges_of(one, match)}
+    return (), tuple(sorted(ranges))
+
+
+def variants(url: str) -> tuple[str, ...]:
+    """What the CDX key does not tell apart: http and https, with `www.` and without."""
+    _, _, rest = url.partition("://")
+    bare = rest.removeprefix("www.")
+    hosts = (rest, f"www.{bare}" if rest == bare and not re.match(r"[\d.\[]+(?:[:/]|$)", bare) else bare)
+    return tuple(dict.fromkeys(f"{scheme}://{one}" for one in hosts for scheme in ("http", "https")))
+
+
+def ranges_of(url: str, match: str) -> list[tuple[bytes, bytes]]:
+    key = address_key(url).rpartition(b"\0")[0]
+    if not key.startswith(ADDRESS) or key == ADDRESS:
+        return []
+    if match == "prefix":
+        return [(key, after(key))]
+    host = key[: key.index(b")")]
+    ends = (b")", b":") if match == "host" else (b")", b":", b",")
+    return [(host + end, after(host + end)) for end in ends]
+
+
+def row_of(version: Version) -> Row:
+    return {
+        "urlkey": header_url(surt(version.url)),
+        "timestamp": format_digits(version.first_seen_s),
+        "original": header_url(version.url),
+        "mimetype": version.mime or "unk",
+        "statuscode": str(version.status) if version.status else "-",
+        "digest": version.sha1.removeprefix("sha1:") or "-",
+        "length": str(version.stored_bytes),
+    }
+
+
+def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
+    """Filtered, counted and collapsed, in the order they come."""
+    seen: dict[str, int] = {}
+    counts = "dupecount" in question.fields
+    last: tuple[str, ...] | None = None
+    for row in rows:
+        if not all(one.admits(row) for one in question.filters):
+            continue
+        if counts:
+            earlier = seen.get(row["digest"], 0)
+            seen[row["digest"]] = earlier + 1
+            row = {**row, "dupecount": str(earlier)}  # noqa: PLW2901
+        if question.collapse:
+            key = tuple(row.get(name, "-")[: length or None] for name, length in question.collapse)
+            if key == last:
+                continue
+            last = key
+        yield row
+
+
+def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
+    """Content type and body."""
+    resume = encode_resume_key(found.resume_at) if found.resume_at and question.shows_resume_key else ""
+    rows = [[row.get(name, "-") for name in question.fields] for row in found.rows]
+    if question.is_json:
+        table = [list(question.fields), *rows] if rows else []
+        if resume:
+            table += [[], [resume]]
+        return "application/json", "[" + ",\n".join(json.dumps(row) for row in table) + "]\n"
+    lines = [" ".join(row) for row in rows]
+    if resume:
+        lines += ["", resume]
+    return "text/plain; charset=utf-8", "".join(f"{line}\n" for line in lines)
+
+
+def encode_resume_key(at: tuple[bytes, int]) -> str:
+    return base64.urlsafe_b64encode(at[1].to_bytes(4, "big") + at[0]).decode()
+
+
+def _decode_resume_key(text: str) -> tuple[bytes, int]:
+    try:
+        data = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        data = b""
+    if len(data) < 5:
+        raise BadQuestionError("resumeKey: this is none that this archive gave")
+    return data[4:], int.from_bytes(data[:4], "big")
+
+
+def host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,132 @@
+"""How do machines see a URL's history? Link headers and TimeMaps of the Memento protocol (RFC 7089)."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from herodotus.archive.reading import Version
+from herodotus.core.cdxj import surt
+from herodotus.core.warc import format_digits
+from herodotus.portal.moments import http_date
+
+_UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\^`{|} '} | {n: f"%{n:02X}" for n in (*range(0x20), 0x7F)}
+
+
+def header_url(url: str) -> str:
+    """As it may stand between angle brackets in a header: nothing in it ends a line, a link or ASCII."""
+    escaped = url.translate(_UNSAFE)
+    return "".join(
+        c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in escaped
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where things of one URL are found; `origin` empty gives paths alone."""
+
+    origin: str
+    url: str
+
+    def memento(self, time_s: int, flag: str = "") -> str:
+        return f"{self.origin}/web/{format_digits(time_s)}{flag}/{header_url(self.url)}"
+
+    @property
+    def gate(self) -> str:
+        return f"{self.origin}/web/{header_url(self.url)}"
+
+    @property
+    def history(self) -> str:
+        return f"{self.origin}/web/*/{header_url(self.url)}"
+
+    def timemap(self, form: str = "link") -> str:
+        return f"{self.origin}/web/timemap/{form}/{header_url(self.url)}"
+
+
+def memento_links(
+    places: Places,
+    *,
+    first_s: int,
+    last_s: int,
+    previous_s: int | None,
+    shown_s: int | None,
+    next_s: int | None,
+) -> str:
+    """`shown_s` is None on a TimeGate, which shows none itself. One memento may have several relations."""
+    links = [
+        f'<{header_url(places.url)}>; rel="original"',
+        f'<{places.gate}>; rel="timegate"',
+        f'<{places.timemap()}>; rel="timemap"; type="application/link-format"',
+    ]
+    relations: dict[int, list[str]] = {}
+    for name, time_s in (
+        ("first", first_s), ("prev", previous_s), ("", shown_s), ("next", next_s), ("last", last_s),
+    ):  # fmt: skip
+        if time_s is not None:
+            relations.setdefault(time_s, []).append(name)
+    for time_s, names in sorted(relations.items()):
+        words = " ".join([*filter(None, names), "memento"])
+        links.append(f'<{places.memento(time_s)}>; rel="{words}"; datetime="{http_date(time_s)}"')
+    return ", ".join(links)
+
+
+def moments_of(versions: Iterable[Version]) -> list[int]:
+    return sorted({version.first_seen_s for version in versions})
+
+
+def timemap_link(places: Places, moments: Sequence[int]) -> str:
+    span = f'from="{http_date(moments[0])}"; until="{http_date(moments[-1])}"'
+    lines = [
+        f'<{header_url(places.url)}>; rel="original"',
+        f'<{places.timemap()}>; rel="self"; type="application/link-format"; {span}',
+        f'<{places.gate}>; rel="timegate"',
+    ]
+    for number, time_s in enumerate(moments):
+        words = "first " * (number == 0) + "last " * (number == len(moments) - 1) + "memento"
+        lines.append(f'<{places.memento(time_s)}>; rel="{words}"; datetime="{http_date(time_s)}"')
+    return ",\n".join(lines) + "\n"
+
+
+def timemap_json(places: Places, moments: Sequence[int]) -> str:
+    """The form of the Memento project's JSON TimeMaps."""
+    mementos = [{"datetime": _iso(time_s), "uri": places.memento(time_s)} for time_s in moments]
+    return (
+        json.dumps(
+            {
+                "original_uri": places.url,
+                "self": places.timemap("json"),
+                "timegate_uri": places.gate,
+                "timemap_uri": {
+                    "link_format": places.timemap("link"),
+                    "json_format": places.timemap("json"),
+                    "cdxj_format": places.timemap("cdxj"),
+                },
+                "mementos": {"first": mementos[0], "last": mementos[-1], "list": mementos},
+            }
+        )
+        + "\n"
+    )
+
+
+def timemap_cdxj(places: Places, versions: Sequence[Version]) -> str:
+    lines = [
+        '!context ["http://tools.ietf.org/html/rfc7089"]',
+        f"!id {json.dumps({'uri': places.timemap('cdxj')})}",
+        f"!meta {json.dumps({'original_uri': places.url, 'timegate_uri': places.gate})}",
+    ]
+    for version in versions:
+        facts = {
+            "uri": places.memento(version.first_seen_s),
+            "datetime": http_date(version.first_seen_s),
+            "status": version.status,
+            "mime": version.mime,
+            "digest": f"sha256:{version.id.digest.hex()}",
+        }
+        lines.append(
+            f"{header_url(surt(version.url))} {format_digits(version.first_seen_s)} {json.dumps(facts)}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _iso(time_s: int) -> str:
+    digits = format_digits(time_s)
+    return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}T{digits[8:10]}:{digits[10:12]}:{digits[12:]}Z"

@@ -1,0 +1,89 @@
+"""Which day is meant by a date of some digits, and which capture is shown for it?
+
+DESIGN 9: among captures of the requested day (month, year) the nearest; else the newest older one; else, said
+plainly, the nearest newer one. A date of fewer than 14 digits names a period and means its end: its last state.
+"""
+
+import calendar
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.warc import TIME_MAX_S, format_digits, parse_digits
+
+DAY_S = 86_400
+_DIGITS = re.compile(r"\d{4,14}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """`from_s` to `to_s`, both included, is the period that was named; a full date names its day."""
+
+    digits: str
+    target_s: int
+    from_s: int
+    to_s: int
+
+
+def parse_moment(text: str) -> Moment | None:
+    """None where it is no date of 1970 to 2106. Of an odd number of digits the last is not looked at."""
+    if not _DIGITS.fullmatch(text):
+        return None
+    digits = text[: len(text) - len(text) % 2]
+    try:
+        from_s, to_s = _period(digits)
+        if len(digits) < 14:
+            return Moment(digits=digits, target_s=to_s, from_s=from_s, to_s=to_s)
+        day_s = from_s - from_s % DAY_S
+        return Moment(digits=digits, target_s=from_s, from_s=day_s, to_s=day_s + DAY_S - 1)
+    except MalformedRecordError:
+        return None
+
+
+def _period(digits: str) -> tuple[int, int]:
+    start = digits + "00000101000000"[len(digits) :]
+    if len(digits) == 6:
+        year, month = int(digits[:4]), int(digits[4:])
+        month = min(max(month, 1), 12)
+        end = f"{digits}{calendar.monthrange(max(year, 1), month)[1]:02}235959"
+    else:
+        end = digits + "99991231235959"[len(digits) :]
+    return parse_digits(start), min(parse_digits(end), TIME_MAX_S)
+
+
+def moment_at(time_s: int) -> Moment:
+    day_s = time_s - time_s % DAY_S
+    return Moment(digits=format_digits(time_s), target_s=time_s, from_s=day_s, to_s=day_s + DAY_S - 1)
+
+
+NEWEST = Moment(digits="", target_s=TIME_MAX_S, from_s=TIME_MAX_S, to_s=TIME_MAX_S)
+
+
+def choose(moment: Moment, before_s: int | None, after_s: int | None) -> int | None:
+    """Of the newest capture not newer than the target and the oldest newer one."""
+    has_before = before_s is not None and before_s >= moment.from_s
+    has_after = after_s is not None and after_s <= moment.to_s
+    if before_s is not None and after_s is not None and has_before and has_after:
+        return before_s if moment.target_s - before_s <= after_s - moment.target_s else after_s
+    if has_after:
+        return after_s
+    return before_s if before_s is not None else after_s
+
+
+def http_date(time_s: int) -> str:
+    return format_datetime(datetime.fromtimestamp(time_s, UTC), usegmt=True)
+
+
+def parse_http_date(text: str) -> int | None:
+    """None where it is no date, or one that the archive cannot have."""
+    try:
+        parsed = parsedate_to_datetime(text)
+    except (ValueError, IndexError, TypeError):
+        return None
+    try:
+        seconds = int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
+    except (OverflowError, ValueError):
+        return None
+    return min(max(seconds, 0), TIME_MAX_S)

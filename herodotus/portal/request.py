@@ -1,0 +1,38 @@
+"""What was asked? A request as a value, whatever carried it: the target raw, because archived addresses stand in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+PARAMETERS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`headers` by lower-case name; `target` is path and query as they came over the wire."""
+
+    method: str = "GET"
+    target: str = "/"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    client: str = ""
+    """Where it came from, as far as a connection tells."""
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        return self.target.partition("?")[2]
+
+    def header(self, name: str) -> str:
+        return self.headers.get(name, "")
+
+    def parameters(self) -> list[tuple[str, str]]:
+        """Decoded, in order; ValueError where there are more than anybody needs."""
+        return parse_qsl(
+            self.query, keep_blank_values=True, errors="replace", max_num_fields=PARAMETERS_MAX, separator="&"
+        )
+
+    def parameter(self, name: str, default: str = "") -> str:
+        return dict(reversed(self.parameters())).get(name, default)

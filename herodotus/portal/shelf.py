@@ -1,0 +1,265 @@
+"""What do readers take from the archive, and how much of the peer may they use for it?
+
+Reading waits for disks, so it goes to threads; readers have some of their own, beside those of the crawler and of
+the other peers, and a bounded queue before them. Whoever comes when it is full is told to come back.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.neighbours import Around, addresses, around, last_visit_s
+from herodotus.archive.reading import HISTORY_MAX, Reader, Version
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.deposits import StoredCapture
+from herodotus.core.entries import address_key
+from herodotus.core.warc import TIME_MAX_S, parse_digits
+from herodotus.portal.cdx import (
+    PAGE_ADDRESSES,
+    ROWS_MAX,
+    BadQuestionError,
+    CdxQuestion,
+    Found,
+    Row,
+    row_of,
+    thinned,
+)
+from herodotus.portal.moments import Moment, choose
+
+READERS = 4
+WAITING_MAX = 256
+"""Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
+ADDRESSES_MAX = 20_000
+"""Walked through for one question; a thousand rows need about as many."""
+COUNTED_ADDRESSES_MAX = 2_000_000
+_HISTORIES_KEPT = 256
+_NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
+_KEPT_VERSIONS_MAX = (
+    2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
+)
+
+T = TypeVar("T")
+
+
+class TooBusyError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__("too many readers are waiting: come back in some seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The capture that answers for a moment, and its neighbours. Times in seconds."""
+
+    url: str
+    time_s: int
+    around: Around
+    """The capture that is shown is `before_s`; `previous_s` is the one before it."""
+    previous_s: int | None
+    last_visit_s: int | None
+    capture: StoredCapture | None
+    """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
+
+
+class Shelf(Protocol):
+    """What the portal asks of an archive. Raises ArchiveError where nothing can be read now."""
+
+    @property
+    def stamp(self) -> int:
+        """Another number whenever something was stored or deleted."""
+        ...
+
+    async def choose(
+        self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
+    ) -> Chosen | None:
+        """Of the first spelling that has captures; the capture itself only where it is the exact one."""
+        ...
+
+    async def history(
+        self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S
+    ) -> list[Version]: ...
+
+    async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]: ...
+
+    async def held(self, urls: tuple[str, ...]) -> list[str]:
+        """Those of the URLs that have captures."""
+        ...
+
+    async def rows(self, question: CdxQuestion) -> Found: ...
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """For what takes long without the archive, such as rewriting a large page."""
+        ...
+
+
+class ArchiveShelf:
+    """`archive` is asked for each time: it may not be open yet, and then raises."""
+
+    def __init__(self, archive: Callable[[], Archive]) -> None:
+        self._archive = archive
+        self._threads = anyio.CapacityLimiter(READERS)
+        self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
+
+    @property
+    def stamp(self) -> int:
+        return self._archive().counters.commits
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        if self._threads.statistics().tasks_waiting >= WAITING_MAX:
+            raise TooBusyError
+        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+
+    async def choose(
+        self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
+    ) -> Chosen | None:
+        archive = self._archive()
+        return await self.in_thread(lambda: _choose(archive, urls, moment, exact_s))
+
+    async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
+        archive, key = self._archive(), (urls, from_s, to_s)
+        stamp = archive.counters.commits
+        kept = self._histories.get(key)
+        if kept is not None and kept[0] == stamp:
+            self._histories.move_to_end(key)
+            return kept[1]
+        found = await self.in_thread(lambda: _history(archive, urls, from_s, to_s))
+        if len(found) <= _KEPT_VERSIONS_MAX:
+            self._histories[key] = stamp, found
+            while len(self._histories) > _HISTORIES_KEPT:
+                self._histories.popitem(last=False)
+        return found
+
+    async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:
+        archive = self._archive()
+        return await self.in_thread(
+            lambda: list(islice((url for pair in ranges for url in addresses(archive, *pair)), limit))
+        )
+
+    async def held(self, urls: tuple[str, ...]) -> list[str]:
+        archive = self._archive()
+        return await self.in_thread(lambda: [url for url in urls if around(archive, url, 0) is not None])
+
+    async def rows(self, question: CdxQuestion) -> Found:
+        if question.urls:
+            versions = await self.history(question.urls, question.from_s, question.to_s)
+            return exact_rows(versions, question)
+        archive = self._archive()
+        return await self.in_thread(lambda: _rows(archive, question))
+
+
+def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: int | None) -> Chosen | None:
+    for url in urls:
+        near = around(archive, url, moment.target_s)
+        if near is None:
+            continue
+        time_s = choose(moment, near.before_s, near.after_s)
+        assert time_s is not None
+        capture = None
+        if time_s == exact_s and url == urls[0]:
+            capture = Reader(archive).newest(url, time_s)
+            if capture is not None:
+                time_s = capture.time_s
+        at = around(archive, url, time_s)
+        before = around(archive, url, time_s - 1) if time_s else None
+        return Chosen(
+            url=url,
+            time_s=time_s,
+            around=at or near,
+            previous_s=None if before is None else before.before_s,
+            last_visit_s=last_visit_s(archive, url, time_s),
+            capture=capture,
+        )
+    return None
+
+
+def _history(archive: Archive, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
+    reader = Reader(archive)
+    found = [version for url in urls for version in reader.history(url, from_s, to_s, HISTORY_MAX)]
+    return sorted(found, key=lambda version: (version.first_seen_s, version.url))
+
+
+def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
+    """All spellings of one address; they are few enough to be sorted as a whole."""
+    rows = list(thinned(map(row_of, versions), question))
+    if question.shows_pages:
+        return Found(pages=1)
+    if question.page:
+        raise BadQuestionError(_NO_PAGE)
+    if question.closest is not None:
+        moment = question.closest
+        target = moment.target_s if len(moment.digits) == 14 else moment.from_s
+        rows.sort(key=lambda row: abs(_seconds(row) - target))
+    elif question.is_reversed:
+        rows.reverse()
+    if question.limit < 0:
+        return Found(rows=rows[question.limit :])
+    start = question.offset
+    if question.resume_at is not None:
+        at_s = question.resume_at[1]
+        start += sum(1 for row in rows if _seconds(row) < at_s)
+    end = start + question.limit
+    in_order = question.closest is None and not question.is_reversed
+    resume = (address_key(question.urls[0]), _seconds(rows[end])) if end < len(rows) and in_order else None
+    return Found(rows=rows[start:end], resume_at=resume, pages=1)
+
+
+def _seconds(row: Row) -> int:
+    return parse_digits(row["timestamp"])
+
+
+class _Walk:
+    """Rows of many addresses in their order; `at` is the address that the last row is of, or where it stopped."""
+
+    def __init__(self, archive: Archive, question: CdxQuestion) -> None:
+        self._archive = archive
+        self._question = question
+        self.at = ""
+        self.is_cut = False
+
+    def addresses(self) -> Iterator[str]:
+        resume = b"" if self._question.resume_at is None else self._question.resume_at[0]
+        for start, end in self._question.ranges:
+            if end > resume:
+                yield from addresses(self._archive, max(start, resume), end)
+
+    def has_page(self) -> bool:
+        at = (self._question.page or 0) * PAGE_ADDRESSES
+        return next(islice(self.addresses(), at, None), None) is not None
+
+    def rows(self) -> Iterator[Row]:
+        question, reader = self._question, Reader(self._archive)
+        urls, walked_max = self.addresses(), ADDRESSES_MAX
+        if question.page is not None:
+            urls, walked_max = islice(urls, question.page * PAGE_ADDRESSES, None), PAGE_ADDRESSES
+        from_s = (
+            question.from_s if question.resume_at is None else max(question.from_s, question.resume_at[1])
+        )
+        for number, self.at in enumerate(urls):
+            if number == walked_max:
+                self.is_cut = question.page is None
+                return
+            yield from map(row_of, reader.history(self.at, from_s, question.to_s, ROWS_MAX + 1))
+            from_s = question.from_s
+
+
+def _rows(archive: Archive, question: CdxQuestion) -> Found:
+    """Stops after so many rows or addresses and says where."""
+    walk = _Walk(archive, question)
+    if question.shows_pages:
+        count = sum(1 for _ in islice(walk.addresses(), COUNTED_ADDRESSES_MAX))
+        return Found(pages=-(-count // PAGE_ADDRESSES))
+    wanted = question.limit if question.limit > 0 else ROWS_MAX
+    rows: list[Row] = []
+    if question.page and not walk.has_page():
+        raise BadQuestionError(_NO_PAGE)
+    for row in islice(thinned(walk.rows(), question), question.offset, None):
+        if len(rows) == wanted:
+            return Found(rows=rows, resume_at=(address_key(walk.at), _seconds(row)))
+        rows.append(row)
+    resume = (address_key(walk.at), 0) if walk.is_cut else None
+    return Found(rows=rows[question.limit :] if question.limit < 0 else rows, resume_at=resume)

@@ -1,0 +1,108 @@
+"""What does a path under `/web/` name? The Wayback Machine's shapes, taken apart without decoding them.
+
+The archived address stands in the path as it is, its own query included; tools also send it escaped as a whole, or
+with one of the two slashes lost to a proxy.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import unquote
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.urls import canonical
+from herodotus.core.replay import Flag
+from herodotus.portal.moments import Moment, parse_moment
+
+URL_CHARS_MAX = 16_384
+_TIMEMAP = re.compile(r"/web/timemap/(link|json|cdxj|html)/(.*)", re.DOTALL)
+_HISTORY = re.compile(r"/web/(\d{4,14})?\*/(.*)", re.DOTALL | re.ASCII)
+_REPLAY = re.compile(r"/web/(\d{1,14})([a-z]{2}_)?/(.*)", re.DOTALL | re.ASCII)
+_GATE = re.compile(r"/web/(.*)", re.DOTALL)
+_ONE_SLASH = re.compile(r"(https?):/(?!/)", re.IGNORECASE)
+_SCHEME = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)"
+)  # example.org:8080 has a port, mailto:somebody a scheme
+
+
+class Kind(Enum):
+    HISTORY = "history"
+    LISTING = "listing"
+    REPLAY = "replay"
+    GATE = "gate"
+    TIMEMAP = "timemap"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebTarget:
+    """`url` as it was asked for; `moment` where a date stood."""
+
+    kind: Kind
+    url: str
+    moment: Moment | None = None
+    flag: Flag = Flag.PAGE
+    form: str = ""
+
+
+class BadTargetError(ValueError):
+    """A sentence for whoever asked."""
+
+
+def parse_web_target(target: str) -> WebTarget:
+    if timemap := _TIMEMAP.fullmatch(target):
+        return WebTarget(kind=Kind.TIMEMAP, url=_url(timemap[2]), form=timemap[1])
+    if history := _HISTORY.fullmatch(target):
+        moment = _moment(history[1]) if history[1] else None
+        if history[2].endswith("*"):
+            return WebTarget(kind=Kind.LISTING, url=_url(history[2].rstrip("*") or "http:"), moment=moment)
+        return WebTarget(kind=Kind.HISTORY, url=_url(history[2]), moment=moment)
+    if replay := _REPLAY.fullmatch(target):
+        try:
+            flag = Flag(replay[2] or "")
+        except ValueError:
+            raise BadTargetError(f"{replay[2]} is no flag that this archive knows") from None
+        return WebTarget(kind=Kind.REPLAY, url=_url(replay[3]), moment=_moment(replay[1]), flag=flag)
+    gate = _GATE.fullmatch(target)
+    if gate is None:
+        raise BadTargetError("there is no address in this path")
+    return WebTarget(kind=Kind.GATE, url=_url(gate[1]))
+
+
+def _moment(digits: str) -> Moment:
+    moment = parse_moment(digits)
+    if moment is None:
+        raise BadTargetError(f"{digits} is no date: it takes YYYY, YYYYMM, YYYYMMDD or YYYYMMDDhhmmss")
+    return moment
+
+
+def _url(text: str) -> str:
+    if len(text) > URL_CHARS_MAX:
+        raise BadTargetError(
+            f"the address has {len(text)} characters; this archive knows none above {URL_CHARS_MAX}"
+        )
+    if "://" not in text and re.match(r"https?%3a", text, re.IGNORECASE):
+        text = unquote(text, errors="replace")
+    text = _ONE_SLASH.sub(r"\1://", text, count=1) if _ONE_SLASH.match(text) else text
+    if not text or text in ("http://", "https://"):
+        raise BadTargetError("there is no address in this path")
+    return text
+
+
+def spellings(url: str) -> tuple[str, ...]:
+    """Canonical first, as the crawler wrote it; then as it was asked for, as imported files keep their spelling.
+
+    BadTargetError for what is no address of the web: other schemes, and what the URL standard cannot parse.
+    """
+    tried = [url] if _SCHEME.match(url) else [f"https://{url}", f"http://{url}"]
+    found: list[str] = []
+    reason = ""
+    for text in tried:
+        try:
+            found.append(canonical(text))
+        except MalformedUrlError as error:
+            reason = error.reason
+    if not found:
+        raise BadTargetError(f"this is no address of a web page: {reason}")
+    return tuple(
+        dict.fromkeys([*found, *(text for text in tried if text.startswith(("http://", "https://")))])
+    )

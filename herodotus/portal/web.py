@@ -1,0 +1,349 @@
+"""What is answered about the archive? History, replay, TimeGate, TimeMaps, CDX and availability.
+
+Each handler makes one `Answer` of what the shelf gives. Errors are sentences, as pages for people and as
+problem+json for machines.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+
+from herodotus.archive.operations import version_as_json
+from herodotus.archive.reading import Version
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, script_headers, wants_frame
+from herodotus.core.warc import TIME_MAX_S, format_digits
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
+from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
+from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.finishing import accepts
+from herodotus.portal.histories import history_page
+from herodotus.portal.memento import (
+    Places,
+    header_url,
+    memento_links,
+    moments_of,
+    timemap_cdxj,
+    timemap_json,
+    timemap_link,
+)
+from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
+from herodotus.portal.pages import listing_page, not_archived_page, trouble_page
+from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
+from herodotus.portal.request import Request
+from herodotus.portal.shelf import Chosen, Shelf, TooBusyError
+from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target, spellings
+
+NEARBY_MAX = 20
+LISTED_MAX = 200
+_TIMEMAP_TYPES = {
+    "link": "application/link-format",
+    "json": "application/json",
+    "cdxj": "application/cdxj+ors",
+}
+_BRIEF = {"Cache-Control": "max-age=60"}
+"""What is said about a history is true for a while, and cheap to say again."""
+
+
+def wants_json(request: Request) -> bool:
+    accept = request.header("accept")
+    return "json" in accept and "text/html" not in accept
+
+
+def failure(request: Request, status: HTTPStatus, sentence: str, url: str = "") -> Answer:
+    if wants_json(request) or not request.path.startswith(("/web/", "/search")):
+        return problem(status, sentence)
+    title = {HTTPStatus.BAD_REQUEST: "This is no address", HTTPStatus.SERVICE_UNAVAILABLE: "Not now"}
+    return html(trouble_page(title.get(status, status.phrase), sentence, url), status)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, and what the reader's browser calls us ("" where it did not say)."""
+
+    request: Request
+    origin: str = ""
+
+
+class ArchivePages:
+    def __init__(self, shelf: Shelf, *, has_banner: bool = True, elsewhere: Elsewhere | None = None) -> None:
+        self._shelf = shelf
+        self._elsewhere = elsewhere
+        self._has_banner = has_banner
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        """None: the path is none of ours."""
+        work = self._work(asked.request.path)
+        if work is None:
+            return None
+        request = asked.request
+        try:
+            return await work(asked)
+        except (BadTargetError, BadQuestionError) as error:
+            return failure(request, HTTPStatus.BAD_REQUEST, str(error))
+        except TooBusyError as error:
+            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            return Answer(
+                status=busy.status,
+                content_type=busy.content_type,
+                body=busy.body,
+                headers=busy.headers | {"Retry-After": "5"},
+            )
+        except ArchiveError as error:
+            return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def _work(self, path: str) -> Callable[[Asked], Awaitable[Answer]] | None:
+        if path.startswith("/web/"):
+            return self._web
+        return {
+            "/cdx/search/cdx": self._cdx,
+            "/cdx": self._cdx,
+            "/wayback/available": self._available,
+            "/search": self._search,
+        }.get(path)
+
+    async def _web(self, asked: Asked) -> Answer:
+        if asked.request.path == f"/web/{GUARD_PATH}":
+            headers = script_headers(GUARD_PATH, "/web/")
+            return Answer(
+                content_type=headers.pop("Content-Type"), body=GUARD_SCRIPT.encode(), headers=headers
+            )
+        target = parse_web_target(asked.request.target)
+        match target.kind:
+            case Kind.HISTORY:
+                return await self._history(asked, target)
+            case Kind.LISTING:
+                return await self._listing(asked, target)
+            case Kind.TIMEMAP:
+                return await self._timemap(asked, target)
+            case Kind.GATE:
+                return await self._gate(asked, target)
+            case Kind.REPLAY:
+                return await self._replay(asked, target)
+
+    # -- history ------------------------------------------------------------------------------------------
+
+    async def _search(self, asked: Asked) -> Answer:
+        given = asked.request.parameter("url").strip()
+        if not given:
+            return moved("/", HTTPStatus.SEE_OTHER)
+        if given.endswith("*"):
+            return moved(f"/web/*/{header_url(given)}", headers={"Cache-Control": "no-store"})
+        url = await self._held_spelling(spellings(given))
+        return moved(f"/web/*/{header_url(url)}", HTTPStatus.MOVED_PERMANENTLY, _BRIEF)
+
+    async def _held_spelling(self, urls: tuple[str, ...]) -> str:
+        held = await self._shelf.held(urls)
+        return held[0] if held else urls[0]
+
+    async def _versions(self, url: str, moment: Moment | None = None) -> tuple[str, list[Version]]:
+        """Of the first spelling that has captures."""
+        urls = spellings(url)
+        from_s, to_s = (0, TIME_MAX_S) if moment is None else (moment.from_s, moment.to_s)
+        for one in urls:
+            versions = await self._shelf.history((one,), from_s, to_s)
+            if versions:
+                return one, versions
+        return urls[0], []
+
+    async def _history(self, asked: Asked, target: WebTarget) -> Answer:
+        url, versions = await self._versions(target.url, target.moment)
+        if not versions:
+            return await self._not_archived(asked, url)
+        if wants_json(asked.request):
+            facts = [version_as_json(version) for version in versions]
+            return Answer(
+                content_type="application/json",
+                body=json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n",
+                headers={**PUBLIC, **_BRIEF, "Vary": "Accept"},
+            )
+        period = target.moment.digits if target.moment else ""
+        answer = html(history_page(url, versions, period))
+        first, last = versions[0].first_seen_s, versions[-1].first_seen_s
+        answer.headers["Link"] = memento_links(
+            Places(origin=asked.origin, url=url),
+            first_s=first, last_s=last, previous_s=None, shown_s=None, next_s=None,
+        )  # fmt: skip
+        answer.headers.update(_BRIEF, Vary="Accept")
+        return answer
+
+    async def _listing(self, asked: Asked, target: WebTarget) -> Answer:
+        prefix = spellings(target.url.removeprefix("*."))[0]
+        match = "domain" if target.url.startswith("*.") else "prefix"
+        ranges = tuple(sorted({pair for one in variants(prefix) for pair in ranges_of(one, match)}))
+        urls = await self._shelf.addresses(ranges, LISTED_MAX + 1)
+        following = None
+        if len(urls) > LISTED_MAX:
+            following = (
+                f"/cdx/search/cdx?url={header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
+            )
+        if wants_json(asked.request):
+            return document({"prefix": prefix, "urls": urls[:LISTED_MAX], "is_whole": following is None})
+        status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
+        return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+
+    async def _not_here(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer | None:
+        """The answer of those whom the ring holds responsible, or the way to them."""
+        if self._elsewhere is None:
+            return None
+        return await self._elsewhere.answer(asked.request, url, asked.origin, flag)
+
+    async def _not_archived(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer:
+        found = await self._not_here(asked, url, flag)
+        if found is not None:
+            return found
+        if wants_json(asked.request):
+            return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+        held = [one for one in await self._shelf.held(variants(url)) if one != url]
+        folder = url.partition("?")[0].rpartition("/")[0] + "/"
+        site = "/".join(url.split("/", 3)[:3]) + "/"
+        neighbours: list[str] = []
+        for place in dict.fromkeys((folder, site)):
+            ranges = tuple(sorted({pair for one in variants(place) for pair in ranges_of(one, "prefix")}))
+            neighbours = [one for one in await self._shelf.addresses(ranges, NEARBY_MAX) if one not in held]
+            if neighbours:
+                break
+        listing = f"/web/*/{header_url(site)}*"
+        return html(not_archived_page(url, held, neighbours, listing), HTTPStatus.NOT_FOUND)
+
+    async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
+        if target.form == "html":
+            return moved(f"/web/*/{header_url(target.url)}")
+        url, versions = await self._versions(target.url)
+        if not versions:
+            found = await self._not_here(asked, url)
+            return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+        places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
+        if target.form == "cdxj":
+            text = timemap_cdxj(places, versions)
+        else:
+            text = (timemap_link if target.form == "link" else timemap_json)(places, moments)
+        return Answer(
+            content_type=_TIMEMAP_TYPES[target.form],
+            body=text.encode("utf-8", "replace"),
+            headers={**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"},
+        )
+
+    # -- replay -------------------------------------------------------------------------------------------
+
+    async def _gate(self, asked: Asked, target: WebTarget) -> Answer:
+        wanted = asked.request.header("accept-datetime")
+        moment = NEWEST
+        if wanted:
+            time_s = parse_http_date(wanted)
+            if time_s is None:
+                raise BadTargetError(f"Accept-Datetime {wanted[:60]!r} is no date")
+            moment = moment_at(time_s)
+        chosen = await self._shelf.choose(spellings(target.url), moment)
+        if chosen is None:
+            return await self._not_archived(asked, spellings(target.url)[0])
+        return moved(
+            Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
+            headers={
+                "Vary": "Accept-Datetime",
+                "Link": links_of(chosen, asked.origin, is_gate=True),
+                **PUBLIC,
+            },
+        )
+
+    async def _replay(self, asked: Asked, target: WebTarget) -> Answer:
+        moment = target.moment
+        assert moment is not None
+        # The address stands for itself only in its canonical spelling, or as an imported file has it.
+        urls = spellings(target.url)
+        exact_s = moment.target_s if len(moment.digits) == 14 else None
+        if target.url in urls and asked.request.target.endswith(target.url):
+            urls = tuple(dict.fromkeys((target.url, *urls)))
+        else:
+            exact_s = None
+        if target.flag is Flag.MAIN and self._has_banner and wants_frame(asked.request.headers):
+            # The inside of our frame, opened as a window: there it could lead the reader anywhere.
+            return moved(Places(origin="", url=target.url).gate.replace("/web/", f"/web/{moment.digits}/", 1))
+        chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
+        if chosen is None:
+            return await self._missing(asked, target, spellings(target.url)[0])
+        if chosen.capture is None or chosen.time_s != exact_s:
+            if chosen.time_s == exact_s and chosen.url == target.url:
+                return failure(
+                    asked.request,
+                    HTTPStatus.BAD_GATEWAY,
+                    "this peer's copy of that day is damaged, and there is no older one; look for another day",
+                    target.url,
+                )
+            places = Places(origin="", url=chosen.url)
+            links = links_of(chosen, asked.origin, is_gate=True)
+            return moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+        return await self._shown(asked, target, chosen)
+
+    async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
+        if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
+            return await self._not_archived(asked, url, target.flag)
+        found = await self._not_here(asked, url, target.flag)
+        if found is not None:
+            return found
+        # A picture or style of a page: nobody reads what is said about it.
+        return Answer(
+            status=HTTPStatus.NOT_FOUND,
+            content_type="text/plain; charset=utf-8",
+            body=b"not archived\n",
+            headers={**PUBLIC, **_BRIEF},
+        )
+
+    async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer:
+        capture = chosen.capture
+        assert capture is not None
+        replay = Replay(
+            chosen=chosen,
+            capture=capture,
+            flag=target.flag,
+            portal_origin=asked.origin or None,
+            has_banner=self._has_banner,
+            fills_window=wants_frame(asked.request.headers),
+            takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
+        )
+        if is_quick(capture):
+            return replay_answer(replay)
+        return await self._shelf.in_thread(partial(replay_answer, replay))
+
+    # -- for tools ----------------------------------------------------------------------------------------
+
+    async def _cdx(self, asked: Asked) -> Answer:
+        question = parse_question(asked.request.parameters())
+        found = await self._shelf.rows(question)
+        if question.shows_pages:
+            content_type, text = "text/plain; charset=utf-8", f"{found.pages}\n"
+        else:
+            content_type, text = format_rows(found, question)
+        headers = {**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"}
+        if found.resume_at is not None:
+            headers["X-Herodotus-Cut"] = "true"
+        return Answer(content_type=content_type, body=text.encode("utf-8", "replace"), headers=headers)
+
+    async def _available(self, asked: Asked) -> Answer:
+        request = asked.request
+        url, digits = request.parameter("url"), request.parameter("timestamp")
+        if not url:
+            raise BadQuestionError("say which: url=…")
+        moment = parse_moment(digits) if digits else NEWEST
+        if moment is None:
+            raise BadQuestionError(f"timestamp={digits[:40]!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+        chosen = await self._shelf.choose(spellings(url), moment)
+        facts: dict[str, object] = {"url": url, "archived_snapshots": {}}
+        if digits:
+            facts["timestamp"] = digits
+        if chosen is not None:
+            versions = await self._shelf.history((chosen.url,), chosen.time_s, chosen.time_s)
+            status = versions[0].status if versions else 200
+            facts["archived_snapshots"] = {
+                "closest": {
+                    "status": str(status),
+                    "available": True,
+                    "url": Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
+                    "timestamp": format_digits(chosen.time_s),
+                }
+            }
+        answer = document(facts)
+        answer.headers.update(PUBLIC)
+        return answer

@@ -1,0 +1,103 @@
+"""Do the headers say what keeps archived pages in?"""
+
+from dataclasses import replace
+
+import pytest
+
+from herodotus.core.replay import (
+    GUARD_PATH,
+    WORKER_PATH,
+    ReplayContext,
+    is_worker_registration,
+    isolation_headers,
+    may_change,
+    script_headers,
+    stray_target,
+    wants_frame,
+)
+
+CONTEXT = ReplayContext(
+    page_url="http://a.example/", timestamp="20260102030405", portal_origin="http://127.0.0.1:5484"
+)
+
+
+def policy(context: ReplayContext) -> dict[str, list[str]]:
+    parts = isolation_headers(context)["Content-Security-Policy"].split(";")
+    return {words[0]: words[1:] for words in map(str.split, parts)}
+
+
+def test_a_page_may_run_scripts_and_reach_the_archive_only() -> None:
+    said = policy(CONTEXT)
+    assert said["sandbox"] == ["allow-scripts", "allow-forms", "allow-modals", "allow-pointer-lock"]
+    archive = "http://127.0.0.1:5484/web/"
+    assert said["default-src"] == [archive, "data:", "blob:", "'unsafe-inline'", "'unsafe-eval'"]
+    assert {said[name][0] for name in said if name != "sandbox"} == {archive}
+
+
+def test_an_origin_of_its_own_lets_strays_through_to_be_redirected() -> None:
+    said = policy(replace(CONTEXT, has_own_origin=True))
+    assert "allow-same-origin" in said["sandbox"]
+    assert said["default-src"][0] == "http://127.0.0.1:5484"
+    assert said["connect-src"][0] == "http://127.0.0.1:5484/web/"
+
+
+def test_without_a_known_origin_the_policy_says_self() -> None:
+    assert policy(replace(CONTEXT, portal_origin=None))["default-src"][0] == "'self'"
+    archive = "http://replay.example:80/web/"
+    assert policy(replace(CONTEXT, archive_prefix=archive))["default-src"][0] == archive
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_allowed"),
+    [
+        ({}, True), ({"Origin": "http://127.0.0.1:5484"}, True), ({"origin": "null"}, False),
+        ({"Origin": "http://evil.example"}, False), ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Sec-Fetch-Site": "same-origin"}, True),
+    ],
+)  # fmt: skip
+def test_only_the_portals_own_pages_may_change_something(headers: dict[str, str], is_allowed: bool) -> None:
+    assert may_change(headers, "http://127.0.0.1:5484") is is_allowed
+
+
+def test_a_worker_is_known_by_its_header_and_only_ours_has_a_scope() -> None:
+    assert is_worker_registration({"service-worker": "script"})
+    assert not is_worker_registration({"Accept": "*/*"})
+    assert script_headers(WORKER_PATH, "/web/")["Service-Worker-Allowed"] == "/web/"
+    assert "Service-Worker-Allowed" not in script_headers(GUARD_PATH, "/web/")
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_wanted"),
+    [
+        ({"Sec-Fetch-Dest": "document", "Upgrade-Insecure-Requests": "1"}, True),
+        ({"Sec-Fetch-Dest": "iframe", "Upgrade-Insecure-Requests": "1"}, False),
+        ({"upgrade-insecure-requests": "1"}, True), ({"User-Agent": "curl"}, False),
+    ],
+)  # fmt: skip
+def test_browsers_get_the_frame_and_programs_the_page(headers: dict[str, str], is_wanted: bool) -> None:
+    assert wants_frame(headers) is is_wanted
+
+
+MEMENTO = "http://127.0.0.1:5484/web/20260102030405if_/http://a.example/x/y"
+
+
+@pytest.mark.parametrize(
+    ("path", "referer", "destination", "target"),
+    [
+        ("/i.png?a", MEMENTO, "image", "/web/20260102030405im_/http://a.example/i.png?a"),
+        ("/", MEMENTO, "", "/web/20260102030405/http://a.example/"),
+        ("//evil.example/x", MEMENTO, "", "/web/20260102030405/http://evil.example/x"),
+        ("/web/20260102030405/http://b.example/", MEMENTO, "", None),
+        ("/i.png", "http://127.0.0.1:5484/web/*/http://a.example/", "image", None),
+        ("/i.png", "http://127.0.0.1:5484/", "image", None),
+        ("/i.png", "http://other.example/web/20260102030405/http://a.example/", "image", None),
+        ("/i.png", "http://127.0.0.1:5484/web/20260102030405/javascript:x", "image", None),
+        ("/i.png", None, "image", None),
+        ("*", MEMENTO, "", None),
+        ("/" + "a" * 20_000, MEMENTO, "", None),
+    ],
+)
+def test_a_stray_goes_where_its_page_is(
+    path: str, referer: str | None, destination: str, target: str | None
+) -> None:
+    assert stray_target(path, referer, "http://127.0.0.1:5484", destination=destination) == target

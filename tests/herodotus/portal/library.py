@@ -1,0 +1,66 @@
+"""A small archive in memory, and a portal over it without sockets."""
+
+from collections.abc import Mapping
+from functools import partial
+
+import anyio
+
+from herodotus.archive.memory import MemoryStore
+from herodotus.core.deposits import Deposit, make_deposit
+from herodotus.core.notes import Visit
+from herodotus.core.status import PeerStatus
+from herodotus.core.warc import parse_digits
+from herodotus.portal.answer import Answer
+from herodotus.portal.handlers import Handlers
+from herodotus.portal.request import Request
+from herodotus.portal.shelf import ArchiveShelf
+from herodotus.portal.web import ArchivePages
+from tests.herodotus.archive.making import NOW_S
+from tests.herodotus.portal.statuses import STATUS
+
+SITE = "https://example.org"
+HOME = f"{SITE}/"
+HOST = "127.0.0.1:5484"
+ORIGIN = f"http://{HOST}"
+
+
+def at(digits: str) -> int:
+    return parse_digits(digits + "00000101000000"[len(digits) :])
+
+
+def response(
+    url: str, digits: str, body: bytes, mime: str = "text/html", status: int = 200, *fields: str
+) -> Deposit:
+    lines = [f"HTTP/1.1 {status} Word", f"Content-Type: {mime}", *fields, "", ""]
+    return make_deposit(url=url, time_s=at(digits), head="\r\n".join(lines).encode(), body=body)
+
+
+class Library:
+    def __init__(
+        self, *deposits: Deposit, public_url: str = "", visits: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        self.store = MemoryStore(now=lambda: float(NOW_S))
+        self.add(*deposits, visits=visits)
+        self.shelf = ArchiveShelf(lambda: self.store.archive)
+        self.handlers = Handlers(self.status, ArchivePages(self.shelf), public_url=public_url)
+
+    def add(self, *deposits: Deposit, visits: tuple[tuple[str, str], ...] = ()) -> None:
+        async def work() -> None:
+            for deposit in deposits:
+                await self.store.store(deposit)
+            noted = [Visit(url=url, time_s=at(digits), status=304) for url, digits in visits]
+            await self.store.note_visits(noted)
+
+        anyio.run(work)
+
+    async def status(self) -> PeerStatus:
+        return STATUS
+
+    def get(self, target: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Answer:
+        given = {"host": HOST, **(headers or {})}
+        return anyio.run(partial(self.handlers.answer, Request(method=method, target=target, headers=given)))
+
+    def location(self, target: str, headers: Mapping[str, str] | None = None) -> str:
+        answer = self.get(target, headers)
+        assert 300 <= answer.status < 400, (answer.status, answer.body[:300])
+        return answer.headers["Location"]

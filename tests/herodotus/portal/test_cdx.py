@@ -1,0 +1,145 @@
+"""Are the CDX server's questions answered as its clients expect, and bounded?"""
+
+import json
+
+import pytest
+
+from tests.herodotus.portal.library import HOME, SITE, Library, response
+
+FIRST = "org,example)/ 20260101000000 https://example.org/ text/html 200"
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library(
+        response(HOME, "20260101", b"a"),
+        response(HOME, "20260102", b"b"),
+        response("http://www.example.org/", "20260103", b"a"),
+        response(HOME, "20260104", b"a"),
+        response(f"{SITE}/a.pdf", "20260102", b"pdf", "application/pdf"),
+        response(f"{SITE}/gone", "20260102", b"gone", "text/html", 404),
+        response("https://news.example.org/x", "20260102", b"news"),
+        response("https://example.org:8443/port", "20260102", b"port"),
+        response("https://examples.org/", "20260102", b"another"),
+        response("https://192.0.2.7/", "20260102", b"number"),
+    )
+
+
+def lines(library: Library, question: str) -> list[str]:
+    answer = library.get(f"/cdx/search/cdx?{question}")
+    assert (answer.status, answer.content_type) == (200, "text/plain; charset=utf-8"), answer.body
+    return answer.body.decode().splitlines()
+
+
+def days(library: Library, question: str) -> list[str]:
+    return [line.split(" ")[1][6:8] for line in lines(library, question)]
+
+
+def originals(library: Library, question: str) -> list[str]:
+    return [line.split(" ")[2] for line in lines(library, question)]
+
+
+def test_a_line_has_the_seven_fields(library: Library) -> None:
+    first = lines(library, f"url={HOME}")[0].split(" ")
+    assert " ".join(first[:5]) == FIRST
+    assert first[5] == "Q336IN72UWT7ZYK5DXOLT2XK5I3XMZ5Y"  # SHA-1 of "a"
+    assert int(first[6]) > 100
+
+
+def test_the_key_does_not_tell_http_https_and_www_apart(library: Library) -> None:
+    for url in (HOME, "example.org", "http://www.example.org", "HTTP://EXAMPLE.ORG:80/"):
+        assert days(library, f"url={url}") == ["01", "02", "03", "04"]
+
+
+def test_spans_limits_and_orders(library: Library) -> None:
+    assert days(library, f"url={HOME}&from=20260102&to=20260103") == ["02", "03"]
+    assert days(library, f"url={HOME}&to=20260102000000") == ["01", "02"]
+    assert days(library, f"url={HOME}&limit=2") == ["01", "02"]
+    assert days(library, f"url={HOME}&limit=-2") == ["03", "04"]
+    assert days(library, f"url={HOME}&limit=2&offset=1") == ["02", "03"]
+    assert days(library, f"url={HOME}&sort=reverse") == ["04", "03", "02", "01"]
+    assert days(library, f"url={HOME}&sort=closest&closest=20260103") == ["03", "02", "04", "01"]
+
+
+def test_hosts_folders_and_domains(library: Library) -> None:
+    assert originals(library, f"url={SITE}/a*") == [f"{SITE}/a.pdf"]
+    assert originals(library, f"url={SITE}/a&matchType=prefix") == [f"{SITE}/a.pdf"]
+    host = originals(library, f"url={SITE}&matchType=host&collapse=original")
+    assert host == [
+        HOME, f"{SITE}/a.pdf", f"{SITE}/gone", "http://www.example.org/", "https://example.org:8443/port",
+    ]  # fmt: skip
+    domain = originals(library, "url=*.example.org&collapse=original")
+    assert set(domain) - set(host) == {"https://news.example.org/x"}
+    assert originals(library, "url=192.0.2.7&matchType=host") == ["https://192.0.2.7/"]
+
+
+def test_filters_look_at_whole_fields(library: Library) -> None:
+    every = f"url={SITE}/&matchType=prefix"
+    assert originals(library, f"{every}&filter=statuscode:404") == [f"{SITE}/gone"]
+    assert originals(library, f"{every}&filter=mimetype:application/.*") == [f"{SITE}/a.pdf"]
+    assert originals(library, f"{every}&filter=!statuscode:200") == [f"{SITE}/gone"]
+    assert originals(library, f"{every}&filter=!mimetype:text/html&filter=statuscode:200") == [
+        f"{SITE}/a.pdf"
+    ]
+    assert originals(library, f"{every}&filter==status:404") == [f"{SITE}/gone"]
+    assert originals(library, f"{every}&filter=statuscode:20") == []
+
+
+def test_collapsing_keeps_the_first_of_neighbours(library: Library) -> None:
+    assert days(library, f"url={HOME}&collapse=digest") == ["01", "02", "03"]
+    assert days(library, f"url={HOME}&collapse=timestamp:6") == ["01"]
+    assert days(library, f"url={HOME}&collapse=urlkey") == ["01"]
+
+
+def test_fields_counts_and_json(library: Library) -> None:
+    assert lines(library, f"url={HOME}&fl=timestamp,statuscode&limit=1") == ["20260101000000 200"]
+    counted = lines(library, f"url={HOME}&fl=timestamp&showDupeCount=true")
+    assert [line.split(" ")[1] for line in counted] == ["0", "0", "1", "2"]
+    table = json.loads(library.get(f"/cdx/search/cdx?url={HOME}&output=json&fl=timestamp,original").body)
+    assert table[:2] == [["timestamp", "original"], ["20260101000000", HOME]]
+    assert json.loads(library.get("/cdx/search/cdx?url=nobody.example&output=json").body) == []
+
+
+@pytest.mark.parametrize("where", [f"url={HOME}", f"url={SITE}&matchType=domain"])
+def test_a_long_answer_is_taken_piece_by_piece(library: Library, where: str) -> None:
+    whole = lines(library, where)
+    taken: list[str] = []
+    key = ""
+    for _ in range(20):
+        answer = lines(library, f"{where}&limit=2&showResumeKey=true{key}")
+        if "" not in answer:
+            taken += answer
+            break
+        at = answer.index("")
+        taken += answer[:at]
+        key = f"&resumeKey={answer[at + 1]}"
+    assert taken == whole
+    assert len(whole) >= 4
+
+
+def test_pages_of_many_addresses_are_numbered(library: Library) -> None:
+    where = f"url={SITE}&matchType=domain"
+    assert lines(library, f"{where}&showNumPages=true") == ["1"]
+    assert lines(library, f"{where}&page=0") == lines(library, where)
+    for question in (where, f"url={HOME}"):
+        assert library.get(f"/cdx/search/cdx?{question}&page=1").status == 400
+
+
+def test_answers_are_cut_and_say_so() -> None:
+    many = Library(*(response(f"{SITE}/{n}", "2026", b"%d" % n) for n in range(30)))
+    answer = many.get(f"/cdx/search/cdx?url={SITE}/*&limit=10")
+    assert (answer.headers["X-Herodotus-Cut"], answer.body.count(b"\n")) == ("true", 10)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["", "url=", "url=javascript:x", "url=a.b&matchType=fuzzy", "url=a.b&from=yesterday", "url=a.b&to=2026x",
+     "url=a.b&limit=ten", "url=a.b&filter=statuscode", "url=a.b&filter=color:red", "url=a.b&fl=color",
+     "url=a.b&filter=original:(a*)*b", "url=a.b&filter=original:.*.*.*x", "url=a.b&filter=original:[",
+     "url=a.b&filter=original:(?=a)", "url=a.b&resumeKey=x", "url=a.b&collapse=color",
+     "url=a.b" + "&filter=statuscode:200" * 9, "url=a.b" + "&x=1" * 100],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_a_problem_with_a_reason(library: Library, question: str) -> None:
+    answer = library.get(f"/cdx/search/cdx?{question}")
+    assert (answer.status, answer.content_type) == (400, "application/problem+json")
+    assert len(json.loads(answer.body)["detail"]) > 10
