@@ -17,6 +17,7 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -213,6 +214,7 @@ class Frontier:
         for origin_id, counts in counted.items():
             batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
         if new:
+            self._count_due(batch, self._day, new)
             self._known += new
             batch.put(_META + b"known", self._known.to_bytes(8, "big"))
         return new
@@ -234,7 +236,6 @@ class Frontier:
         known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
         batch.put(row, encode_known(known))
         self._put_due(batch, origin_id, known, row[1:])
-        self._count_due(batch, known.due_day, 1)
         return True
 
     def _shorten(self, batch: WriteBatch, key: bytes, known: Known, link: FoundLink) -> None:
@@ -655,6 +656,7 @@ def _priority_of(link: FoundLink) -> int:
     )
 
 
+@lru_cache(maxsize=16_384)
 def _origin_id(origin: str) -> bytes:
     return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:8]
 

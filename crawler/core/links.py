@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, cast
 
 import turbohtml
@@ -368,12 +369,17 @@ class _Collector:
                 links.setdefault(url, kind)
         links.pop(None, None)
         return PageLinks(
-            links=tuple(map(Link, cast("Iterable[str]", links), links.values())),
+            links=tuple(_made(cast("Iterable[tuple[str, LinkKind]]", links.items()))),
             directives=directives,
             not_followed=self.not_followed,
             over_limit=self._over_limit,
             malformed=resolved.count(None),
         )
+
+
+def _made(items: Iterable[tuple[str, LinkKind]]) -> Iterator[Link]:
+    """Links of pairs, by the tuple's own constructor: a page makes dozens."""
+    return map(partial(tuple.__new__, Link), items)
 
 
 def _legacy_codec(encoding: str | None) -> str | None:
