@@ -12,6 +12,7 @@ from herodotus.core import charter as charters
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import setting, whole
+from herodotus.crawling import url_rules
 
 
 def test_the_public_network_keeps_its_canonical_bytes_and_id() -> None:
@@ -49,11 +50,17 @@ def test_a_charter_with_every_key_keeps_its_canonical_bytes() -> None:
     )
 
 
+def test_parameters_that_a_network_drops_make_it_another_network() -> None:
+    dropping = dataclasses.replace(PUBLIC_CHARTER, dropped_parameters=("ref", "from"))
+    assert dropping.canonical() == b'{"dropped_parameters":["ref","from"],"name":"herodotus"}'
+    assert url_rules(dropping).canonical("http://a.example/?ref=x&id=1") == "http://a.example/?id=1"
+
+
 def test_the_keys_are_those_of_the_design() -> None:
     assert [one.name for one in dataclasses.fields(Charter)] == [
         "name", "copies", "successors", "slots", "positions_per_address", "id_check", "allow_private_addresses",
         "delay_floor_s", "per_address_concurrency", "fetch_by", "recrawl", "day_start", "day_length_s", "scope",
-        "content", "contact_required", "save_endpoint", "protocol_min",
+        "dropped_parameters", "content", "contact_required", "save_endpoint", "protocol_min",
     ]  # fmt: skip
 
 
@@ -78,6 +85,7 @@ CHARTERS = st.builds(
     day_start=st.times().map(lambda time: f"{time:%H:%M}"),
     day_length_s=st.integers(10, 86_400),
     scope=st.lists(TEXT, max_size=5).map(tuple),
+    dropped_parameters=st.lists(st.from_regex(r"[a-z_-]{1,64}", fullmatch=True), max_size=5).map(tuple),
     content=st.sampled_from(["html", "html+images", "all"]),
     contact_required=st.booleans(),
     save_endpoint=st.booleans(),
