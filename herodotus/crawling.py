@@ -144,8 +144,9 @@ class CrawlOrder:
 async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
     (home / "archive").mkdir(parents=True, exist_ok=True)
-    files = Files([OsDisk(home / "archive")])
-    archive = Archive(files, RocksIndex(home / "index"), now=wall_clock)
+    disk = OsDisk(home / "archive")
+    index = RocksIndex(home / "index")
+    archive = Archive(Files([disk]), index, now=wall_clock, free_bytes=disk.free_bytes)
     async with open_store(archive) as store:
         yield store
 
