@@ -410,3 +410,20 @@ async def test_pages_much_like_others_are_counted_and_their_links_come_last(tmp_
         assert len(visits) == len(answers)  # nothing is left out
         assert outcome.crawler.counts.near_duplicates == 19
         assert visits.index("/5") < visits.index("/t?n=2")
+
+
+async def test_a_robots_txt_whose_connection_broke_is_asked_for_once_more_before_its_host_is_closed(
+    tmp_path: Path,
+) -> None:
+    tries: list[int] = []
+
+    async def breaks_once(writer: asyncio.StreamWriter) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            writer.transport.abort()
+        else:
+            await NOT_FOUND(writer)
+
+    async with crawled(tmp_path, {"/robots.txt": breaks_once, "/": page(b"")}) as outcome:
+        assert outcome.known().last_result == "changed"
+        assert len(tries) == 2

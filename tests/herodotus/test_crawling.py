@@ -14,6 +14,7 @@ import pytest
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
+from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.crawl_once import crawl_into
 from herodotus.crawling import CrawlOrder, canonical_seeds, open_archive_at
 from tests.crawler.synthetic import FIRST_DAY, QUICK, SyntheticWeb, synthetic_web
@@ -60,6 +61,24 @@ async def test_a_crawl_ends_in_the_archive_and_the_next_day_adds_what_changed(tm
         }
         assert {url for url in both if later[url] > kept[url]} == changed - hidden
         assert changed - hidden
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_ends_a_crawl_with_a_clear_error_and_it_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with synthetic_web(13, hosts=2, pages_max=5) as web:
+        room = iter([2**40] * 10)
+        with monkeypatch.context() as patch:
+            patch.setattr("herodotus.archive.disk.OsDisk.free_bytes", lambda disk: next(room, 0))
+            refused = pytest.RaisesExc(StoreRefusedError, match="the disk is full")
+            with pytest.RaisesGroup(refused, flatten_subgroups=True, allow_unwrapped=True):
+                await crawl_into(tmp_path, order(web), wall_clock=wall_clock, console=None)
+        await crawl_into(tmp_path, order(web), wall_clock=lambda: wall_clock() + 1, console=None)
+        reachable = web.reachable(0)
+        kept = await archived(tmp_path, reachable)
+        assert set(web.fetched(web.requests())) == reachable
+        assert set(kept.values()) == {1}
 
 
 def answered_well(web: SyntheticWeb, *more: int) -> set[str]:

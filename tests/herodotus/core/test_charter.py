@@ -12,6 +12,7 @@ from herodotus.core import charter as charters
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import setting, whole
+from herodotus.crawling import url_rules
 
 
 def test_the_public_network_keeps_its_canonical_bytes_and_id() -> None:
@@ -47,6 +48,12 @@ def test_a_charter_with_every_key_keeps_its_canonical_bytes() -> None:
         rb'"recrawl":"adaptive","save_endpoint":true,"scope":["example.org","https://a.test/x/"],"slots":4,'
         rb'"successors":8}'
     )
+
+
+def test_parameters_that_a_network_drops_make_it_another_network() -> None:
+    dropping = dataclasses.replace(PUBLIC_CHARTER, dropped_parameters=("ref", "from"))
+    assert dropping.canonical() == b'{"dropped_parameters":["ref","from"],"name":"herodotus"}'
+    assert url_rules(dropping).canonical("http://a.example/?ref=x&id=1") == "http://a.example/?id=1"
 
 
 def test_the_keys_are_those_of_the_design_and_the_parameters_that_a_network_drops() -> None:
