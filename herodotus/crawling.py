@@ -35,10 +35,7 @@ from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
-from herodotus.archive.disk import OsDisk
-from herodotus.archive.engine import Archive
-from herodotus.archive.files import Files
-from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.slices import archive_at
 from herodotus.archive.store import ArchiveStore, open_store
 from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
@@ -124,6 +121,7 @@ class CrawlOrder:
     territory: Territory = THE_WHOLE_WEB
     rules: UrlRules = STANDARD
     visits_per_host_max: int = FrontierLimits().visits_per_origin_max
+    urls_per_host_max: int = FrontierLimits().urls_per_origin_max
     day_length_s: float = 86_400.0
     day_offset_s: float = 0.0
     """When the day begins, after midnight UTC."""
@@ -142,9 +140,7 @@ class CrawlOrder:
 @asynccontextmanager
 async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
-    (home / "archive").mkdir(parents=True, exist_ok=True)
-    files = Files([OsDisk(home / "archive")])
-    archive = Archive(files, RocksIndex(home / "index"), now=wall_clock)
+    archive = archive_at(home, wall_clock)
     async with open_store(archive) as store:
         yield store
 
@@ -159,7 +155,9 @@ async def open_crawler(
         home / "queue",
         day=order.day(now),
         limits=FrontierLimits(
-            tracks_depth=order.depth_max is not None, visits_per_origin_max=order.visits_per_host_max
+            tracks_depth=order.depth_max is not None,
+            urls_per_origin_max=order.urls_per_host_max,
+            visits_per_origin_max=order.visits_per_host_max,
         ),
     )
     try:

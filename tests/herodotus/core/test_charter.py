@@ -49,11 +49,11 @@ def test_a_charter_with_every_key_keeps_its_canonical_bytes() -> None:
     )
 
 
-def test_the_keys_are_those_of_the_design() -> None:
+def test_the_keys_are_those_of_the_design_and_the_parameters_that_a_network_drops() -> None:
     assert [one.name for one in dataclasses.fields(Charter)] == [
         "name", "copies", "successors", "slots", "positions_per_address", "id_check", "allow_private_addresses",
         "delay_floor_s", "per_address_concurrency", "fetch_by", "recrawl", "day_start", "day_length_s", "scope",
-        "content", "contact_required", "save_endpoint", "protocol_min",
+        "dropped_parameters", "content", "contact_required", "save_endpoint", "protocol_min",
     ]  # fmt: skip
 
 
@@ -78,6 +78,9 @@ CHARTERS = st.builds(
     day_start=st.times().map(lambda time: f"{time:%H:%M}"),
     day_length_s=st.integers(10, 86_400),
     scope=st.lists(TEXT, max_size=5).map(tuple),
+    dropped_parameters=st.lists(
+        st.from_regex(r"[^\s&=?#]{1,64}", fullmatch=True).filter(str.isprintable), max_size=5
+    ).map(tuple),
     content=st.sampled_from(["html", "html+images", "all"]),
     contact_required=st.booleans(),
     save_endpoint=st.booleans(),
