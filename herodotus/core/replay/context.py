@@ -51,6 +51,8 @@ class ReplayContext:
     portal_origin: str | None = None
     """`scheme://host[:port]` at which the reader sees this portal, from `checked_origin`: a content security
     policy can name paths of an origin only. Without it the policies say 'self'."""
+    peer_origins: tuple[str, ...] = ()
+    """Portals of other peers that requests for parts of this page may be redirected to: holders of its host."""
     banner: bytes = b""
     """From `banner_html`, put at the start of the page's body; empty: none. Frames never get one."""
     is_guarded: bool = True
@@ -66,8 +68,9 @@ class ReplayContext:
             raise ValueError(f"not 14 digits: {self.timestamp!r}"[:80])
         if not _PREFIX.fullmatch(self.archive_prefix):
             raise ValueError(f"not a prefix of the archive: {self.archive_prefix!r}"[:80])
-        if self.portal_origin is not None and not _ORIGIN.fullmatch(self.portal_origin):
-            raise ValueError(f"not an origin: {self.portal_origin!r}"[:80])
+        for origin in (*([] if self.portal_origin is None else [self.portal_origin]), *self.peer_origins):
+            if not _ORIGIN.fullmatch(origin):
+                raise ValueError(f"not an origin: {origin!r}"[:80])
         if not _BARE_AUTHORITY.fullmatch(self.page_url.partition("#")[0]):
             raise ValueError(f"not an absolute URL: {self.page_url!r}"[:80])
 

@@ -26,10 +26,10 @@ _PASSED = frozenset({"content-type", "content-language", "content-disposition"})
 _OF_THE_BYTES = frozenset({"content-encoding", "content-range", "accept-ranges", "content-length"})
 _REFRESH = re.compile(
     rb"[\t\n\f\r ]*(\d*)(?:\.[\d.]*)?[\t\n\f\r ]*[;,]?[\t\n\f\r ]*(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?"
-    rb"(?:(['\"])(.*?)(?:\2|$)|(.*))",
+    rb"(?:(['\"])(.*?)(?:\2.*|$)|(.*))",
     re.IGNORECASE | re.DOTALL,
 )
-_LINK_TARGET = re.compile(rb"<([^>]*)>([^,<]*)")
+_LINK_TARGET = re.compile(rb"<([^<>]*)>([^,<]*)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MOVED = frozenset({201, 300, 301, 302, 303, 307, 308})

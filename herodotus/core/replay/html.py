@@ -138,7 +138,7 @@ class HtmlRewriter:
         if low.startswith(b"<!--", at):
             short = markup.COMMENT_SHORT.match(low, at)
             at, self._state = (short.end(), self._markup) if short else (at + 4, self._comment)
-        elif self._is_foreign and low.startswith(markup.CDATA, at):
+        elif (self._is_foreign or self._is_xml) and low.startswith(markup.CDATA, at):
             at, self._state = at + len(markup.CDATA), self._cdata
         elif self._is_xml and second == b"?":
             return self._instruction(data, low, at, is_last)
@@ -157,7 +157,7 @@ class HtmlRewriter:
                 self._is_foreign = False
             self._out.append(data[start:end])
             return end
-        if self._guard and name not in (b"html", b"head"):
+        if self._guard and name not in (b"html", b"head") and not self._is_xml:
             self._put_guard()
         attributes = _attributes(data, low, match.end(1), end)
         edits = self._editor.edits(name, attributes)

@@ -29,23 +29,29 @@ _NOT_ALLOWED = (
     "payment", "publickey-credentials-get", "screen-wake-lock", "serial", "usb", "window-management",
     "xr-spatial-tracking",
 )  # fmt: skip
+PEERS_NAMED_MAX = 16
+"""In a policy: more than holders of a key, less than would fill a head."""
 _PERMISSIONS = ", ".join(f"{name}=()" for name in _NOT_ALLOWED)
 
 
-def isolation_headers(context: ReplayContext) -> dict[str, str]:
-    """For every answer with archived bytes, whatever its type and flag: an image may be opened as a page."""
+def isolation_headers(context: ReplayContext, content_type: str | None = None) -> dict[str, str]:
+    """For every answer with archived bytes, whatever its type and flag: an image may be opened as a page.
+    `content_type` as archived, as browsers show PDF outside of a sandbox only, and in no frame of ours."""
     portal, archive = _sources(context)
     own = " allow-same-origin" if context.has_own_origin else ""
+    sandbox = f"sandbox allow-scripts allow-forms allow-modals allow-pointer-lock{own}; "
+    is_pdf = (content_type or "").partition(";")[0].strip().lower() == "application/pdf"
     # Root-relative strays of scripts say where they come from only where pages have an origin (Referrer Policy,
     # 8.3: none for an opaque one); there they are let through to be redirected into the archive.
     anywhere = portal if context.has_own_origin else archive
     policy = (
-        f"sandbox allow-scripts allow-forms allow-modals allow-pointer-lock{own}; "
+        f"{'' if is_pdf else sandbox}"
         f"default-src {anywhere} data: blob: 'unsafe-inline' 'unsafe-eval'; "
         f"connect-src {archive} data: blob:; form-action {archive}; object-src {archive} data: blob:; "
         f"frame-src {archive} data: blob:; worker-src {archive} data: blob:; base-uri {archive}"
     )
-    return {
+    # Without a sandbox the bytes must not be taken for a page.
+    return ({"X-Content-Type-Options": "nosniff"} if is_pdf else {}) | {
         "Content-Security-Policy": policy,
         # Strays are found by their Referer; by the policy above it is sent to nobody else.
         "Referrer-Policy": "unsafe-url",
@@ -78,11 +84,14 @@ def frame_headers(context: ReplayContext) -> dict[str, str]:
 def _sources(context: ReplayContext) -> tuple[str, str]:
     """The whole portal, and the archive. A policy can name a path behind an origin only; redirects may leave
     the path, never the origin."""
-    if context.archive_prefix[:1] != "/":
-        return context.archive_prefix, context.archive_prefix
+    prefix = context.archive_prefix
+    path = prefix if prefix[:1] == "/" else "/" + prefix.split("/", 3)[3]
+    others = "".join(f" {origin}{path}" for origin in context.peer_origins[:PEERS_NAMED_MAX])
+    if prefix[:1] != "/":
+        return prefix + others, prefix + others
     if context.portal_origin is None:
-        return "'self'", "'self'"
-    return context.portal_origin, f"{context.portal_origin}{context.archive_prefix}"
+        return "'self'" + others, "'self'" + others
+    return context.portal_origin + others, f"{context.portal_origin}{prefix}{others}"
 
 
 def wants_frame(headers: Mapping[str, str]) -> bool:

@@ -85,7 +85,7 @@ def sha1_text(data: bytes) -> str:
     return "sha1:" + base64.b32encode(hashlib.sha1(data).digest()).decode()
 
 
-def foreign_revisit(url: str, date: str, body: bytes) -> bytes:
+def foreign_revisit(url: str, date: str, body: bytes, head: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> bytes:
     """As WARC 1.0 has it: it names a record and a digest, no date."""
     fields = (
         ("WARC-Type", "revisit"),
@@ -97,4 +97,4 @@ def foreign_revisit(url: str, date: str, body: bytes) -> bytes:
         ("WARC-Payload-Digest", sha1_text(body)),
         ("Content-Type", "application/http;msgtype=response"),
     )
-    return format_record(fields, b"HTTP/1.1 200 OK\r\n\r\n")
+    return format_record(fields, head)

@@ -182,6 +182,23 @@ async def test_an_old_revisit_finds_its_original_among_the_versions_before() -> 
     assert [problem.reason for problem in report.problems] == ["a revisit of what the archive does not have"]
 
 
+async def test_the_head_of_a_304_brings_the_originals_up_to_date() -> None:
+    url = "http://example.org/"
+    unchanged = foreign_revisit(
+        url, "2020-01-02T00:00:00Z", b"a", b"HTTP/1.1 304 Not Modified\r\nX-Day: 2\r\n\r\n"
+    )
+    store, report = await _import(foreign_response(url, "2020-01-01T00:00:00Z", b"a") + unchanged)
+    assert report.problems == []
+    found = await store.newest(url, 2**32 - 1)
+    assert found is not None
+    assert (found.record.get("WARC-Date"), found.status, found.mime) == (
+        "2020-01-02T00:00:00Z",
+        200,
+        "text/plain",
+    )
+    assert b"X-Day: 2" in found.head
+
+
 async def test_a_payload_digest_decides_only_where_nothing_else_vouches_for_the_block() -> None:
     url, wrong = "http://example.org/", ("WARC-Payload-Digest", sha1_text(b"something else"))
     alone = foreign_response(url, "2020-01-01T00:00:00Z", b"body", wrong)

@@ -74,6 +74,7 @@ def test_raw_bytes_go_nowhere_and_moved_ones_into_the_archive() -> None:
         ("5; url=/z", "5;url=/web/20260102030405/http://a.example/z"),
         ("0;URL='z'", "1;url=/web/20260102030405/http://a.example/x/z"),
         ("0", "1"),
+        ("7;url='z' and more", "7;url=/web/20260102030405/http://a.example/x/z"),
         ("3.5, http://b.example/", "3;url=/web/20260102030405/http://b.example/"),
     ],
 )

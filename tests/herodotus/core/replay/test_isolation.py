@@ -41,6 +41,21 @@ def test_an_origin_of_its_own_lets_strays_through_to_be_redirected() -> None:
     assert said["connect-src"][0] == "http://127.0.0.1:5484/web/"
 
 
+def test_parts_of_a_page_may_be_of_other_peers() -> None:
+    said = policy(replace(CONTEXT, peer_origins=("http://peer.example:5484",)))
+    both = ["http://127.0.0.1:5484/web/", "http://peer.example:5484/web/"]
+    assert said["default-src"][:2] == said["connect-src"][:2] == said["form-action"] == both
+    with pytest.raises(ValueError, match="not an origin"):
+        replace(CONTEXT, peer_origins=("http://peer.example; sandbox",))
+
+
+def test_a_pdf_is_shown_and_nothing_else_is_taken_for_one() -> None:
+    headers = isolation_headers(CONTEXT, "application/pdf")
+    assert "sandbox" not in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "sandbox" in isolation_headers(CONTEXT, "text/html; a=application/pdf")["Content-Security-Policy"]
+
+
 def test_without_a_known_origin_the_policy_says_self() -> None:
     assert policy(replace(CONTEXT, portal_origin=None))["default-src"][0] == "'self'"
     archive = "http://replay.example:80/web/"
