@@ -15,7 +15,7 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -190,18 +190,15 @@ class Frontier:
         self._db.write(batch, self._write_options)
         return new
 
-    def surely_knows(self, url: str) -> bool:
-        """Whether adding the URL would change nothing, as far as memory tells."""
-        return url in self._remembered and not self._limits.tracks_depth
-
     def _add(self, batch: WriteBatch, links: Sequence[FoundLink]) -> int:
         if len(self._counts) > ORIGINS_CACHED_MAX:
             self._counts.clear()  # they are all on disk: no batch is open here
         if len(self._remembered) > URLS_REMEMBERED:
             self._remembered.clear()
         unique: dict[bytes, FoundLink] = {}
+        known: Container[str] = () if self._limits.tracks_depth else self._remembered
         for link in links:
-            if link.is_seed or not self.surely_knows(link.url):
+            if link.is_seed or link.url not in known:
                 unique.setdefault(_KNOWN + url_key(link.url), link)
         rows = list(unique)
         new = 0
@@ -317,6 +314,11 @@ class Frontier:
         self._needs_scan = False
         self._scan_from = b""
         return found
+
+    @property
+    def may_activate(self) -> bool:
+        """Whether `activate` might find anything: something new came, or not all was looked through."""
+        return bool(self._fresh) or self._needs_scan
 
     def _activate(
         self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None

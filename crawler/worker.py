@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import anyio
 
+from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Outcome, PayloadDigest
 from crawler.core.content import PACKED_TYPES, is_packed_xml
 from crawler.core.errors import FetchError, ForbiddenAddressError
@@ -106,6 +107,7 @@ class Crawler:
         self._under_way = 0
         self._landed = anyio.Event()
         self._rota: Rota | None = None
+        self._now: Callable[[], float] = anyio.current_time
         self._started = 0
         self._sitemaps_seen: set[Origin] = set()
 
@@ -116,6 +118,7 @@ class Crawler:
             active_max=self._settings.active_origins_max,
         )
         self._started = 0
+        self._now = loop_clock()
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.connections):
                 tasks.start_soon(self._work, self._rota)
@@ -212,10 +215,11 @@ class Crawler:
             finally:
                 self._under_way -= 1
                 self._landed.set()
-            rota.wake()
-            if again_at > anyio.current_time() or not self._resumed.is_set():
+            if self._frontier.may_activate:
+                rota.wake()
+            if again_at > self._now() or not self._resumed.is_set():
                 return again_at
-        return anyio.current_time()
+        return self._now()
 
     async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
@@ -267,7 +271,7 @@ class Crawler:
 
     async def _fetch(self, entry: Entry, lease: Lease) -> float:
         self._started += 1
-        start = anyio.current_time()
+        start = self._now()
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
         try:
@@ -275,7 +279,7 @@ class Crawler:
             report = self._report_of(found)
         except FetchError as error:
             found = error
-            report = OriginReport(status=None, duration_s=anyio.current_time() - start)
+            report = OriginReport(status=None, duration_s=self._now() - start)
         finally:
             if found is None:  # cancelled
                 self._frontier.release(entry)
@@ -366,7 +370,9 @@ class Crawler:
             has_last = again is None and entry.known.visits > 0
             last = self._frontier.last_links(entry.key) if has_last else frozenset()
             marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
-            new = [link for link, mark in zip(source.links, marks, strict=False) if mark not in last]
+            new = list(source.links[: len(marks)])
+            if last:
+                new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
             self.counts.links_found += len(source.links)
             is_doubtful = source.sketch is not None and self._sketches.has_alike(entry.origin, source.sketch)
@@ -390,17 +396,19 @@ class Crawler:
     def _wanted(
         self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
     ) -> list[FoundLink]:
-        """Links that the scope takes, without those that are surely known: most links of most pages."""
+        """Links that the scope takes; whether they are known is for their owners to tell."""
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
+        depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
+        refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
+        refuses_url, via = self._refuses_url, page.url
         for url, kind in links:
-            is_embedded = kind is not LinkKind.PAGE
-            depth = page.depth if is_embedded else deeper
-            reason = self._scope.refuses_at(depth, kind) or self._refuses_url(url)
-            if reason is not None:
+            reason = refused_at[kind] or refuses_url(url)
+            if reason is None:
+                is_embedded = kind is not LinkKind.PAGE
+                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via))
+            else:
                 self.counts.links_left[reason] += 1
-            elif not self._frontier.surely_knows(url):
-                wanted.append(FoundLink(url, depth, is_embedded, is_doubtful=is_doubtful, via=page.url))
         return wanted
 
     def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:

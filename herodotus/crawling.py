@@ -35,10 +35,7 @@ from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
-from herodotus.archive.disk import OsDisk
-from herodotus.archive.engine import Archive
-from herodotus.archive.files import Files
-from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.slices import archive_at
 from herodotus.archive.store import ArchiveStore, open_store
 from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
@@ -143,10 +140,7 @@ class CrawlOrder:
 @asynccontextmanager
 async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
-    (home / "archive").mkdir(parents=True, exist_ok=True)
-    disk = OsDisk(home / "archive")
-    index = RocksIndex(home / "index")
-    archive = Archive(Files([disk]), index, now=wall_clock, free_bytes=disk.free_bytes)
+    archive = archive_at(home, wall_clock)
     async with open_store(archive) as store:
         yield store
 

@@ -359,10 +359,13 @@ class _Collector:
         references: Iterable[str] = self._references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]
-        links: dict[str | None, LinkKind] = {}
         resolved = self._rules.links(references, base)
-        for url, kind in zip(resolved, self._references.values(), strict=True):
-            links.setdefault(url, kind)
+        kinds = self._references.values()
+        links: dict[str | None, LinkKind] = dict(zip(resolved, kinds, strict=True))
+        if len(links) < len(resolved):  # the same page in two spellings: the first one's kind counts
+            links = {}
+            for url, kind in zip(resolved, kinds, strict=True):
+                links.setdefault(url, kind)
         links.pop(None, None)
         return PageLinks(
             links=tuple(map(Link, cast("Iterable[str]", links), links.values())),

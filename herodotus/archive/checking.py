@@ -80,7 +80,12 @@ def _verify_file(
     while start < end:
         try:
             for bundle in scan_bundles(
-                lambda at, n: archive.files.read_at(number, at, n), start, end, progress
+                lambda at, n: archive.files.read_at(number, at, n),
+                start,
+                end,
+                progress,
+                dictionary=archive.files.dictionary(number),
+                is_thorough=True,
             ):
                 found.records += 1
                 report(path, bundle.end, end)

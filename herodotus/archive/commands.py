@@ -21,9 +21,7 @@ import anyio.to_thread
 import click
 
 from herodotus import clock
-from herodotus.archive.disk import OsDisk
 from herodotus.archive.engine import Archive, ArchiveSettings
-from herodotus.archive.files import Files
 from herodotus.archive.operations import (
     Export,
     Get,
@@ -39,7 +37,7 @@ from herodotus.archive.operations import (
     export_to,
     perform,
 )
-from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.slices import add_slice, archive_at
 from herodotus.archive.store import DiskStore, open_store
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import TIME_MAX_S, parse_digits
@@ -48,17 +46,7 @@ NOT_FOUND = 3
 
 
 def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
-    """The archive of a home: WARC files in `archive/`, what is derived in `index/`. Not open yet."""
-    folder = home / "archive"
-    folder.mkdir(parents=True, exist_ok=True)
-    disk = OsDisk(folder)
-    return Archive(
-        Files([disk]),
-        RocksIndex(home / "index"),
-        now=clock.unix_seconds,
-        settings=settings,
-        free_bytes=disk.free_bytes,
-    )
+    return archive_at(home, clock.unix_seconds, settings)
 
 
 def opened(home: Path) -> AbstractAsyncContextManager[DiskStore]:
@@ -328,6 +316,10 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
         f" {len(found['damage'])} damaged, {found['missing']} missing, {found['unknown']} not indexed"
         + (", index made anew" if found["is_repaired"] else "")
     )
+    if found["damage"]:
+        _say(
+            "What is damaged can only come from another copy: import it from the file or the peer that has it."
+        )
     if found["damage"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
 
@@ -337,6 +329,26 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
 def rebuild_command(home: Path, by: Performer | None = None) -> None:
     """Make the index anew from the WARC files alone."""
     _say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
+
+
+@click.command("add-slice")
+@home_option
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> None:
+    """Let the archive also use a folder on another disk.
+
+    It must be empty. New segments are spread over all slices; a slice that is missing later takes only its own
+    captures along.
+
+    \b
+    Example:
+      herodotus add-slice /mnt/disk2/herodotus
+    """
+    if by is not None:
+        raise click.UsageError("stop the peer first: it has to open the slice")
+    archive = home / "archive"
+    archive.mkdir(parents=True, exist_ok=True)
+    _say(f"{folder} is slice {add_slice(archive, folder)} of the archive")
 
 
 @click.command("stats")
@@ -368,5 +380,6 @@ COMMANDS = (
     history_command,
     verify_command,
     rebuild_command,
+    add_slice_command,
     stats_command,
 )

@@ -247,7 +247,9 @@ def all_visits(archive: Archive) -> Iterator[Visit]:
         file, offset = auxiliary_place(key)
         try:
             size = archive.files.size(file)
-            scan = scan_members(partial(archive.files.read_at, file), offset, size)
+            scan = scan_members(
+                partial(archive.files.read_at, file), offset, size, archive.files.dictionary(file)
+            )
             record, _ = split_record(next(scan)[2])
             if record.get("Content-Type") == VISITS_TYPE:
                 yield from parse_visits(record)

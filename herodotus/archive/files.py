@@ -5,20 +5,42 @@ nothing else. Open files are kept, within a bound, and a file that was removed i
 is reading it.
 """
 
+import hashlib
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 
-from herodotus.archive.disk import Disk, exists, make_folder
-from herodotus.core.archive_errors import DamagedRecordError
+from herodotus.archive.disk import Disk, exists, make_folder, read_file
+from herodotus.archive.members import (
+    DICTIONARY_BYTES_MAX,
+    Dictionary,
+    decode_member,
+    dictionary_bytes_at_start,
+)
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.entries import Place
-from herodotus.core.layout import JOURNAL_FOLDER, LOG_FOLDER, SEGMENT_FOLDER, FileName, parse_path
+from herodotus.core.layout import (
+    DICTIONARY_FIELD,
+    JOURNAL_FOLDER,
+    LOG_FOLDER,
+    SEGMENT_FOLDER,
+    Codec,
+    FileName,
+    parse_path,
+)
 
 OPEN_FILES_MAX = 256
+DICTIONARIES_MAX = 64  # of 110 kB each, and as much again prepared
 PIECE_BYTES = 1024 * 1024
 MISSING_NUMBERS = 1_000_000  # 256 TB of segments; the index has room for 4,000 such leaps
+
+
+_DICTIONARY_DIGEST = re.compile(DICTIONARY_FIELD.encode() + rb": sha256:([0-9a-f]{64})\r\n")
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +62,7 @@ class Files:
         self.catalogue: dict[int, Located] = {}
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
+        self._dictionaries: OrderedDict[int, Dictionary | None] = OrderedDict()
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
         self._last_number = 0
@@ -68,7 +91,7 @@ class Files:
                 name = parse_path(path)
                 if name is not None:
                     self.catalogue[name.number] = Located(number, name)
-                elif not path.endswith((".cdxj", ".part")):
+                elif not path.endswith((".cdxj", ".zdict", ".part")):
                     self.foreign.append(path)
 
     def _paths(self, disk: Disk) -> Iterator[str]:
@@ -131,6 +154,39 @@ class Files:
                 if opened.is_retired and not opened.users:
                     disk.close(opened.fd)
 
+    def dictionary(self, number: int) -> Dictionary | None:
+        """What the frames of a segment were compressed with; None for nearly all."""
+        located = self.catalogue.get(number)
+        if located is None or located.name.is_log or located.name.codec is not Codec.ZSTD:
+            return None
+        with self._lock:
+            if number in self._dictionaries:
+                self._dictionaries.move_to_end(number)
+                return self._dictionaries[number]
+        found = self._load_dictionary(number, located)
+        with self._lock:
+            self._dictionaries[number] = found
+            if len(self._dictionaries) > DICTIONARIES_MAX:
+                self._dictionaries.popitem(last=False)
+        return found
+
+    def _load_dictionary(self, number: int, located: Located) -> Dictionary | None:
+        """It is in the file and beside it, so that rot in one of them does not cost the segment. The warcinfo
+        record, which needs no dictionary, says which one is whole."""
+        embedded = dictionary_bytes_at_start(partial(self.read_at, number))
+        if embedded is None:
+            return None
+        candidates = [embedded]
+        with suppress(FileNotFoundError):
+            candidates.append(read_file(self.disk(located.slice), located.name.zdict, DICTIONARY_BYTES_MAX))
+        with suppress(MalformedRecordError):
+            info, _ = decode_member(self.read_at(number, 8 + len(embedded), PIECE_BYTES))
+            stated = _DICTIONARY_DIGEST.search(info)
+            for content in candidates:
+                if stated is not None and hashlib.sha256(content).hexdigest() == stated[1].decode():
+                    return Dictionary(content)
+        return None
+
     def find(self, number: int, wanted: bytes, start: int, end: int) -> int:
         """Where some bytes next occur, or `end`: to go on behind a damaged place."""
         at = start
@@ -176,6 +232,7 @@ class Files:
         """The file is removed; who is reading it reads on."""
         located = self.catalogue.pop(number, None)
         with self._lock:
+            self._dictionaries.pop(number, None)
             opened = self._open.pop(number, None)
             if opened is not None and located is not None:
                 self._retire(self.disk(located.slice), opened)

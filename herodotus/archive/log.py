@@ -47,9 +47,17 @@ class IngestLog:
         return self._fd >= 0
 
     def begin(self, time_s: int) -> None:
-        """A new file, its name durable before anything in it is acknowledged."""
+        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it."""
         self.end()
-        slice_ = self._files.present[0]
+        failures = []
+        for slice_ in self._files.present:
+            try:
+                return self._begin_on(slice_, time_s)
+            except OSError as error:
+                failures.append(error)
+        raise failures[0]
+
+    def _begin_on(self, slice_: int, time_s: int) -> None:
         disk = self._files.disk(slice_)
         name = FileName(number=self._files.take_number())
         fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)

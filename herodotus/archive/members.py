@@ -5,8 +5,9 @@ damaged one costs only itself. Decoding is bounded by the caller: a bomb ends as
 memory.
 """
 
+import hashlib
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import local
 from typing import cast
 
@@ -19,6 +20,9 @@ from herodotus.core.warc import BLOCK_BYTES_MAX, HEAD_BYTES_MAX
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MEMBER_BYTES_MAX = BLOCK_BYTES_MAX + 4 * HEAD_BYTES_MAX
+DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
+DICTIONARY_BYTES_MAX = 4 * 1024 * 1024
+_SAMPLES_MIN = 100  # fewer, and the dictionary costs more than it saves
 ZSTD_LEVEL = 3  # above 6 costs 4 to 40 times the time for 1 to 6 percent
 _GZIP_WBITS = 31
 _SMALL_BYTES = 1_024
@@ -46,6 +50,66 @@ def gzip_stored(data: bytes) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
+class Dictionary:
+    """What the frames of one segment have in common, said once at its start (IIPC's `.warc.zst`)."""
+
+    __slots__ = ("_data", "_of_thread", "content")
+
+    def __init__(self, content: bytes) -> None:
+        """MalformedRecordError when it is none."""
+        self.content = content
+        try:
+            self._data = zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_FULLDICT)
+            zstandard.ZstdDecompressor(dict_data=self._data)
+        except (zstandard.ZstdError, ValueError) as error:
+            raise MalformedRecordError(f"broken dictionary: {error}") from error
+        self._of_thread = local()
+
+    @classmethod
+    def train(cls, samples: Sequence[bytes], bytes_max: int) -> "Dictionary | None":
+        """None when there is too little to learn from."""
+        if len(samples) < _SAMPLES_MIN:
+            return None
+        try:
+            return cls(zstandard.train_dictionary(bytes_max, list(samples)).as_bytes())
+        except (zstandard.ZstdError, MalformedRecordError):
+            return None
+
+    @property
+    def sha256(self) -> bytes:
+        return hashlib.sha256(self.content).digest()
+
+    @property
+    def frame(self) -> bytes:
+        """As the file begins: a frame that every zstd decoder passes over."""
+        return DICTIONARY_MAGIC + len(self.content).to_bytes(4, "little") + self.content
+
+    def encode(self, data: bytes) -> bytes:
+        compressor: zstandard.ZstdCompressor | None = getattr(self._of_thread, "compressor", None)
+        if compressor is None:
+            compressor = self._of_thread.compressor = zstandard.ZstdCompressor(
+                level=ZSTD_LEVEL, dict_data=self._data, write_checksum=True, write_content_size=True
+            )
+        return compressor.compress(data)
+
+    def decompressor(self) -> zstandard.ZstdDecompressor:
+        found: zstandard.ZstdDecompressor | None = getattr(self._of_thread, "decompressor", None)
+        if found is None:
+            found = self._of_thread.decompressor = zstandard.ZstdDecompressor(
+                dict_data=self._data, max_window_size=_WINDOW_BYTES_MAX
+            )
+        return found
+
+
+def dictionary_bytes_at_start(read_at: Callable[[int, int], bytes]) -> bytes | None:
+    """Of a file that begins with one."""
+    head = read_at(0, 8)
+    if len(head) < 8 or not head.startswith(DICTIONARY_MAGIC):
+        return None
+    size = int.from_bytes(head[4:], "little")
+    return read_at(8, size) if size <= DICTIONARY_BYTES_MAX else None
+
+
 def zstd_frame(data: bytes, level: int = ZSTD_LEVEL) -> bytes:
     """One frame that states its content's size and carries a checksum, readable by `zstd -dc` with nothing
     else."""
@@ -57,12 +121,14 @@ def zstd_frame(data: bytes, level: int = ZSTD_LEVEL) -> bytes:
     return compressor.compress(data)
 
 
-def decode_member(data: bytes, bytes_max: int = MEMBER_BYTES_MAX) -> tuple[bytes, int]:
+def decode_member(
+    data: bytes, bytes_max: int = MEMBER_BYTES_MAX, dictionary: Dictionary | None = None
+) -> tuple[bytes, int]:
     """The content of the member that `data` starts with, and how many bytes the member has."""
     if data.startswith(GZIP_MAGIC):
         return _decode_gzip(data, bytes_max)
     if data.startswith(ZSTD_MAGIC):
-        return _decode_zstd(data, bytes_max)
+        return _decode_zstd(data, bytes_max, dictionary)
     raise MalformedRecordError("neither a gzip member nor a zstd frame")
 
 
@@ -79,13 +145,14 @@ def _decode_gzip(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     return content, len(data) - len(inflate.unused_data)
 
 
-def _decode_zstd(data: bytes, bytes_max: int) -> tuple[bytes, int]:
+def _decode_zstd(data: bytes, bytes_max: int, dictionary: Dictionary | None) -> tuple[bytes, int]:
     try:
+        whole = _zstd_decompressor() if dictionary is None else dictionary.decompressor()
         size = zstandard.frame_content_size(data)
         if size > bytes_max:
             raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")
-        decompressor = _zstd_decompressor().decompressobj()
-        content = decompressor.decompress(data) if size >= 0 else _decode_unsized(data, bytes_max)
+        decompressor = whole.decompressobj()
+        content = decompressor.decompress(data) if size >= 0 else _decode_unsized(whole, data, bytes_max)
     except zstandard.ZstdError as error:
         raise MalformedRecordError(f"broken zstd frame: {error}") from error
     if size >= 0:
@@ -103,9 +170,9 @@ def _zstd_decompressor() -> zstandard.ZstdDecompressor:
     return decompressor
 
 
-def _decode_unsized(data: bytes, bytes_max: int) -> bytes:
+def _decode_unsized(decompressor: zstandard.ZstdDecompressor, data: bytes, bytes_max: int) -> bytes:
     """A frame that does not state its size could hold anything: read it up to the bound."""
-    with _zstd_decompressor().stream_reader(data, read_across_frames=False) as reader:
+    with decompressor.stream_reader(data, read_across_frames=False) as reader:
         content: bytes = reader.read(bytes_max + 1)
     if len(content) > bytes_max:
         raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")
@@ -143,13 +210,15 @@ def is_skippable(data: bytes) -> bool:
 
 
 def scan_members(
-    read_at: Callable[[int, int], bytes], start: int, end: int
+    read_at: Callable[[int, int], bytes], start: int, end: int, dictionary: Dictionary | None = None
 ) -> Iterator[tuple[int, int, bytes]]:
     """Offset, length and content of each member between two offsets; raises at the first that is not whole.
 
     Bytes are taken in large pieces and offered to the decoder in small windows, as a decoder copies what it
-    leaves over; a window grows only for a member that does not fit.
+    leaves over; a window grows only for a member that does not fit. A dictionary at the start is passed over.
     """
+    if dictionary is not None and start < len(dictionary.frame):
+        start = len(dictionary.frame)
     piece_at, piece = start, b""
     at = start
     while at < end:
@@ -162,7 +231,7 @@ def scan_members(
                     raise MalformedRecordError("the file ends early")
             offered = piece[at - piece_at : at - piece_at + window]
             try:
-                decoded = decode_member(offered)
+                decoded = decode_member(offered, dictionary=dictionary)
             except MalformedRecordError:
                 if at + len(offered) >= end or window > MEMBER_BYTES_MAX:
                     raise

@@ -7,10 +7,10 @@ is a visit log or a tombstone. Scanning verifies the codec's checksums and the d
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from herodotus.archive.members import scan_members
-from herodotus.archive.written import PRIMARY
+from herodotus.archive.members import Dictionary, scan_members
+from herodotus.archive.written import PRIMARY, end_of_request, quick_look
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.deposits import CaptureId, id_of_record, split_payload
 from herodotus.core.entries import Kind
@@ -25,13 +25,21 @@ class Bundle:
     offset: int
     length: int
     skip: int
-    record: WarcRecord
     id: CaptureId | None
-    companions: list[WarcRecord] = field(default_factory=list)
+    content: bytes
+    """Of the member in which it starts."""
+    parsed: WarcRecord | None = None
+    """None for a response of our own form, which is parsed when asked for."""
+
+    @property
+    def record(self) -> WarcRecord:
+        if self.parsed is None:
+            self.parsed, _ = split_record(self.content, self.skip)
+        return self.parsed
 
     @property
     def kind(self) -> Kind:
-        return Kind.REVISIT if self.record.kind == "revisit" else Kind.BODY
+        return Kind.REVISIT if self.parsed is not None and self.parsed.kind == "revisit" else Kind.BODY
 
     @property
     def end(self) -> int:
@@ -45,25 +53,29 @@ class Progress:
 
 
 def scan_bundles(
-    read_at: Callable[[int, int], bytes], start: int, end: int, progress: Progress | None = None
+    read_at: Callable[[int, int], bytes],
+    start: int,
+    end: int,
+    progress: Progress | None = None,
+    *,
+    dictionary: Dictionary | None = None,
+    is_thorough: bool = False,
 ) -> Iterator[Bundle]:
-    """Every bundle between two offsets; raises at the first byte that is not whole."""
+    """Every bundle between two offsets; raises at the first byte that is not whole. Thorough: requests of our
+    own form are parsed and compared with their digests, too, and not by the codec's checksum alone."""
     current: Bundle | None = None
     progress = progress or Progress()
     progress.whole_to = start
     try:
-        for offset, length, content in scan_members(read_at, start, end):
+        for offset, length, content in scan_members(read_at, start, end, dictionary):
             at = 0
             while at < len(content):
-                record, following = split_record(content, at)
-                check_block(record)
-                if record.kind in PRIMARY or is_note(record):
+                found, following = _look(content, at, offset, length, is_thorough)
+                if found is not None:
                     if current is not None:
                         yield current
-                    id_ = id_of_record(record) if record.kind in PRIMARY else None
-                    current = Bundle(offset, length, at, record, id_)
+                    current = found
                 elif current is not None and current.id is not None:
-                    current.companions.append(record)
                     current.length = offset + length - current.offset
                 at = following
             progress.whole_to = offset + length
@@ -73,6 +85,21 @@ def scan_bundles(
         raise
     if current is not None:
         yield current
+
+
+def _look(content: bytes, at: int, offset: int, length: int, is_thorough: bool) -> tuple[Bundle | None, int]:
+    """A bundle that starts here, or None when the record belongs to the one before; where the next record is."""
+    quick = quick_look(content, at)
+    if quick is not None:
+        return Bundle(offset, length, at, quick[0], content), quick[1]
+    following = -1 if is_thorough else end_of_request(content, at)
+    if following >= 0:
+        return None, following
+    record, following = split_record(content, at)
+    check_block(record)
+    if record.kind in PRIMARY:
+        return Bundle(offset, length, at, id_of_record(record), content, record), following
+    return (Bundle(offset, length, at, None, content, record) if is_note(record) else None), following
 
 
 def check_payload(record: WarcRecord, id_: CaptureId, digest_of: Callable[[bytes], bytes]) -> None:

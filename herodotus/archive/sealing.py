@@ -9,14 +9,15 @@ it still says what was read.
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 
 from herodotus.archive.disk import read_file, sync_folder
 from herodotus.archive.engine import EPOCH_KEY, NOTE_TARGET, Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import is_compressed
 from herodotus.archive.journal import settle_journals, write_journal
-from herodotus.archive.members import scan_members
+from herodotus.archive.members import Dictionary, scan_members
 from herodotus.archive.reading import Reader
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.archive.written import MemberCache
@@ -56,6 +57,7 @@ COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
 CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 
 LINES_FILES_MAX = 4
+SAMPLES_MAX = 4_000  # a second of training; more teaches little
 
 Standing = tuple[bytes, bytes, Entry]
 """A capture to move: its key in the index, the value that must still stand there, and what that says."""
@@ -133,14 +135,25 @@ class _Merge:
         self._cache = MemberCache(archive.files, reads_ahead=True)
         self._lines = _Lines(archive)
         self._copied = 0
+        self._dictionaries: dict[int, Dictionary | None] = {}
         self._writers: list[SegmentWriter] = []
         self._auxiliary: list[tuple[int, int]] = []
         self._skipped = 0
         self._epoch = 0
 
     def run(self) -> Sealed:
+        """StoreRefusedError when a disk fails or is full: then all is as it was, and the unfinished files go."""
         if not self._inputs:
             return NOTHING
+        try:
+            installs = self._write_all()
+        except OSError as error:
+            for writer in self._writers:
+                writer.give_up()
+            raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
+        return self._swap(installs)
+
+    def _write_all(self) -> list[tuple[int, str]]:
         # What the index knows of the inputs is durable before they go: visits are counted once and for all.
         self._archive.flush_index()
         # Also above epochs that left no file, when all their captures were deleted: the index has heard of
@@ -153,7 +166,7 @@ class _Merge:
         installs = [pair for writer in self._writers for pair in writer.finish()]
         for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for slice_, path in installs}):
             sync_folder(self._files.disk(slice_), folder)
-        return self._swap(installs)
+        return installs
 
     # -- what goes in -------------------------------------------------------------------------------------
 
@@ -182,14 +195,14 @@ class _Merge:
     def _note_place(self, file: int, offset: int) -> Place:
         """The index does not know a note's length: find its end."""
         size = self._files.size(file)
-        _, length, _ = next(scan_members(lambda at, n: self._files.read_at(file, at, n), offset, size))
+        _, length, _ = next(
+            scan_members(partial(self._files.read_at, file), offset, size, self._files.dictionary(file))
+        )
         return Place(file, offset, length)
 
     def _merge_bucket(self, bucket: int, visits: Iterable[Visit], tombstones: list[CaptureId]) -> None:
         writer: SegmentWriter | None = None
-        start = CAPTURE + bytes((bucket << 4,))
-        end = CAPTURE + bytes(((bucket + 1) << 4,)) if bucket < BUCKETS - 1 else after(CAPTURE)
-        for group in self._versions(start, end):
+        for group in self._versions(*_bounds(bucket)):
             if writer is not None and writer.size >= self._archive.settings.segment_bytes_max * 15 // 16:
                 writer = None
             writer = writer or self._begin(bucket)
@@ -217,7 +230,7 @@ class _Merge:
         for standing in group:
             place = standing[2].place
             members.setdefault((place.file, place.offset), []).append(standing)
-        lines = {at: self._lines.of_member(*at, writer.name.codec) for at in members}
+        lines = {at: self._lines.of_member(*at, writer) for at in members}
         open_in = {
             at[0] for at, pack in members.items() if len(pack) < PACK_VERSIONS_MAX and not _dense(lines[at])
         }
@@ -271,10 +284,29 @@ class _Merge:
         name = FileName(number=number, bucket=bucket, epoch=self._epoch, codec=self._archive.settings.codec)
         slice_ = present[slice_of(bucket, self._epoch, len(present))]
         writer = SegmentWriter(
-            self._files, slice_, name, self._archive.settings.software, int(self._archive.now())
+            self._files,
+            slice_,
+            name,
+            self._archive.settings.software,
+            int(self._archive.now()),
+            self._dictionary(bucket),
         )
         self._writers.append(writer)
         return writer
+
+    def _dictionary(self, bucket: int) -> Dictionary | None:
+        """Learned once for a bucket, from captures all over it."""
+        size = self._archive.settings.dictionary_bytes
+        if not size or self._archive.settings.codec is not Codec.ZSTD:
+            return None
+        if bucket not in self._dictionaries:
+            self._dictionaries = {bucket: Dictionary.train(self._samples(bucket), size)}
+        return self._dictionaries[bucket]
+
+    def _samples(self, bucket: int) -> list[bytes]:
+        groups = islice(self._versions(*_bounds(bucket)), SAMPLES_MAX)
+        first = (self._read(group[0], Codec.ZSTD) for group in groups)
+        return [moving.parts[0] for moving in first if moving is not None and not is_compressed(moving.mime)]
 
     def _write_versions(self, writer: SegmentWriter, group: list[Standing]) -> None:
         pack: list[Moving] = []
@@ -316,7 +348,7 @@ class _Merge:
             located = self._files.catalogue[number]
             removals.append((located.slice, located.name.path))
             if not located.name.is_log:
-                removals.append((located.slice, located.name.cdxj))
+                removals += [(located.slice, located.name.cdxj), (located.slice, located.name.zdict)]
         with self._archive.lock:
             if self._archive.refusal is not None:
                 raise StoreRefusedError(self._archive.refusal)
@@ -362,6 +394,11 @@ class _Merge:
         return moved
 
 
+def _bounds(bucket: int) -> tuple[bytes, bytes]:
+    start = CAPTURE + bytes((bucket << 4,))
+    return start, CAPTURE + bytes(((bucket + 1) << 4,)) if bucket < BUCKETS - 1 else after(CAPTURE)
+
+
 def _day(visit: Visit) -> int:
     return visit.time_s // DAY_S
 
@@ -378,10 +415,12 @@ class _Lines:
         self._files = archive.files
         self._of: OrderedDict[int, dict[int, list[tuple[int, str]]]] = OrderedDict()
 
-    def of_member(self, number: int, offset: int, codec: Codec) -> list[str]:
-        """In the order of the member; empty when it cannot be copied into a segment of that codec."""
+    def of_member(self, number: int, offset: int, writer: SegmentWriter) -> list[str]:
+        """In the order of the member; empty when it cannot go into that segment as it is."""
         name = self._files.catalogue[number].name
-        if name.is_log or name.codec is not codec:
+        if name.is_log or name.codec is not writer.name.codec:
+            return []
+        if writer.dictionary is not None or self._files.dictionary(number) is not None:
             return []
         if number not in self._of:
             self._of[number] = self._load(number)

@@ -6,18 +6,19 @@ A segment is written as `.part` and gets its name from the journal. It is never 
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from herodotus.archive.disk import make_folder, write_all
+from herodotus.archive.disk import exists, make_folder, write_all
 from herodotus.archive.files import Files
 from herodotus.archive.journal import PART
 from herodotus.archive.log import format_warcinfo
-from herodotus.archive.members import gzip_member, gzip_stored, zstd_frame
+from herodotus.archive.members import Dictionary, gzip_member, gzip_stored, zstd_frame
 from herodotus.archive.written import Seen
 from herodotus.core.cdxj import format_line, move_line
 from herodotus.core.entries import Entry, Place
-from herodotus.core.layout import Codec, FileName
+from herodotus.core.layout import DICTIONARY_FIELD, Codec, FileName
 from herodotus.core.warc import Fields
 
 PACK_VERSIONS_MAX = 16
@@ -53,7 +54,15 @@ class Moved(NamedTuple):
 
 
 class SegmentWriter:
-    def __init__(self, files: Files, slice_: int, name: FileName, software: Fields, time_s: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        slice_: int,
+        name: FileName,
+        software: Fields,
+        time_s: int,
+        dictionary: Dictionary | None = None,
+    ) -> None:
         self.name = name
         self.slice = slice_
         self._file_name = name.path.rpartition("/")[2]
@@ -65,7 +74,12 @@ class SegmentWriter:
         self._written = 0
         make_folder(self._disk, name.path.rpartition("/")[0])
         self._fd = self._disk.open(name.path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        self._append(self._encode(format_warcinfo(name, time_s, software)))
+        self.dictionary = dictionary
+        if dictionary is not None:
+            self._append(dictionary.frame)
+            software = (*software, (DICTIONARY_FIELD, f"sha256:{dictionary.sha256.hex()}"))
+        info = format_warcinfo(name, time_s, software)
+        self._append(zstd_frame(info) if name.codec is Codec.ZSTD else gzip_member(info))
 
     @property
     def size(self) -> int:
@@ -79,8 +93,7 @@ class SegmentWriter:
                 skips.append(len(content))
                 for part in moving.parts:
                     content += part
-            frame = zstd_frame(bytes(content), _FAST_LEVEL) if is_compressed else zstd_frame(bytes(content))
-            self._add_member(pack, frame, skips)
+            self._add_member(pack, self._encode(bytes(content), is_compressed=is_compressed), skips)
             return
         encode = gzip_stored if is_compressed else gzip_member
         for moving in pack:
@@ -122,8 +135,12 @@ class SegmentWriter:
     def add_note(self, record: bytes) -> int:
         return self._append(self._encode(record))
 
-    def _encode(self, record: bytes) -> bytes:
-        return zstd_frame(record) if self.name.codec is Codec.ZSTD else gzip_member(record)
+    def _encode(self, content: bytes, *, is_compressed: bool = False) -> bytes:
+        if self.name.codec is not Codec.ZSTD:
+            return gzip_member(content)
+        if is_compressed:
+            return zstd_frame(content, _FAST_LEVEL)
+        return zstd_frame(content) if self.dictionary is None else self.dictionary.encode(content)
 
     def _append(self, member: bytes) -> int:
         offset = self.size
@@ -137,16 +154,35 @@ class SegmentWriter:
         self._written = write_all(self._disk, self._fd, self._buffers, self._written)
         self._buffers, self._buffered = [], 0
 
+    def give_up(self) -> None:
+        """Remove what was written so far; what even that cannot remove goes at the next opening."""
+        with suppress(OSError):
+            if self._fd >= 0:
+                self._disk.close(self._fd)
+        self._fd = -1
+        for path in (self.name.path, self.name.cdxj, self.name.zdict):
+            if exists(self._disk, path + PART):
+                with suppress(OSError):
+                    self._disk.unlink(path + PART)
+
     def finish(self) -> list[tuple[int, str]]:
         """Slice and path of the files, whole and durable but for their names."""
         self._write()
         self._disk.fsync(self._fd)
         self._disk.close(self._fd)
+        self._fd = -1
         lines = "".join(f"{line}\n" for line in sorted(self._lines)).encode()
-        fd = self._disk.open(self.name.cdxj + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        beside = [(self.name.cdxj, lines)]
+        if self.dictionary is not None:
+            beside.append((self.name.zdict, self.dictionary.content))
+        for path, content in beside:
+            self._write_beside(path, content)
+        return [(self.slice, self.name.path), *((self.slice, path) for path, _ in beside)]
+
+    def _write_beside(self, path: str, content: bytes) -> None:
+        fd = self._disk.open(path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
-            write_all(self._disk, fd, [lines], 0)
+            write_all(self._disk, fd, [content], 0)
             self._disk.fsync(fd)
         finally:
             self._disk.close(fd)
-        return [(self.slice, self.name.path), (self.slice, self.name.cdxj)]

@@ -5,6 +5,7 @@ a single expression takes apart; anything else (a foreign record, a revisit) goe
 Fields nobody asks for, and the request beside the response, stay bytes.
 """
 
+import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -23,16 +24,16 @@ from herodotus.core.deposits import (
 )
 from herodotus.core.entries import Place
 from herodotus.core.notes import is_note
-from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, split_record
+from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, sha1_of, split_record
 
 PRIMARY = frozenset(kind.value for kind in RecordType)
 READ_AHEAD_BYTES = 256 * 1024  # a stream's neighbours in one call to the disk
 READ_AHEAD_FILES = 4  # segments of one bucket alternate in ring order
-_OURS = re.compile(
+OURS = re.compile(
     rb"WARC/1\.1\r\nWARC-Type: response\r\nWARC-Record-ID: [^\r\n]+\r\n"
     rb"WARC-Date: ([-0-9]{10}T[:0-9]{8}Z)\r\nWARC-Target-URI: ([^\s<]\S*)\r\n"
     rb"(?:WARC-IP-Address: [^\r\n]+\r\n)?WARC-Payload-Digest: (sha1:[A-Z2-7]{32})\r\n"
-    rb"Herodotus-Payload-Digest: sha256:([0-9a-f]{64})\r\nWARC-Block-Digest: sha1:[A-Z2-7]{32}\r\n"
+    rb"Herodotus-Payload-Digest: sha256:([0-9a-f]{64})\r\nWARC-Block-Digest: (sha1:[A-Z2-7]{32})\r\n"
     rb"(?:WARC-Truncated: [^\r\n]+\r\n)?Content-Type: application/http;msgtype=response\r\n"
     rb"Content-Length: (\d{1,12})\r\n\r\n"
 )
@@ -100,10 +101,10 @@ class Written:
     def seen(self) -> Seen:
         """The payload is not compared with the digest yet."""
         content = self._content
-        ours = _OURS.match(content, self.place.skip)
+        ours = OURS.match(content, self.place.skip)
         if ours is None:
             return self._seen_generally()
-        date, url_bytes, sha1, sha256, length = ours.groups()
+        date, url_bytes, sha1, sha256, _, length = ours.groups()
         start = ours.end()
         end = start + int(length)
         if end > len(content) or not content.startswith(b"\r\n\r\n", end):
@@ -173,19 +174,43 @@ class Written:
         return DamagedRecordError(self._files.path(self.place.file), self.place.offset, error.reason)
 
 
+def quick_look(content: bytes, at: int) -> tuple[CaptureId, int] | None:
+    """What names the response at a place, and where the next record starts, when it has our own form and its
+    block is the one that was digested."""
+    ours = OURS.match(content, at)
+    if ours is None:
+        return None
+    date, url, _, sha256, block_digest, length = ours.groups()
+    end = ours.end() + int(length)
+    if not content.startswith(b"\r\n\r\n", end):
+        return None
+    if sha1_of(content[ours.end() : end]) != block_digest.decode():
+        raise MalformedRecordError("the block does not match its digest")
+    key = hashlib.sha1(url, usedforsecurity=False).digest()
+    id_ = CaptureId(key=key, time_s=parse_date(date.decode()), digest=bytes.fromhex(sha256.decode()))
+    return id_, end + 4
+
+
+def end_of_request(content: bytes, at: int) -> int:
+    """Where a request of our own form ends; -1 when there is none."""
+    request = _OUR_REQUEST.match(content, at)
+    if request is None:
+        return -1
+    end = request.end() + int(request[1])
+    return end + 4 if content.startswith(b"\r\n\r\n", end) else -1
+
+
 def _ends_of_companions(content: bytes, start: int) -> list[int]:
     """Where the records up to the next capture or note start, and where the last of them ends."""
     ends = [start]
     at = start
     while at < len(content):
-        request = _OUR_REQUEST.match(content, at)
-        if request is not None and content.startswith(b"\r\n\r\n", request.end() + int(request[1])):
-            at = request.end() + int(request[1]) + 4
-        else:
+        following = end_of_request(content, at)
+        if following < 0:
             record, following = split_record(content, at)
             if record.kind in PRIMARY or is_note(record):
                 break
-            at = following
+        at = following
         ends.append(at)
     return ends
 
@@ -210,7 +235,7 @@ class MemberCache:
             self._at = None
             data = self._bytes_at(place)
             try:
-                self._content, length = decode_member(data)
+                self._content, length = decode_member(data, dictionary=self._files.dictionary(place.file))
             except MalformedRecordError as error:
                 path = self._files.path(place.file)
                 raise DamagedRecordError(path, place.offset, error.reason) from error

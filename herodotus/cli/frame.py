@@ -170,7 +170,9 @@ class FramedGroup(click.Group):
 COMMAND_MODULES = {
     **dict.fromkeys(("config", "identity", "init"), "setup"),
     **dict.fromkeys(("run", "status", "stop"), "daemon"),
-    **dict.fromkeys(("export", "get", "history", "import", "rebuild-index", "stats", "verify"), "archive"),
+    **dict.fromkeys(
+        ("add-slice", "export", "get", "history", "import", "rebuild-index", "stats", "verify"), "archive"
+    ),
     "completion": "completion",
     "crawl": "crawl",
     "ring": "ring",

@@ -43,6 +43,11 @@ class HttpSettings:
         web_address(),
         "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
     )
+    gateway: bool = setting(
+        False,
+        flag(),
+        "fetch from other peers what readers ask for here, instead of sending the readers there",
+    )
     banner: bool = setting(
         True, flag(), "a line with the date and the ways to other days above archived pages"
     )

@@ -3,6 +3,7 @@
     log/00000012.warc.gz                    the ingest log number 12
     segments/a/000002-00000013.warc.zst     sealed in epoch 2, file number 13, for the arc that starts with a
     segments/a/000002-00000013.cdxj         its captures, for other tools
+    segments/a/000002-00000013.zdict        its dictionary once more, if it has one
     journal/000002.txt                      an epoch that is being put in place
 
 Numbers are never used twice in an archive, so the directory listing is the catalogue: nothing else says where
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 LOG_FOLDER, SEGMENT_FOLDER, JOURNAL_FOLDER = "log", "segments", "journal"
+DICTIONARY_FIELD = "herodotus-dictionary-digest"
+"""In the warcinfo record of a segment with a dictionary."""
 SEGMENT_BYTES_MAX = 256 * 1024 * 1024
 _LOG = re.compile(r"log/(\d{8,10})\.warc\.gz")
 _SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6,10})-(\d{8,10})\.warc\.(gz|zst)")
@@ -46,6 +49,10 @@ class FileName:
     @property
     def cdxj(self) -> str:
         return self.path.rpartition(".warc.")[0] + ".cdxj"
+
+    @property
+    def zdict(self) -> str:
+        return self.path.rpartition(".warc.")[0] + ".zdict"
 
     @property
     def is_log(self) -> bool:
@@ -89,6 +96,7 @@ This folder is a web archive. It needs no particular program:
   log/*.warc.gz            captures in the order in which they came
   segments/*/*.warc.zst    the same, sorted: `zstd -dc FILE` gives plain WARC
   segments/*/*.warc.gz     the same for `zcat FILE`
+  segments/*/*.zdict       if there is one: `zstd -dc -D FILE.zdict FILE.warc.zst` for the file beside it
   segments/*/*.cdxj        an index of the file beside it: URL, date, where the record lies
 
 Each file is a WARC 1.1 file (ISO 28500:2017): records of type response, request, revisit and metadata. Tools

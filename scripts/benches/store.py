@@ -1,7 +1,8 @@
 """How does the archive compare with the ways of the papers, on the same pages in one run?
 
 Pages are the HTML of Debian documentation packages (`--corpus` takes any folder of HTML files). What counts
-are ratios to what is measured beside it; each figure is one run.
+are ratios to what is measured beside it; each figure is one run. CPU times are of the threads that work and
+bear a busy machine; rates do not.
 """
 
 import argparse
@@ -9,70 +10,32 @@ import hashlib
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import anyio
-from fastwarc.warc import ArchiveIterator
 
 from herodotus.archive.commands import archive_of
-from herodotus.archive.engine import Archive, Item
-from herodotus.archive.intake import Intake
-from herodotus.archive.reading import Reader
-from herodotus.archive.recovery import open_archive, rebuild
-from herodotus.archive.rocks import RocksIndex
-from herodotus.archive.sealing import seal
+from herodotus.archive.members import decode_member
 from herodotus.archive.store import open_store
-from herodotus.archive.streaming import Query, Stream
-from herodotus.core.deposits import Deposit, make_deposit
-from scripts.benches.store_layouts import LAYOUTS, Layout
-
-PACKAGES = (
-    "python3.11-doc",
-    "postgresql-doc-15",
-    "git-doc",
-    "apache2-doc",
-    "debian-policy",
-    "libboost1.81-doc",
+from herodotus.core.entries import Place
+from scripts.benches.store_corpus import Pages, load_corpus, load_versions
+from scripts.benches.store_layouts import LAYOUTS, NOW_S, Layout, OurLog, deposit_for
+from scripts.benches.store_upkeep import (
+    BATCH,
+    Row,
+    measure_index,
+    measure_recovery,
+    measure_streaming,
+    measure_versions,
 )
-BODY_BYTES_MAX = 60_000  # keeps the mean near the thesis's 12 kB
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nServer: bench\r\n\r\n"
-NOW_S = 1_700_000_000
-BATCH = 64
 
-Pages = list[tuple[str, bytes]]
-
-
-def load_corpus(folder: Path, count: int) -> Pages:
-    if not folder.exists():
-        fetch_corpus(folder)
-    bodies: dict[bytes, bytes] = {}
-    for path in sorted(folder.rglob("*.html")):
-        if path.is_file():
-            body = path.read_bytes()
-            if 0 < len(body) <= BODY_BYTES_MAX:
-                bodies.setdefault(hashlib.sha256(body).digest(), body)
-    pages = [(f"http://example.org/{number}", body) for number, body in enumerate(bodies.values())]
-    random.Random(1).shuffle(pages)
-    return pages[:count]
-
-
-def fetch_corpus(folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for package in PACKAGES:
-        got = subprocess.run(
-            ["apt-get", "download", "-q", package], cwd=folder, capture_output=True, check=False
-        )
-        if got.returncode:
-            print(f"without {package}: apt-get could not fetch it", file=sys.stderr)
-    for archive in folder.glob("*.deb"):
-        subprocess.run(["dpkg", "-x", archive.name, "pages"], cwd=folder, check=True)
-        archive.unlink()
+CLIENTS = (1, 5, 25)
+SHARES = (0.0, 0.5, 1.0)
 
 
 @contextmanager
@@ -83,9 +46,16 @@ def timed(figures: dict[str, float], name: str, count: int) -> Iterator[None]:
     figures[f"{name} cpu"] = (time.process_time() - cpu) / count * 1e6
 
 
+def settle(folder: Path) -> None:
+    """Write what is dirty of these files alone: others may be writing on this machine, too."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+
+
 def drop_caches(folder: Path) -> None:
-    """Of these files alone, so that it needs no privileges; what is dirty is written first."""
-    os.sync()
+    """Of these files, settled before; it needs no privileges."""
     for path in folder.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
@@ -94,42 +64,6 @@ def drop_caches(folder: Path) -> None:
 
 def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
-
-
-class OurLog:
-    """The archive's engine as its committer uses it: batches of 64, one flush each."""
-
-    name = "Herodotus"
-
-    def __init__(self, folder: Path) -> None:
-        self.archive = archive_of(folder)
-        open_archive(self.archive)
-        self._intake = Intake(self.archive)
-        self._reader = Reader(self.archive)
-        self._times: dict[str, int] = {}
-
-    def store(self, pages: Sequence[tuple[str, bytes]]) -> None:
-        items = list[Item]()
-        for url, body in pages:
-            self._times[url] = self._times.get(url, NOW_S) + 1
-            prepared = self._intake.prepare(_deposit(url, body, self._times[url]))
-            self._intake.promise(prepared)
-            if prepared.item is not None:
-                items.append(prepared.item)
-        self.archive.commit(items)
-
-    def read(self, url: str, body_digest: bytes) -> bytes:
-        found = self._reader.newest(url, 2**32 - 1)
-        assert found is not None
-        return found.body
-
-    def close(self) -> None:
-        self.archive.close()
-
-
-def _deposit(url: str, body: bytes, time_s: int) -> Deposit:
-    request = f"GET {url} HTTP/1.1\r\nUser-Agent: bench\r\n\r\n".encode()
-    return make_deposit(url=url, time_s=time_s, head=HEAD, body=body, ip="192.0.2.1", request=request)
 
 
 def measure_layout(make: Callable[[Path], Layout], pages: Pages, scratch: Path) -> dict[str, float]:
@@ -142,29 +76,91 @@ def measure_layout(make: Callable[[Path], Layout], pages: Pages, scratch: Path) 
         with timed(figures, "new", len(pages)):
             for batch in batches:
                 layout.store(batch)
-        os.sync()
+        settle(folder)
         figures["raw:disk"] = sum(len(body) for _, body in pages) / disk_bytes(folder)
-        with timed(figures, "duplicate", len(pages)):
+        places = layout.places(url for url, _ in order) if isinstance(layout, OurLog) else []
+        for temperature in ("warm", "cold"):
+            if temperature == "cold":
+                drop_caches(folder)
+            with timed(figures, temperature, len(order)):
+                for url, digest in order:
+                    layout.read(url, digest)
+        for temperature in ("warm", "cold"):
+            if places:
+                _read_raw(folder, places, figures, temperature)
+        with timed(figures, "dup", len(pages)):
             for batch in batches:
                 layout.store(batch)
-        with timed(figures, "warm", len(order)):
-            for url, digest in order:
-                assert hashlib.sha256(layout.read(url, digest)).digest() == digest
-        drop_caches(folder)
-        with timed(figures, "cold", len(order)):
-            for url, digest in order:
-                layout.read(url, digest)
     shutil.rmtree(folder)
     return figures
 
 
-def measure_clients(pages: Pages, scratch: Path, clients: int, duplicates: float) -> float:
-    """Gomes's figures 4 to 7: so many clients, so many of a hundred known already; stores a second."""
-    folder = Path(tempfile.mkdtemp(dir=scratch))
+def _read_raw(folder: Path, places: Sequence[Place], figures: dict[str, float], temperature: str) -> None:
+    """The same records without us: bare reads, and reads that are decoded."""
+    [path] = (folder / "archive" / "log").glob("*.gz")
+    with path.open("rb") as file:
+        for name, use in (("pread", bytes), ("pread+decode", decode_member)):
+            if temperature == "cold":
+                drop_caches(folder)
+            with timed(figures, f"{name} {temperature}", len(places)):
+                for place in places:
+                    use(os.pread(file.fileno(), place.length, place.offset))
+
+
+def print_layouts(pages: Pages, scratch: Path) -> None:
+    names = ("new", "dup", "warm", "cold")
+    print(f"{'':40}" + "".join(f"{name + '/s':>9}{'CPU us':>8}" for name in names) + f"{'raw:disk':>9}")
+    all_figures = {}
+    for make in (*LAYOUTS, OurLog):
+        figures = all_figures[make.name] = measure_layout(make, pages, scratch)
+        cells = "".join(f"{figures[name]:>9.0f}{figures[name + ' cpu']:>8.0f}" for name in names)
+        print(f"{make.name:40}{cells}{figures['raw:disk']:>9.2f}", flush=True)
+    ours, plain, thesis = (all_figures[make.name] for make in (OurLog, LAYOUTS[0], LAYOUTS[1]))
+    for name in ("pread", "pread+decode"):
+        cells = "".join(
+            f"{ours[f'{name} {temperature}']:>9.0f}{ours[f'{name} {temperature} cpu']:>8.0f}"
+            for temperature in ("warm", "cold")
+        )
+        print(f"{'  the same records by ' + name:40}{'':34}{cells}")
+    print("\nratios, by rate and by CPU; goals of DESIGN")
+    for name, goal, over, under in (
+        ("new stores / plain files", 3, (ours, "new"), (plain, "new")),
+        ("new stores / thesis's layout", 2, (ours, "new"), (thesis, "new")),
+        ("duplicates / plain files", 7, (ours, "dup"), (plain, "dup")),
+        ("cold reads / bare pread", 0.5, (ours, "cold"), (ours, "pread cold")),
+        ("warm reads / pread and decode", 0.5, (ours, "warm"), (ours, "pread+decode warm")),
+    ):
+        rate = over[0][over[1]] / under[0][under[1]]
+        cpu = under[0][under[1] + " cpu"] / over[0][over[1] + " cpu"]
+        print(f"  {name:38}{rate:>9.2f}{cpu:>9.2f}   goal {goal}")
+
+
+def _work(pages: Pages, share: float) -> tuple[Pages, Pages]:
+    """What is known already, and what then comes: so many of a hundred known."""
     rng = random.Random(3)
-    known = pages[: len(pages) // 4]
-    work = iter([rng.choice(known) if rng.random() < duplicates else page for page in pages[len(known) :]])
-    count = len(pages) - len(known)
+    known = pages[: len(pages) // 3]
+    return known, [rng.choice(known) if rng.random() < share else page for page in pages[len(known) :]]
+
+
+def measure_clients(
+    make: Callable[[Path], Layout], pages: Pages, scratch: Path, clients: int, share: float
+) -> float:
+    """Gomes's figures 4 to 7: each client stores one page after another; stores a second."""
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    known, work = _work(pages, share)
+    with closing(make(folder)) as layout, ThreadPoolExecutor(clients) as pool:
+        layout.store(known)
+        begun = time.perf_counter()
+        for _ in pool.map(lambda page: layout.store([page]), work):
+            pass
+        rate = len(work) / (time.perf_counter() - begun)
+    shutil.rmtree(folder)
+    return rate
+
+
+def measure_our_clients(pages: Pages, scratch: Path, clients: int, share: float) -> float:
+    folder = Path(tempfile.mkdtemp(dir=scratch))
+    known, work = _work(pages, share)
 
     async def main() -> float:
         async with open_store(archive_of(folder)) as store:
@@ -172,7 +168,7 @@ def measure_clients(pages: Pages, scratch: Path, clients: int, duplicates: float
 
             async def client(pairs: Iterator[tuple[str, bytes]]) -> None:
                 for url, body in pairs:
-                    await store.store(_deposit(url, body, NOW_S + next(numbers)))
+                    await store.store(deposit_for(url, body, NOW_S + next(numbers)))
 
             async def run(pairs: Iterator[tuple[str, bytes]]) -> None:
                 async with anyio.create_task_group() as tasks:
@@ -181,54 +177,34 @@ def measure_clients(pages: Pages, scratch: Path, clients: int, duplicates: float
 
             await run(iter(known))
             begun = time.perf_counter()
-            await run(work)
-            return count / (time.perf_counter() - begun)
+            await run(iter(work))
+            return len(work) / (time.perf_counter() - begun)
 
     try:
-        return anyio.run(main)
+        return anyio.run(main, backend_options={"use_uvloop": True})
     finally:
         shutil.rmtree(folder)
 
 
-def measure_upkeep(pages: Pages, scratch: Path) -> dict[str, float]:
-    """Streaming against FastWARC on the same files, sealing, rebuilding, and the index's bytes."""
-    figures: dict[str, float] = {}
-    folder = Path(tempfile.mkdtemp(dir=scratch))
-    log = OurLog(folder)
-    for at in range(0, len(pages), BATCH):
-        log.store(pages[at : at + BATCH])
-    archive = log.archive
-    with timed(figures, "rebuild from the log", len(pages)):
-        rebuild(archive)
-    with timed(figures, "seal", len(pages)):
-        seal(archive)
-    with timed(figures, "rebuild from segments", len(pages)):
-        rebuild(archive)
-    figures["index bytes a capture"] = _index_bytes(archive) / len(pages)
-    with timed(figures, "stream, parsed", len(pages)):
-        assert sum(1 for _ in Stream(archive, Query())) == len(pages)
-    paths = list((folder / "archive" / "segments").rglob("*.warc.*"))
-    figures["raw:disk sealed"] = sum(len(body) for _, body in pages) / sum(
-        path.stat().st_size for path in paths
+def print_clients(pages: Pages, scratch: Path) -> None:
+    print(
+        "stores/s by clients and duplicates\n"
+        f"{'':40}" + "".join(f"{clients:>5}c{share:>4.0%}" for clients in CLIENTS for share in SHARES)
     )
-    log.close()
-    with timed(figures, "FastWARC on the same files", len(pages)):
-        seen = 0
-        for path in paths:
-            with path.open("rb") as file:
-                for record in ArchiveIterator(file, parse_http=False):
-                    if record.headers.get("WARC-Type") == "response":
-                        record.reader.read()
-                        seen += 1
-        assert seen == len(pages)
-    shutil.rmtree(folder)
-    return figures
+    for make in (*LAYOUTS, OurLog):
+        rates = [
+            measure_our_clients(pages, scratch, clients, share)
+            if make is OurLog
+            else measure_clients(make, pages, scratch, clients, share)
+            for clients in CLIENTS
+            for share in SHARES
+        ]
+        print(f"{make.name:40}" + "".join(f"{rate:>10.0f}" for rate in rates), flush=True)
 
 
-def _index_bytes(archive: Archive) -> int:
-    assert isinstance(archive.index, RocksIndex)
-    archive.index.compact()
-    return archive.index.bytes_used()
+def print_rows(rows: Iterable[Row]) -> None:
+    for name, figure, unit in rows:
+        print(f"{name:66}{figure:>10.2f} {unit}", flush=True)
 
 
 def main() -> None:
@@ -237,30 +213,29 @@ def main() -> None:
         "--corpus", type=Path, default=Path(".venv/bench-corpus"), help="folder of HTML files"
     )
     parser.add_argument("--pages", type=int, default=6_000)
+    parser.add_argument("--captures", type=int, nargs="*", default=[1_000_000], help="sizes of the index")
     parser.add_argument(
         "--scratch", type=Path, default=Path(tempfile.gettempdir()), help="a folder on the disk to measure"
     )
+    sections = ("layouts", "clients", "streaming", "versions", "recovery", "index")
+    parser.add_argument("--only", choices=sections, nargs="*", default=sections)
     asked = parser.parse_args()
     pages = load_corpus(asked.corpus, asked.pages)
     mean = sum(len(body) for _, body in pages) // max(1, len(pages))
-    print(f"{len(pages)} pages, mean {mean} bytes, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}\n")
-    print(f"{'':40}{'new/s':>9}{'CPU us':>8}{'dup/s':>9}{'warm/s':>9}{'cold/s':>9}{'raw:disk':>9}")
-    for make in (*LAYOUTS, OurLog):
-        figures = measure_layout(make, pages, asked.scratch)
-        cells = (figures[name] for name in ("new", "new cpu", "duplicate", "warm", "cold"))
-        print(
-            f"{make.name:40}"
-            + "".join(f"{cell:>{width}.0f}" for cell, width in zip(cells, (9, 8, 9, 9, 9), strict=True))
-            + f"{figures['raw:disk']:>9.2f}"
-        )
-    print("\nclients: stores/s at 0, 50, 100 % duplicates")
-    for clients in (1, 5, 25, 128):
-        rates = [measure_clients(pages, asked.scratch, clients, share) for share in (0.0, 0.5, 1.0)]
-        print(f"{clients:>7}: " + "".join(f"{rate:>9.0f}" for rate in rates))
-    print()
-    for name, figure in measure_upkeep(pages, asked.scratch).items():
-        unit = "" if "raw:disk" in name or "bytes" in name else (" us" if name.endswith("cpu") else "/s")
-        print(f"{name:40}{figure:>9.1f}{unit}")
+    print(f"{len(pages)} pages, mean {mean} bytes, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}")
+    steps: dict[str, Callable[[], None]] = {
+        "layouts": lambda: print_layouts(pages, asked.scratch),
+        "clients": lambda: print_clients(pages[: len(pages) // 10], asked.scratch),
+        "streaming": lambda: print_rows(measure_streaming(pages, asked.scratch)),
+        "versions": lambda: print_rows(measure_versions(load_versions(60, 16), asked.scratch)),
+        "recovery": lambda: print_rows(measure_recovery(pages, asked.scratch)),
+        "index": lambda: print_rows(
+            row for captures in asked.captures for row in measure_index(captures, asked.scratch)
+        ),
+    }
+    for name in asked.only:
+        print()
+        steps[name]()
 
 
 if __name__ == "__main__":

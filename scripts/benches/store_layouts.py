@@ -10,9 +10,21 @@ import hashlib
 import os
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
+
+from herodotus.archive.commands import archive_of
+from herodotus.archive.engine import Item
+from herodotus.archive.intake import Intake
+from herodotus.archive.reading import Reader
+from herodotus.archive.recovery import open_archive
+from herodotus.core.deposits import Deposit, make_deposit
+from herodotus.core.entries import Place, decode_entry
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nServer: bench\r\n\r\n"
+NOW_S = 1_700_000_000
 
 
 class Layout(Protocol):
@@ -31,7 +43,8 @@ class PlainFiles:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._count = 0
+        for directory in range(256):
+            (folder / f"{directory:02x}").mkdir()
 
     def _path(self, url: str) -> Path:
         name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()
@@ -40,7 +53,6 @@ class PlainFiles:
     def store(self, pages: Sequence[tuple[str, bytes]]) -> None:
         for url, body in pages:
             path = self._path(url)
-            path.parent.mkdir(exist_ok=True)
             with path.open("wb") as file:
                 file.write(body)
                 file.flush()
@@ -88,6 +100,9 @@ class WebstoreLayout:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._lock = Lock()
+        for directory in range(256):
+            (folder / f"{directory:02x}").mkdir()
 
     def _path(self, digest: str) -> Path:
         return self._folder / digest[:2] / digest
@@ -97,14 +112,14 @@ class WebstoreLayout:
             digest = hashlib.sha256(body).hexdigest()
             path = self._path(digest)
             if path.exists():
-                with path.open("r+b") as file:
+                # Two clients must not count the same reference.
+                with self._lock, path.open("r+b") as file:
                     count = int(file.readline().split()[-1])
                     file.seek(0)
                     file.write(b"references %10d\n" % (count + 1))
                     file.flush()
                     os.fsync(file.fileno())
                 continue
-            path.parent.mkdir(exist_ok=True)
             with path.open("wb") as file:
                 file.write(
                     b"references %10d\nsize %d\ncodec zlib\n\n" % (1, len(body)) + zlib.compress(body, 6)
@@ -125,7 +140,8 @@ class SqliteBlobs:
     name = "SQLite blobs"
 
     def __init__(self, folder: Path) -> None:
-        self._database = sqlite3.connect(folder / "pages.sqlite")
+        self._lock = Lock()
+        self._database = sqlite3.connect(folder / "pages.sqlite", check_same_thread=False)
         self._database.executescript(
             "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
             "CREATE TABLE body (digest BLOB PRIMARY KEY, content BLOB);"
@@ -135,7 +151,7 @@ class SqliteBlobs:
     def store(self, pages: Sequence[tuple[str, bytes]]) -> None:
         rows = [(url, hashlib.sha256(body).digest(), body) for url, body in pages]
         known = self._database.execute
-        with self._database:
+        with self._lock, self._database:
             for url, digest, body in rows:
                 if known("SELECT 1 FROM body WHERE digest = ?", (digest,)).fetchone() is None:
                     known("INSERT INTO body VALUES (?, ?)", (digest, zlib.compress(body, 1)))
@@ -149,6 +165,52 @@ class SqliteBlobs:
 
     def close(self) -> None:
         self._database.close()
+
+
+class OurLog:
+    """The archive's engine as its committer uses it: batches, one flush each."""
+
+    name = "Herodotus"
+
+    def __init__(self, folder: Path) -> None:
+        self.archive = archive_of(folder)
+        open_archive(self.archive)
+        self._intake = Intake(self.archive)
+        self._reader = Reader(self.archive)
+        self._times: dict[str, int] = {}
+
+    def store(self, pages: Sequence[tuple[str, bytes]]) -> None:
+        items = list[Item]()
+        for url, body in pages:
+            self._times[url] = self._times.get(url, NOW_S) + 1
+            prepared = self._intake.prepare(deposit_for(url, body, self._times[url]))
+            self._intake.promise(prepared)
+            if prepared.item is not None:
+                items.append(prepared.item)
+        self.archive.commit(items)
+
+    def read(self, url: str, body_digest: bytes) -> bytes:
+        found = self._reader.newest(url, 2**32 - 1)
+        assert found is not None
+        return found.body
+
+    def places(self, urls: Iterable[str]) -> list[Place]:
+        """Where the newest captures are: for who wants to read the same bytes without us."""
+        found = []
+        for url in urls:
+            key = self.archive.version_at(url, 2**32 - 1)
+            value = None if key is None else self.archive.index.get(key)
+            assert value is not None
+            found.append(decode_entry(value).place)
+        return found
+
+    def close(self) -> None:
+        self.archive.close()
+
+
+def deposit_for(url: str, body: bytes, time_s: int) -> Deposit:
+    request = f"GET {url} HTTP/1.1\r\nUser-Agent: bench\r\n\r\n".encode()
+    return make_deposit(url=url, time_s=time_s, head=HEAD, body=body, ip="192.0.2.1", request=request)
 
 
 LAYOUTS = (PlainFiles, ThesisLayout, WebstoreLayout, SqliteBlobs)

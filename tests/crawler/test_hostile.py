@@ -21,8 +21,9 @@ from crawler.core.politeness import HostSteward
 from crawler.core.recrawl import Known
 from crawler.core.scope import Content, CrawlScope
 from crawler.core.urls import canonical
-from crawler.fetch import AiohttpFetcher, FetchSettings
+from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier
+from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from tests.crawler.memory import MemorySink
@@ -123,7 +124,7 @@ async def crawled(
         adjust(answers, evil, good)
         frontier = Frontier(folder, day=20_000)
         try:
-            async with AiohttpFetcher(settings, wall_clock=lambda: 1.7e9) as fetcher:
+            async with HttpFetcher(settings, wall_clock=lambda: 1.7e9) as fetcher:
                 sink = MemorySink()
                 core = HostSteward(QUICK, now=anyio.current_time())
                 steward = LocalSteward(
@@ -270,7 +271,7 @@ async def test_a_chain_to_private_addresses_is_cut_before_any_connection(tmp_pat
             return next(looks.get(name, iter(())), ["127.0.0.1"])
 
         settings = FetchSettings(connect_timeout_s=0.2, head_timeout_s=0.2, dns_ttl_s=0.0)
-        async with AiohttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=look_up) as fetcher:
+        async with HttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=look_up) as fetcher:
             assert (
                 await fetcher.address_of("rebound.example") == "93.184.216.34"
             )  # its first look is harmless

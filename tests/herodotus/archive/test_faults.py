@@ -2,6 +2,7 @@
 
 import errno
 import random
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,8 @@ from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive
 from herodotus.archive.rocks import RocksIndex
 from herodotus.archive.sealing import seal
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.archive.slices import add_slice, archive_at
+from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.deposits import Deposit
 from simnet.world.disk import Disk as SimulatedDisk
 from simnet.world.disk import Failure
@@ -228,3 +230,146 @@ def test_a_broken_rocksdb_is_made_anew(tmp_path: Path) -> None:
     again = open_on(tmp_path / "archive", RocksIndex(tmp_path / "index"))
     assert all(Reader(again).read(deposit.id) is not None for deposit in deposits)
     again.close()
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+@pytest.mark.parametrize("call", ["pwrite", "fsync"])
+def test_sealing_on_a_failing_disk_changes_nothing_and_is_refused(call: str, error: int) -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    deposits = _pages(40)
+    store(archive, *deposits)
+    archive.roll()
+    before = sorted(path for path in disk.paths() if "segments" in path)
+    disk.fail(Failure(calls=frozenset({call}), error=error, times=1, path="*segments*"))
+    with pytest.raises(StoreRefusedError, match="no segment can be written"):
+        seal(archive)
+    assert sorted(path for path in disk.paths() if "segments" in path) == before
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
+    disk.mend()
+    assert seal(archive).captures == 40
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
+
+
+def test_slices_are_spread_over_and_an_unmounted_one_is_not_mistaken_for_it(tmp_path: Path) -> None:
+    home, second = tmp_path / "home", tmp_path / "second"
+    second.mkdir()
+    (home / "archive").mkdir(parents=True)
+    assert add_slice(home / "archive", second) == 1
+    with pytest.raises(UnusableArchiveError, match="empty folder"):
+        add_slice(home / "archive", second)
+    archive = archive_at(home, lambda: float(NOW_S))
+    open_archive(archive)
+    deposits = _pages(60)
+    store(archive, *deposits)
+    seal(archive)
+    there = [deposit for deposit in deposits if _slice_of(archive, deposit) == 1]
+    assert 0 < len(there) < 60
+    archive.close()
+    second.rename(tmp_path / "unmounted")
+    second.mkdir()  # the empty mount point
+    without = archive_at(home, lambda: float(NOW_S))
+    open_archive(without)
+    unreadable = []
+    for deposit in deposits:
+        try:
+            assert Reader(without).read(deposit.id) is not None
+        except DamagedRecordError:
+            unreadable.append(deposit)
+    assert unreadable == there
+    store(without, page(URL, NOW_S + 5_000))
+    seal(without)
+    assert list(second.iterdir()) == []
+    without.close()
+    second.rmdir()
+    (tmp_path / "unmounted").rename(second)
+    whole = archive_at(home, lambda: float(NOW_S))
+    open_archive(whole)
+    assert all(Reader(whole).read(deposit.id) is not None for deposit in deposits)
+    assert Reader(whole).newest(URL, NOW_S + 5_000) is not None
+    whole.close()
+
+
+def test_when_the_first_disk_fails_for_good_storing_goes_on_on_the_next() -> None:
+    disks = [SimulatedDisk(), SimulatedDisk()]
+    archive = _slices(disks)
+    kept, refused, *later = _pages(6)
+    store(archive, kept)
+    disks[0].fail(
+        Failure(calls=frozenset({"fdatasync", "fsync", "pwrite", "open"}), error=errno.EIO, path="*log*")
+    )
+    with pytest.raises(StoreRefusedError, match="the disk failed"):
+        store(archive, refused)
+    assert store(archive, refused, *later) == [Outcome.NEW] * 5
+    assert archive.files.catalogue[archive.log.number].slice == 1
+    disks[0].mend()
+    again = _slices(disks)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, *later))
+    seal(again)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, *later))
+
+
+@pytest.mark.parametrize("index_is_lost", [False, True])
+def test_rot_in_the_log_costs_one_capture_even_when_the_index_is_made_anew(
+    index_is_lost: bool, tmp_path: Path
+) -> None:
+    archive = open_on(tmp_path)
+    deposits = _pages(40)
+    store(archive, *deposits)
+    entry = Reader(archive).find(deposits[10].id)
+    assert entry is not None
+    log = tmp_path / archive.files.path(entry.place.file)
+    data = bytearray(log.read_bytes())
+    data[entry.place.offset + 200] ^= 0x10
+    log.write_bytes(data)
+    if index_is_lost:
+        archive.close()
+        archive = open_on(tmp_path)
+    else:
+        assert verify(archive, repair=True).is_repaired
+    assert [archive.files.path(entry.place.file), entry.place.offset] in [
+        [damage.path, damage.offset] for damage in archive.damage.values()
+    ]
+    reader = Reader(archive)
+    assert [deposit.url for deposit in deposits if reader.read(deposit.id) is None] == [deposits[10].url]
+    assert log.stat().st_size == len(data)
+    again = page(deposits[10].url, NOW_S + 99, b"stored behind it")
+    assert store(archive, again) == [Outcome.NEW]
+    archive.close()
+    opened = open_on(tmp_path)
+    assert Reader(opened).read(again.id) is not None
+    assert len(verify(opened).damage) == 1
+    opened.close()
+
+
+@pytest.mark.parametrize("first", ["archive", "index"])
+def test_a_home_that_was_copied_while_it_was_used_opens_with_what_it_has(first: str, tmp_path: Path) -> None:
+    """A copy takes its time: what it takes of the archive and of the index are of different moments."""
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    (home / "archive").mkdir(parents=True)
+    archive = open_on(home / "archive", RocksIndex(home / "index"))
+    deposits = _pages(60)
+    store(archive, *deposits[:20])
+    seal(archive)
+    store(archive, *deposits[20:40])
+    archive.flush_index()
+    last = Reader(archive).find(deposits[39].id)
+    assert last is not None
+    shutil.copytree(home / first, copy / first)
+    store(archive, *deposits[40:])
+    seal(archive)
+    archive.flush_index()
+    other = "index" if first == "archive" else "archive"
+    shutil.copytree(home / other, copy / other)
+    if first == "archive":  # and the copy of the log that was being written ends somewhere
+        [*_, log] = sorted((copy / "archive" / "log").iterdir())
+        log.write_bytes(log.read_bytes()[: last.place.offset + 30])
+    again = open_on(copy / "archive", RocksIndex(copy / "index"))
+    found = [Reader(again).read(deposit.id) is not None for deposit in deposits]
+    whole = 39 if first == "archive" else 60
+    assert found == [number < whole for number in range(60)]
+    assert verify(again).is_sound
+    assert store(again, *deposits[whole:]) == [Outcome.NEW] * (60 - whole)
+    again.close()
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
+    archive.close()

@@ -3,6 +3,7 @@
 import json
 import random
 import subprocess
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,11 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
+from herodotus.archive.checking import verify
 from herodotus.archive.engine import Archive, ArchiveSettings, NewTombstones
 from herodotus.archive.members import decode_member, scan_members
 from herodotus.archive.pace import Throttle
-from herodotus.archive.reading import Reader
+from herodotus.archive.reading import Reader, Version
 from herodotus.archive.recovery import rebuild
 from herodotus.archive.sealing import compact, dead_shares, seal
 from herodotus.core.deposits import Deposit
@@ -50,16 +52,21 @@ def test_sealed_captures_are_read_and_survive_rebuilding(tmp_path: Path, codec: 
     deposits = _some(random.Random(1), 80)
     store(archive, *deposits)
     note_visits(archive, Visit(url=deposits[5].url, time_s=NOW_S + 500, status=304))
-    before = Reader(archive).history(deposits[5].url)
+    before = _history(archive, deposits[5].url)
     sealed = seal(archive)
     assert sealed.captures == 80
     assert archive.files.logs() == [archive.log.number]
     _all_there(archive, deposits)
-    assert Reader(archive).history(deposits[5].url) == before
+    assert _history(archive, deposits[5].url) == before
     rebuild(archive)
     _all_there(archive, deposits)
-    assert Reader(archive).history(deposits[5].url) == before
+    assert _history(archive, deposits[5].url) == before
     archive.close()
+
+
+def _history(archive: Archive, url: str) -> list[Version]:
+    """Without what sealing is there to change."""
+    return [replace(version, stored_bytes=0) for version in Reader(archive).history(url)]
 
 
 def test_versions_of_a_url_share_a_frame(tmp_path: Path) -> None:
@@ -255,3 +262,48 @@ def test_sealing_says_what_it_moved(tmp_path: Path) -> None:
     done = seal(archive, moved.append)
     assert 0.8 * done.bytes_after < sum(moved) <= done.bytes_after
     archive.close()
+
+
+def test_segments_with_a_dictionary_are_smaller_and_read_by_others_even_after_rot(tmp_path: Path) -> None:
+    rng = random.Random(11)
+    frame = random_text(rng, 3_000)
+    deposits = [
+        deposit
+        for n in range(3_000)
+        if (deposit := page(f"http://example.org/{n}", NOW_S, frame + b"%d" % n)).key[0] < 32  # two buckets
+    ]
+    folder = tmp_path
+    sizes = {}
+    for dictionary_bytes in (0, 16_384):
+        folder = tmp_path / str(dictionary_bytes)
+        folder.mkdir()
+        archive = open_on(folder, settings=ArchiveSettings(dictionary_bytes=dictionary_bytes))
+        store(archive, *deposits)
+        assert seal(archive).skipped == 0
+        archive.close()
+        sizes[dictionary_bytes] = sum(path.stat().st_size for path in folder.rglob("segments/*/*.zst"))
+    assert sizes[16_384] < 0.7 * sizes[0]
+    segments = sorted(folder.rglob("segments/*/*.warc.zst"))
+    assert all(path.with_name(path.name[:-9] + ".zdict").exists() for path in segments)
+    seen = []
+    for path in segments:
+        beside = path.with_name(path.name[:-9] + ".zdict")
+        plain = subprocess.run(["zstd", "-dc", "-D", beside, path], check=True, capture_output=True).stdout
+        seen += [
+            record.rec_headers.get_header("WARC-Target-URI") for record in ArchiveIterator(BytesIO(plain))
+        ]
+        for fast in FastIterator(BytesIO(path.read_bytes()), parse_http=False):
+            assert fast.headers.get("WARC-Type") == "warcinfo" or fast.verify_block_digest()
+    assert {deposit.url for deposit in deposits} <= set(seen)
+    # Rot in the dictionary of one file and in the copy beside another costs nothing.
+    embedded = bytearray(segments[0].read_bytes())
+    embedded[3_000] ^= 1
+    segments[0].write_bytes(embedded)
+    segments[1].with_name(segments[1].name[:-9] + ".zdict").write_bytes(b"rot")
+    again = open_on(folder)
+    _all_there(again, deposits)
+    assert verify(again).damage == []
+    assert compact(again, dead_min=0).captures == len(deposits)  # back to the profile without
+    assert list(folder.rglob("*.zdict")) == []
+    _all_there(again, deposits)
+    again.close()
