@@ -289,7 +289,7 @@ def _address_info(address: str, port: int) -> Any:
 
 def lenient_context() -> ssl.SSLContext:
     """For origins whose certificate was found bad: the fault is recorded, the page archived."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

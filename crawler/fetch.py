@@ -11,7 +11,6 @@ outside of this file.
 import asyncio
 import hashlib
 import socket
-import ssl
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import anyio
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
+from crawler.connections import lenient_context
 from crawler.core.addresses import is_public
 from crawler.core.capture import Capture, Outcome, PayloadDigest, TlsFacts, Truncation
 from crawler.core.content import MediaType
@@ -151,7 +151,7 @@ class AiohttpFetcher:
         )
         self._large_bodies = anyio.CapacityLimiter(LARGE_BODIES_AT_ONCE)
         self._bad_certificates: OrderedDict[str, str] = OrderedDict()
-        self._lenient = _lenient_context()
+        self._lenient = lenient_context()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -355,14 +355,6 @@ def _cut(body: bytearray, bytes_max: int) -> Truncation | None:
         return None
     del body[bytes_max:]
     return Truncation.LENGTH
-
-
-def _lenient_context() -> ssl.SSLContext:
-    """For origins whose certificate was found bad: the fault is recorded, the page archived."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _as_fetch_error(url: str, error: BaseException) -> FetchError:

@@ -15,8 +15,9 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 import hashlib
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -69,6 +70,8 @@ class FoundLink(NamedTuple):
     depth: int = 0
     is_embedded: bool = False
     is_seed: bool = False
+    is_doubtful: bool = False
+    """Found on a page much like others: it comes after all that is not."""
     via: str = ""
 
 
@@ -188,18 +191,15 @@ class Frontier:
         self._db.write(batch, self._write_options)
         return new
 
-    def surely_knows(self, url: str) -> bool:
-        """Whether adding the URL would change nothing, as far as memory tells."""
-        return url in self._remembered and not self._limits.tracks_depth
-
     def _add(self, batch: WriteBatch, links: Sequence[FoundLink]) -> int:
         if len(self._counts) > ORIGINS_CACHED_MAX:
             self._counts.clear()  # they are all on disk: no batch is open here
         if len(self._remembered) > URLS_REMEMBERED:
             self._remembered.clear()
         unique: dict[bytes, FoundLink] = {}
+        known: Container[str] = () if self._limits.tracks_depth else self._remembered
         for link in links:
-            if link.is_seed or not self.surely_knows(link.url):
+            if link.is_seed or link.url not in known:
                 unique.setdefault(_KNOWN + url_key(link.url), link)
         rows = list(unique)
         new = 0
@@ -214,6 +214,7 @@ class Frontier:
         for origin_id, counts in counted.items():
             batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))
         if new:
+            self._count_due(batch, self._day, new)
             self._known += new
             batch.put(_META + b"known", self._known.to_bytes(8, "big"))
         return new
@@ -231,18 +232,17 @@ class Frontier:
             return False
         counts.known += 1
         self._remembered.add(link.url)
-        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        priority = _priority_of(link)
         known = Known(url=link.url, depth=link.depth, priority=priority, via=link.via, due_day=self._day)
         batch.put(row, encode_known(known))
         self._put_due(batch, origin_id, known, row[1:])
-        self._count_due(batch, known.due_day, 1)
         return True
 
     def _shorten(self, batch: WriteBatch, key: bytes, known: Known, link: FoundLink) -> None:
         """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
         again.
         """
-        priority = priority_of(link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed)
+        priority = _priority_of(link)
         if link.depth >= known.depth and priority >= known.priority:
             return
         origin_id = _origin_id(origin_of(known.url))
@@ -315,6 +315,11 @@ class Frontier:
         self._needs_scan = False
         self._scan_from = b""
         return found
+
+    @property
+    def may_activate(self) -> bool:
+        """Whether `activate` might find anything: something new came, or not all was looked through."""
+        return bool(self._fresh) or self._needs_scan
 
     def _activate(
         self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None
@@ -645,6 +650,13 @@ def _options() -> Options:
     return options
 
 
+def _priority_of(link: FoundLink) -> int:
+    return priority_of(
+        link.depth, is_embedded=link.is_embedded, is_seed=link.is_seed, is_doubtful=link.is_doubtful
+    )
+
+
+@lru_cache(maxsize=16_384)
 def _origin_id(origin: str) -> bytes:
     return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:8]
 

@@ -5,13 +5,15 @@ no effects.
 from dataclasses import dataclass
 
 from crawler.core.capture import Capture, Outcome
-from crawler.core.content import MediaType, decoded
+from crawler.core.content import GZIP_MARK, PACKED_TYPES, MediaType, decoded, is_packed_xml
 from crawler.core.links import Link, LinkKind, PageLinks, css_links, header_links, html_links, xml_links
 from crawler.core.recrawl import Result
 from crawler.core.robots import NOTHING_ASKED, page_directives
+from crawler.core.similarity import BYTES_MAX, sketch_of
 from crawler.core.urls import UrlRules
 
 _XML_TYPES = ("xml", "rss", "atom")
+_HTML_TYPES = ("text/html", "application/xhtml+xml", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class Reading:
     not_followed: int = 0
     over_limit: int = 0
     malformed: int = 0
+    sketch: int | None = None
+    """Of an HTML page, when it was asked for."""
 
 
 _PLAIN_RESULTS = {
@@ -31,7 +35,9 @@ _PLAIN_RESULTS = {
 }
 
 
-def read_capture(capture: Capture, *, product_token: str, rules: UrlRules) -> Reading:
+def read_capture(
+    capture: Capture, *, product_token: str, rules: UrlRules, wants_sketch: bool = False
+) -> Reading:
     """How the visit ended and, for new content, where it leads."""
     result = result_of(capture)
     if result is not Result.CHANGED:
@@ -58,7 +64,13 @@ def read_capture(capture: Capture, *, product_token: str, rules: UrlRules) -> Re
         not_followed=not_followed,
         over_limit=page.over_limit,
         malformed=page.malformed,
+        sketch=_sketch(capture) if wants_sketch and capture.mime in _HTML_TYPES else None,
     )
+
+
+def _sketch(capture: Capture) -> int | None:
+    coding = capture.header("Content-Encoding")
+    return sketch_of(decoded(capture.body, coding, BYTES_MAX).content if coding else capture.body)
 
 
 def result_of(capture: Capture) -> Result:
@@ -77,8 +89,9 @@ _NO_LINKS = PageLinks(directives=NOTHING_ASKED)
 
 def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLinks:
     mime = capture.mime
-    is_html = mime in ("text/html", "application/xhtml+xml", "")
-    is_xml = not is_html and mime.endswith(_XML_TYPES)
+    is_html = mime in _HTML_TYPES
+    is_packed = mime in PACKED_TYPES and is_packed_xml(capture.url)
+    is_xml = is_packed or (not is_html and mime.endswith(_XML_TYPES))
     if not (is_html or is_xml or mime == "text/css"):
         return _NO_LINKS
     coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
@@ -87,6 +100,8 @@ def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLi
         body, is_whole = decoded(body, coding)
         if not is_whole and capture.truncated is None:
             return _NO_LINKS  # browsers show nothing of a page whose coding is broken
+    if is_packed and body.startswith(GZIP_MARK):
+        body = decoded(body, "gzip").content
     charset = MediaType.of(capture.header("Content-Type")).charset
     if is_html:
         return html_links(body, capture.url, charset=charset, product_token=product_token, rules=rules)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import anyio
 
+from crawler.clocks import loop_clock
 from crawler.core.urls import Origin
 
 
@@ -19,6 +20,7 @@ class Rota:
 
     def __init__(self, activate: Callable[[int], list[Origin]], *, active_max: int) -> None:
         self._activate = activate
+        self._now = loop_clock()
         self._active_max = active_max
         self._ready: list[tuple[float, int, Origin]] = []
         self._turn = 0
@@ -41,7 +43,7 @@ class Rota:
     async def next(self) -> Origin | None:
         """The next origin that may be visited now; None when nothing is due and nobody is busy, or closed."""
         while not self._is_closed:
-            now = anyio.current_time()
+            now = self._now()
             if self._ready and self._ready[0][0] <= now:
                 return self._start()
             for origin in self._activate(max(0, self._active_max - len(self._ready) - self._busy)):
@@ -87,8 +89,11 @@ class Rota:
         event = anyio.Event()
         self._waiting.append(event)
         try:
-            with anyio.CancelScope(deadline=float("inf") if until is None else until):
+            if until is None:
                 await event.wait()
+            else:
+                with anyio.CancelScope(deadline=until):
+                    await event.wait()
         finally:
             if not event.is_set():
                 self._waiting.remove(event)

@@ -14,13 +14,16 @@ from functools import lru_cache
 
 import anyio
 
+from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Outcome, PayloadDigest
+from crawler.core.content import PACKED_TYPES, is_packed_xml
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
+from crawler.core.similarity import SeenSketches
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
 from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink, Frontier, fingerprint
@@ -37,6 +40,8 @@ UNCONDITIONAL_EVERY = 30
 DECISIONS_REMEMBERED = 16_384
 """Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
+SKETCHED_FROM_DEPTH = 4
+"""Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +103,11 @@ class Crawler:
         self._rules = rules
         self._resumed = anyio.Event()
         self._resumed.set()
+        self._sketches = SeenSketches()
         self._under_way = 0
         self._landed = anyio.Event()
         self._rota: Rota | None = None
+        self._now: Callable[[], float] = anyio.current_time
         self._started = 0
         self._sitemaps_seen: set[Origin] = set()
 
@@ -111,6 +118,7 @@ class Crawler:
             active_max=self._settings.active_origins_max,
         )
         self._started = 0
+        self._now = loop_clock()
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.connections):
                 tasks.start_soon(self._work, self._rota)
@@ -207,10 +215,11 @@ class Crawler:
             finally:
                 self._under_way -= 1
                 self._landed.set()
-            rota.wake()
-            if again_at > anyio.current_time() or not self._resumed.is_set():
+            if self._frontier.may_activate:
+                rota.wake()
+            if again_at > self._now() or not self._resumed.is_set():
                 return again_at
-        return anyio.current_time()
+        return self._now()
 
     async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
@@ -247,7 +256,7 @@ class Crawler:
             return False
         self.counts.reread += is_done
         self.counts.recovered += not is_done
-        reading = self._read(capture)
+        reading = self._read(capture, entry.known)
         if not is_done:
             self._count(entry, capture, reading)
         self._conclude(entry, capture, reading, again=reading)
@@ -262,7 +271,7 @@ class Crawler:
 
     async def _fetch(self, entry: Entry, lease: Lease) -> float:
         self._started += 1
-        start = anyio.current_time()
+        start = self._now()
         report = OriginReport(status=None, duration_s=0.0)
         found: Capture | Skipped | FetchError | None = None
         try:
@@ -270,7 +279,7 @@ class Crawler:
             report = self._report_of(found)
         except FetchError as error:
             found = error
-            report = OriginReport(status=None, duration_s=anyio.current_time() - start)
+            report = OriginReport(status=None, duration_s=self._now() - start)
         finally:
             if found is None:  # cancelled
                 self._frontier.release(entry)
@@ -296,8 +305,11 @@ class Crawler:
             etag=known.etag if is_conditional else "",
             last_modified=known.last_modified if is_conditional else "",
             digest=PayloadDigest(known.digest) if known.digest else None,
-            accepts=self._scope.content.accepts,
+            accepts=self._accepts_packed if is_packed_xml(known.url) else self._scope.content.accepts,
         )
+
+    def _accepts_packed(self, mime: str) -> bool:
+        return mime in PACKED_TYPES or self._scope.content.accepts(mime)
 
     def _report_of(self, found: Capture | Skipped) -> OriginReport:
         retry_s = None
@@ -322,18 +334,21 @@ class Crawler:
     # -- one capture
 
     async def _keep(self, entry: Entry, capture: Capture) -> None:
-        reading = self._read(capture)
+        reading = self._read(capture, entry.known)
         if self._is_archived(entry.known, capture, reading):
             await self._sink.store(capture)
         again = None
         if entry.is_suspect and reading.result is Result.UNCHANGED:  # its links are wanted all the same
             archived = await self._sink.find(entry.known.url, 0.0)
-            again = None if archived is None else self._read(archived)
+            again = None if archived is None else self._read(archived, entry.known)
         self._count(entry, capture, reading)
         self._conclude(entry, capture, reading, again=again)
 
-    def _read(self, capture: Capture) -> Reading:
-        return read_capture(capture, product_token=self._settings.robot, rules=self._rules)
+    def _read(self, capture: Capture, known: Known) -> Reading:
+        wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
+        return read_capture(
+            capture, product_token=self._settings.robot, rules=self._rules, wants_sketch=wants_sketch
+        )
 
     def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
         if reading.noarchive:
@@ -355,10 +370,15 @@ class Crawler:
             has_last = again is None and entry.known.visits > 0
             last = self._frontier.last_links(entry.key) if has_last else frozenset()
             marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
-            new = [link for link, mark in zip(source.links, marks, strict=False) if mark not in last]
+            new = list(source.links[: len(marks)])
+            if last:
+                new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
             fingerprints = b"".join(marks) if marks or last else None
             self.counts.links_found += len(source.links)
-            links = self._owner.divide(self._wanted(new, entry.known, is_redirect=source.is_redirect))
+            is_doubtful = source.sketch is not None and self._sketches.has_alike(entry.origin, source.sketch)
+            self.counts.near_duplicates += is_doubtful
+            wanted = self._wanted(new, entry.known, is_redirect=source.is_redirect, is_doubtful=is_doubtful)
+            links = self._owner.divide(wanted)
         is_changed = reading.result is Result.CHANGED
         self.counts.links_new += self._frontier.record(
             entry,
@@ -373,18 +393,22 @@ class Crawler:
             digest=capture.sha256 if is_changed and capture.truncated is None else b"",
         )
 
-    def _wanted(self, links: list[Link], page: Known, *, is_redirect: bool) -> list[FoundLink]:
-        """Links that the scope takes, without those that are surely known: most links of most pages."""
+    def _wanted(
+        self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
+    ) -> list[FoundLink]:
+        """Links that the scope takes; whether they are known is for their owners to tell."""
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
+        depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
+        refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
+        refuses_url, via = self._refuses_url, page.url
         for url, kind in links:
-            is_embedded = kind is not LinkKind.PAGE
-            depth = page.depth if is_embedded else deeper
-            reason = self._scope.refuses_at(depth, kind) or self._refuses_url(url)
-            if reason is not None:
+            reason = refused_at[kind] or refuses_url(url)
+            if reason is None:
+                is_embedded = kind is not LinkKind.PAGE
+                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via))
+            else:
                 self.counts.links_left[reason] += 1
-            elif not self._frontier.surely_knows(url):
-                wanted.append(FoundLink(url, depth, is_embedded, via=page.url))
         return wanted
 
     def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:

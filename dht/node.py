@@ -568,6 +568,15 @@ class RingNode:
         """The router's mapping is another: ask again who can reach us."""
         self._reach.test_again()
 
+    def advertise_port(self, port: int) -> None:
+        """A router gives our port this number outside: our record says so from now on."""
+        if port == self._address.port or self._is_stopped:
+            return
+        logger.info("this peer's port has another number outside port=%d", port)
+        self._address = Address(host=self._address.host, port=port)
+        self._start_over()
+        self._reach.test_again()
+
     def other_members_that_are_well(self) -> list[Contact]:
         """Who owns keys and answers: the first contact of each."""
         unwell = {peer for peer, _ in self._machine.statistics().unwell} | {self._peer}

@@ -7,9 +7,10 @@ those we know are ignored, so fields can be added at the end; unknown kinds are 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from struct import pack, unpack
 from typing import Annotated, Any, Final, get_args
 
@@ -456,6 +457,28 @@ def decode_record(data: bytes) -> SignedRecord | Refused:
         return Refused(reason="malformed")
 
 
+def _quick(kind: type[Any]) -> Callable[[Any], Any]:
+    """Builds a message of one or two fields, which are those of its shape.  A frozen dataclass takes 0.3 to
+    0.5 us to make itself, a third of all decoding; its slots can be filled in half of that.
+    """
+    new, names = object.__new__, [field.name for field in fields(kind)]
+    fill_id, fill_other = (getattr(kind, name).__set__ for name in (names[0], names[-1]))
+    other_of = attrgetter(names[-1])
+
+    def bare(shape: Any) -> Any:
+        message = new(kind)
+        fill_id(message, shape.id)
+        return message
+
+    def of_two(shape: Any) -> Any:
+        message = new(kind)
+        fill_id(message, shape.id)
+        fill_other(message, other_of(shape))
+        return message
+
+    return bare if len(names) == 1 else of_two
+
+
 class Codec:
     """Decodes messages for a ring whose charter has this id check (contacts compute their positions)."""
 
@@ -468,9 +491,9 @@ class Codec:
         self._remembered = contact
         one, many = self._contact, self._contacts
         self._table: dict[int, tuple[Callable[[bytes | Raw], Any], Callable[[Any], m.Message]]] = {
-            1: (_decoder(_Bare), lambda s: m.Ping(id=s.id)),
-            2: (_decoder(_Bare), lambda s: m.Pong(id=s.id)),
-            3: (_decoder(_Bare), lambda s: m.Ack(id=s.id)),
+            1: (_decoder(_Bare), _quick(m.Ping)),
+            2: (_decoder(_Bare), _quick(m.Pong)),
+            3: (_decoder(_Bare), _quick(m.Ack)),
             4: (
                 _decoder(_GetState),
                 lambda s: m.GetState(id=s.id, source=one(s.source), target=s.target, known=s.known),
@@ -484,11 +507,11 @@ class Codec:
                     successors=many(s.successors),
                 ),
             ),
-            6: (_decoder(_Bare), lambda s: m.Unchanged(id=s.id)),
-            7: (_decoder(_Bare), lambda s: m.Busy(id=s.id)),
-            8: (_decoder(_Bare), lambda s: m.NotMember(id=s.id)),
+            6: (_decoder(_Bare), _quick(m.Unchanged)),
+            7: (_decoder(_Bare), _quick(m.Busy)),
+            8: (_decoder(_Bare), _quick(m.NotMember)),
             9: (_decoder(_Notify), lambda s: m.Notify(id=s.id, source=one(s.source), target=s.target)),
-            10: (_decoder(_Find), lambda s: m.Find(id=s.id, key=s.key)),
+            10: (_decoder(_Find), _quick(m.Find)),
             11: (
                 _decoder(_Owner),
                 lambda s: m.Owner(

@@ -121,6 +121,7 @@ class CrawlOrder:
     territory: Territory = THE_WHOLE_WEB
     rules: UrlRules = STANDARD
     visits_per_host_max: int = FrontierLimits().visits_per_origin_max
+    urls_per_host_max: int = FrontierLimits().urls_per_origin_max
     day_length_s: float = 86_400.0
     day_offset_s: float = 0.0
     """When the day begins, after midnight UTC."""
@@ -154,7 +155,9 @@ async def open_crawler(
         home / "queue",
         day=order.day(now),
         limits=FrontierLimits(
-            tracks_depth=order.depth_max is not None, visits_per_origin_max=order.visits_per_host_max
+            tracks_depth=order.depth_max is not None,
+            urls_per_origin_max=order.urls_per_host_max,
+            visits_per_origin_max=order.visits_per_host_max,
         ),
     )
     try:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
 from dht.core.ids import NetworkId
 from dht.core.machine import NodeView
-from dht.core.records import Address, SignedRecord
+from dht.core.records import Address, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
 from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
@@ -82,13 +82,14 @@ class Membership:
         """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
         listen = self._bindable(self._ring.listen)
         address, is_guessed = own_address(listen, self._ring.advertise)
+        last = self._last_record()
         settings = NodeSettings(
             rules=self._rules,
             address=address,
             is_address_guessed=is_guessed,
-            slot=self._ring.slot,
+            slot=first_slot(self._ring.slot, last, address),
             virtual_nodes=self._ring.virtual_nodes,
-            incarnation=self._last_incarnation(),
+            incarnation=last.incarnation if last is not None else 0,  # else the clock alone makes us newer
             limits=TransportLimits.for_one_machine() if self._is_private else None,
             previous_key=self._parts.previous_key,
             dial_backs_wanted=self._parts.settings.discovery.dial_backs,
@@ -117,7 +118,7 @@ class Membership:
                 with anyio.move_on_after(JOIN_PATIENCE_S):
                     await asked.wait()
                 if self._parts.settings.discovery.port_mapping:
-                    tasks.start_soon(self._map_port)
+                    tasks.start_soon(self._map_port, listen.port)
                 yield
                 self.node.leave()
             finally:
@@ -194,26 +195,28 @@ class Membership:
             settings, validate=validate, wall_clock=clock.unix_seconds, chance=self._random
         )
 
-    def _last_incarnation(self) -> int:
-        """Of the last run; without it the clock alone makes us newer than we were."""
+    def _last_record(self) -> PeerRecord | None:
+        """What we said of ourselves in our last run."""
         try:
             signed = decode_record(self._parts.home.record.read_bytes())
         except OSError:
-            return 0
+            return None
         is_ours = isinstance(signed, SignedRecord) and signed.record.peer == peer_key(self._parts.key)
-        return signed.record.incarnation if isinstance(signed, SignedRecord) and is_ours else 0
+        return signed.record if isinstance(signed, SignedRecord) and is_ours else None
 
     def _keep_record(self, signed: SignedRecord) -> None:
         write_durably(self._parts.home.record, encode_record(signed))
 
-    async def _map_port(self) -> None:
+    async def _map_port(self, port: int) -> None:
         gateway = default_gateway()
         gateways: list[tuple[str, PortGateway]] = [("PCP", DatagramGateway(gateway))] if gateway else []
-        mapper = PortMapper([*gateways, ("UPnP", UpnpGateway())], self._ring.listen.port)
+        mapper = PortMapper([*gateways, ("UPnP", UpnpGateway())], port)
 
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
             self._mapping = outcome
+            if not self._ring.advertise:  # what the operator stated stays
+                self.node.advertise_port(outside_port(outcome, port))
             if outcome.state is not before:
                 self.node.test_reachability()
             logger.info("port mapping state=%s %s", outcome.state.value, outcome.explanation)
@@ -255,6 +258,7 @@ class Membership:
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
             address=str(Endpoint(host=host, port=port)),
+            slot=figures.slot,
             reachability=self._reachability(figures.standing.value, figures.reachability),
             nodes=tuple(map(node, ring.nodes)),
             unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
@@ -284,6 +288,19 @@ def rules_of(charter: Charter, settings: Settings) -> RingRules:
         gossip_bits_per_s_max=ring.gossip_bits_per_s_max,
         has_bulk=False,
     )
+
+
+def outside_port(outcome: MappingOutcome, port: int) -> int:
+    """At which port strangers reach ours: a router may give it another number."""
+    is_mapped = outcome.state is MappingState.MAPPED and outcome.external_port is not None
+    return outcome.external_port or port if is_mapped else port
+
+
+def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
+    """What the settings say, or else the slot that was free when we were last at this address."""
+    if stated or last is None or last.addresses[0].host != address.host:
+        return stated
+    return last.slot
 
 
 def own_address(listen: Endpoint, advertise: str) -> tuple[Address, bool]:

@@ -22,13 +22,16 @@ from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
+from herodotus.directions import RingDirections
 from herodotus.door import open_door
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.portal import Portal
+from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.relay import HttpRelay
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
 from herodotus.systemd import ServiceManager
@@ -58,8 +61,6 @@ class Peer:
         self._holdings = Holdings(parts.home)
         http = parts.settings.http
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
-        pages = ArchivePages(shelf, has_banner=http.banner)
-        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
         self._membership = Membership(
             MembershipParts(
                 home=parts.home,
@@ -69,6 +70,12 @@ class Peer:
                 previous_key=parts.previous_key,
             )
         )
+        own_key = parts.key.public_key().public_bytes_raw()
+        directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._relay = HttpRelay()
+        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
+        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere)
+        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
 
     async def status(self) -> PeerStatus:
         parts = self._parts
@@ -101,6 +108,7 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._relay.opened(),
                 open_door(self._parts.home, self._holdings.perform),
                 self._portal.serving(drain_s),
             ):

@@ -67,10 +67,15 @@ def _run_one(
 ) -> int:
     load(own)
     scenario = find_scenario(name)
+    check_options(scenario, options)
+    if picture is not None:
+        _write_picture(
+            picture, ""
+        )  # before the run: an hour's work must not end at a folder that is not there
     report, run = run_scenario(scenario, options, progress=_progress(as_json))
     if picture is not None:
         title = f"{report.scenario}, {report.peers:,} peers, seed {report.seed}"
-        picture.write_text(draw(title, report.series))
+        _write_picture(picture, draw(title, report.series, report.histograms))
         click.echo(f"picture: {picture}", err=True)
     trace_file = None
     if report.violation is not None:
@@ -85,6 +90,13 @@ def _run_one(
     if trace_file is not None:
         _tell_failure(report, trace_file)
     return 0 if report.ok else FAILED
+
+
+def _write_picture(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise SimnetError(f"--picture {path}: {error.strerror}") from error
 
 
 def _run_many(

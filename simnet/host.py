@@ -100,12 +100,12 @@ class _Tasks:
     def __init__(self, host: Host, carrier: "TrioCarrier", peer: Peer) -> None:
         self.endpoint = Endpoint(host, carrier)
         self._scope = trio.CancelScope()
-        self._peer = peer
+        self.peer = peer
         carrier.nursery.start_soon(self._run, name=f"host {host.number}")
 
     async def _run(self) -> None:
         with self._scope:
-            await self._peer(self.endpoint)
+            await self.peer(self.endpoint)
 
     def stop(self) -> None:
         self._scope.cancel()

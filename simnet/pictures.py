@@ -10,11 +10,15 @@ WIDTH, HEIGHT, MARGIN = 720, 160, 46
 COLOURS = ("#2a6f97", "#b5651d", "#4f772d", "#8e4585", "#9b2226", "#555555")
 
 Series = Mapping[str, Sequence[tuple[float, float]]]
+Histograms = Mapping[str, Mapping[int, int]]  # how often each number was seen
+BARS_MAX = 40
 
 
-def draw(title: str, series: Series) -> str:
-    """Charts one under the other, all over the same time."""
+def draw(title: str, series: Series, histograms: Histograms | None = None) -> str:
+    """Charts one under the other, all over the same time; histograms below them."""
     charts = [_chart(name, points, index) for index, (name, points) in enumerate(series.items()) if points]
+    bars = {name: counts for name, counts in (histograms or {}).items() if counts}
+    charts += [_bars(name, counts, index) for index, (name, counts) in enumerate(bars.items(), len(charts))]
     height = 34 + len(charts) * HEIGHT
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -47,6 +51,30 @@ def _chart(name: str, points: Sequence[tuple[float, float]], index: int) -> str:
         f'<text x="{right}" y="{bottom + 13}" text-anchor="end">{_short(end)} s</text>\n'
         f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="1.5"/>\n'
     )
+
+
+def _bars(name: str, counts: Mapping[int, int], index: int) -> str:
+    top = 34 + index * HEIGHT + 16
+    bottom = top + HEIGHT - 44
+    numbers = sorted(counts)[:BARS_MAX]
+    most, all_of_them = max(counts.values()), sum(counts.values())
+    step = (WIDTH - 2 * MARGIN) / len(numbers)
+    colour = COLOURS[index % len(COLOURS)]
+    drawn = (
+        f'<text x="{MARGIN}" y="{top - 5}" fill="{colour}">{escape(name)}, {all_of_them:,} in all</text>\n'
+        f'<path d="M{MARGIN},{top} V{bottom} H{WIDTH - MARGIN}" fill="none" stroke="#999"/>\n'
+    )
+    for place, number in enumerate(numbers):
+        height = (bottom - top - 14) * counts[number] / most
+        left = MARGIN + place * step
+        drawn += (
+            f'<rect x="{left + 0.15 * step:.1f}" y="{bottom - height:.1f}" width="{0.7 * step:.1f}" '
+            f'height="{height:.1f}" fill="{colour}"/>\n'
+            f'<text x="{left + step / 2:.1f}" y="{bottom + 13}" text-anchor="middle">{number}</text>\n'
+            f'<text x="{left + step / 2:.1f}" y="{bottom - height - 3:.1f}" text-anchor="middle">'
+            f"{counts[number] / all_of_them:.1%}</text>\n"
+        )
+    return drawn
 
 
 def _short(value: float) -> str:

@@ -4,6 +4,7 @@ Safety is looked at after every event, liveness once the faults have stopped. Wh
 rings is left out there, and the checker's name says what is asked.
 """
 
+from collections import Counter
 from math import log2
 
 from dht.core.effects import LookupDone
@@ -15,7 +16,7 @@ from dht.core.ring import VirtualNode
 from simnet.ringchecks import InvariantBrokenError, RingChecker
 from simnet.ringprogram import RingProgram, SimulatedRing
 from simnet.rings import how_right, owner_in, ring_of
-from simnet.world.world import World
+from simnet.world.world import Silent, World
 
 SMALL = 32  # peers up to which the checks that look at everybody are made after every event
 LOOK_S = 5.0
@@ -123,12 +124,15 @@ def health(ring: SimulatedRing) -> tuple[float, float]:
 
 class Lookups:
     """Random members look random keys up all the while; whom they find is compared with who really is the
-    owner at that moment."""
+    owner at that moment. With `key`, all of them want the same."""
 
-    def __init__(self, ring: SimulatedRing, *, per_s: float, from_s: float, until_s: float) -> None:
-        self._ring, self._per_s, self._until_s = ring, per_s, until_s
+    def __init__(
+        self, ring: SimulatedRing, *, per_s: float, from_s: float, until_s: float, key: Key | None = None
+    ) -> None:
+        self._ring, self._per_s, self._until_s, self._key = ring, per_s, until_s, key
         self._chance = ring.world.chance("lookups")
         self.asked = self.answered = self.wrong = self.empty = self.hops = 0
+        self.paths: Counter[int] = Counter()  # answered lookups by their hops
         ring.world.schedule.at(from_s, self._ask)
 
     def _ask(self) -> None:
@@ -139,7 +143,8 @@ class Lookups:
         members = [p for p in ring.programs.values() if self._is_asked(p)]
         if members:
             self.asked += 1
-            ring.look_up(self._chance.choice(members), Key(self._chance.randbytes(20)), self._done)
+            key = self._key or Key(self._chance.randbytes(20))
+            ring.look_up(self._chance.choice(members), key, self._done)
 
     def _is_asked(self, program: RingProgram) -> bool:
         return program.machine.nodes[0].is_member and program.host.is_responsive
@@ -147,7 +152,25 @@ class Lookups:
     def _done(self, done: LookupDone) -> None:
         self.answered += 1
         self.hops += done.hops
+        self.paths[done.hops] += 1
         if not done.holders:
             self.empty += 1
         elif done.holders[0] != owner_in(ring_of(self._ring), done.key):
             self.wrong += 1
+
+    @property
+    def failed(self) -> int:
+        return self.wrong + self.empty + self.asked - self.answered
+
+
+class MostAreFound(Silent):
+    """Of the lookups at most a share fails: wrong, empty or never answered."""
+
+    name = "lookups find the owner"
+
+    def __init__(self, lookups: Lookups, *, share: float) -> None:
+        self._lookups, self._share = lookups, share
+
+    def at_end(self, world: World) -> str | None:
+        failed, asked = self._lookups.failed, self._lookups.asked
+        return f"{failed:,} of {asked:,} lookups failed" if failed > self._share * asked else None

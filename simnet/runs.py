@@ -8,7 +8,7 @@ that `simnet replay` can follow.
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -78,6 +78,7 @@ class Report:
     faults: list[dict[str, Any]] = field(default_factory=list)
     last_events: list[str] = field(default_factory=list)
     series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    histograms: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         told = asdict(self)
@@ -102,6 +103,7 @@ class Run:
         self._given_faults = faults
         self._figures: dict[str, Callable[[], float]] = {}
         self._more_figures: Callable[[], dict[str, float]] = dict
+        self._histograms: dict[str, Callable[[], Mapping[int, int]]] = {}
         self._samples: dict[str, Callable[[], float]] = {}
         self._asked: set[str] = set()
 
@@ -125,8 +127,12 @@ class Run:
 
     def plan(self, faults: Iterable[Fault]) -> None:
         """Once, after the hosts. A replay puts its shortened faults in their place."""
+        self.world.plan(self.choose(faults))
+
+    def choose(self, faults: Iterable[Fault]) -> list[Fault]:
+        """As `plan`, for a scenario whose hosts are in a world of their own: the faults to be planned there."""
         self.faults = list(faults) if self._given_faults is None else self._given_faults
-        self.world.plan(self.faults)
+        return self.faults
 
     def check(self, *checkers: Checker) -> None:
         self.checkers.extend(checkers)
@@ -146,6 +152,13 @@ class Run:
     def more_figures(self, values: Callable[[], dict[str, float]]) -> None:
         """Several at once, by names that are known at the end only."""
         self._more_figures = values
+
+    def histogram(self, name: str, counts: Callable[[], Mapping[int, int]]) -> None:
+        """How often each number was seen, asked for at the end, for the picture and the JSON report."""
+        self._histograms[name] = counts
+
+    def histograms(self) -> dict[str, dict[int, int]]:
+        return {name: dict(sorted(counts().items())) for name, counts in self._histograms.items()}
 
     def sample(self, name: str, value: Callable[[], float]) -> None:
         """A number asked for throughout the run, for the picture."""
@@ -302,4 +315,5 @@ def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cp
         faults=[fault.to_json() for fault in run.faults],
         last_events=world.trace.last,
         series=run.series,
+        histograms=run.histograms(),
     )

@@ -56,6 +56,17 @@ class Decoded(NamedTuple):
     """False: the body is damaged or cut, or its coding unknown. What the limit cuts is not its fault."""
 
 
+GZIP_MARK = b"\x1f\x8b"
+PACKED_TYPES = frozenset(
+    {"application/gzip", "application/x-gzip", "application/octet-stream", "binary/octet-stream"}
+)
+
+
+def is_packed_xml(url: str) -> bool:
+    """Whether a URL is named like a packed sitemap or feed (sitemaps.org: "gzip if required")."""
+    return url.partition("?")[0].endswith(".xml.gz")
+
+
 def decoded(body: bytes, content_encoding: str, bytes_max: int = DECODED_BYTES_MAX) -> Decoded:
     """The content, cut at `bytes_max`; of a damaged body as much as can be decoded."""
     codings = [coding.strip().lower() for coding in content_encoding.split(",")]

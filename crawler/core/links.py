@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, cast
 
 import turbohtml
@@ -359,18 +360,26 @@ class _Collector:
         references: Iterable[str] = self._references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]
-        links: dict[str | None, LinkKind] = {}
         resolved = self._rules.links(references, base)
-        for url, kind in zip(resolved, self._references.values(), strict=True):
-            links.setdefault(url, kind)
+        kinds = self._references.values()
+        links: dict[str | None, LinkKind] = dict(zip(resolved, kinds, strict=True))
+        if len(links) < len(resolved):  # the same page in two spellings: the first one's kind counts
+            links = {}
+            for url, kind in zip(resolved, kinds, strict=True):
+                links.setdefault(url, kind)
         links.pop(None, None)
         return PageLinks(
-            links=tuple(map(Link, cast("Iterable[str]", links), links.values())),
+            links=tuple(_made(cast("Iterable[tuple[str, LinkKind]]", links.items()))),
             directives=directives,
             not_followed=self.not_followed,
             over_limit=self._over_limit,
             malformed=resolved.count(None),
         )
+
+
+def _made(items: Iterable[tuple[str, LinkKind]]) -> Iterator[Link]:
+    """Links of pairs, by the tuple's own constructor: a page makes dozens."""
+    return map(partial(tuple.__new__, Link), items)
 
 
 def _legacy_codec(encoding: str | None) -> str | None:

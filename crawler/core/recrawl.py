@@ -17,6 +17,7 @@ VISITS_BEFORE_ADAPTING = 3
 GONE_DAYS_MAX = 64
 TRIES_PER_DAY = 3
 PRIORITY_MAX = 255
+DOUBTFUL_FROM = 128
 
 
 class Recrawl(Enum):
@@ -76,11 +77,16 @@ def decode_known(record: bytes) -> Known:
     return _DECODER.decode(record)
 
 
-def priority_of(depth: int, *, is_embedded: bool, is_seed: bool = False) -> int:
-    """Smaller goes first: seeds, then by depth, and what a page embeds before the pages one click deeper."""
+def priority_of(depth: int, *, is_embedded: bool, is_seed: bool = False, is_doubtful: bool = False) -> int:
+    """Smaller goes first: seeds, then by depth, and what a page embeds before the pages one click deeper;
+    what is likely to be a trap's comes behind.
+    """
     if is_seed:
         return 0
-    return min(2 * depth + (2 if is_embedded else 1), PRIORITY_MAX - 1)
+    priority = 2 * depth + (2 if is_embedded else 1)
+    if is_doubtful:
+        return min(DOUBTFUL_FROM + priority, PRIORITY_MAX - 1)
+    return min(priority, DOUBTFUL_FROM - 1)
 
 
 def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Known:

@@ -7,7 +7,7 @@
     dead         ── a day ───────────────────────────────► departed
     unreachable  ── minutes, and nobody has its record ──► departed
 
-    unreachable, suspect  ── it says anything ───────────► well
+    unreachable, suspect  ── it says anything, or signs ─► well
     dead                  ── a higher incarnation ───────► well
 
 Unreachable peers are skipped, nothing more.  A suspect is told, so that it can answer.  Only neighbours of

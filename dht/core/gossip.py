@@ -138,6 +138,7 @@ class Gossip:
         if record.previous:
             self._rotate(signed, now)
         self._table.put(signed)
+        self.detector.heard(record.peer)  # whoever signs a newer record lives, though it has not spoken to us
         self._table_changed(signed)
         return True
 

@@ -236,7 +236,8 @@ class RingMachine:
         """The items are durable here: tell the walker that they are ours now."""
         self._now = now
         node = self._node(arrived.index)
-        successors = node.successors[:SUCCESSORS_MAX] if node else ()
+        count = max(SUCCESSORS_MAX // max(len(arrived.items), 1), bounds.WALK_SUCCESSORS_MIN)
+        successors = node.successors[:count] if node else ()
         reply = BatchReply(
             id=arrived.id, arc_start=arrived.arc.start, arc_end=arrived.arc.end, successors=successors
         )

@@ -91,6 +91,7 @@ LOOKUPS_MAX = 1_024
 LOOKUP_BUSY_MAX = 16  # about five seconds: a step that meets three silent peers takes that long
 DENSITY_FACTOR = 10
 WALK_TRIES_PER_KEY = 4
+WALK_SUCCESSORS_MIN = 3  # in the answer to a batch of many items: the next stop, and two should it be dead
 WALK_ITEMS_MAX = 1 << 20
 WALKS_MAX = 16
 

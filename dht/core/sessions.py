@@ -23,6 +23,8 @@ SESSIONS_MAX: Final = 4_096
 WINDOW: Final = 1_024
 
 _SEALED = struct.Struct(">BB8sQ")
+_COUNTER = struct.Struct(">Q")
+COUNTER_AT: Final = 10
 NONCE_AT: Final = 6  # half of the session id and the counter: unique for a key, and no bytes to be joined
 
 
@@ -108,7 +110,7 @@ class Session:
 
     def open(self, data: bytes) -> bytes | str:
         """The payload, or why not: `replayed` or `forged`. Each frame opens once."""
-        counter = int.from_bytes(data[10:18], "big")
+        (counter,) = _COUNTER.unpack_from(data, COUNTER_AT)
         window = self.window
         is_next = counter == window.top + 1  # almost always
         if not is_next and not window.is_fresh(counter):

@@ -2,7 +2,8 @@
 
 Items are sorted by position from our own.  Each stop takes what lies in its arc; its answer names its arc
 and its successors, which says where the rest belongs.  The membership table lets the walk skip peers for
-which there is nothing; the answers correct the table.  A dead stop is passed by.  Only an item that is
+which there is nothing; the answers correct the table. Who had much to take names few successors: the next keys
+are near, and sixteen contacts would weigh as much as ten links.  A dead stop is passed by.  Only an item that is
 refused again and again costs a lookup, and what cannot be delivered at all stays with the caller.
 """
 
@@ -35,7 +36,9 @@ class Walk:
         self._guide = guide
         self.id = walk_id
         start = host.me.position
-        self._rest = sorted(items, key=lambda item: distance(start, item.key) or CIRCLE)
+        ahead = sorted(items, key=lambda item: distance(start, item.key) or CIRCLE)
+        self._items: list[Item | None] = [*ahead]
+        self._at = 0  # the first that is still ours; those after it that are not are None
         self._undelivered: list[Item] = []
         self._learned: list[Contact] = []  # successors named by earlier stops, sorted by position
         self._refused: set[Contact] = set()  # for the present first key
@@ -45,12 +48,13 @@ class Walk:
         self.is_done = False
 
     def go(self, now: float) -> None:
-        if not self._rest:
+        first = self._first()
+        if first is None:
             self._finish()
             return
-        key = self._rest[0].key
+        key = first.key
         if self._tries >= bounds.WALK_TRIES_PER_KEY:
-            self._give_up(key, now)
+            self._give_up(first, now)
         elif self._tries == bounds.WALK_TRIES_PER_KEY - 1:
             self._lookups += 1
             self._guide.find_owner(key, self._looked_up, now)
@@ -61,6 +65,12 @@ class Walk:
                 self.go(now)
             else:
                 self._visit(target, now)
+
+    def _first(self) -> Item | None:
+        items = self._items
+        while self._at < len(items) and items[self._at] is None:
+            self._at += 1
+        return items[self._at] if self._at < len(items) else None
 
     def _owner_by_sight(self, key: Key) -> Contact | None:
         """The nearest at or after the key that we know, by the table or by an earlier stop."""
@@ -90,31 +100,42 @@ class Walk:
 
     def _visit(self, target: Contact, now: float) -> None:
         """Give it what lies between the first key and itself; its answer says how much of that it took."""
-        first, size, part = self._rest[0].key, 0, []
-        for item in self._rest[:BATCH_ITEMS_MAX]:
-            size += len(item.payload) + ITEM_OVERHEAD_BYTES
-            if size > self._host.rules.batch_bytes_max or distance(first, item.key) > distance(
-                first, target.position
-            ):
-                break
-            part.append(item)
+        part = self._part_for(target)
         self._stops += 1
-        request = Batch(id=self._host.new_id(), target=target.index, items=tuple(part))
-        done = partial(self._visited, target, tuple(part))
+        request = Batch(id=self._host.new_id(), target=target.index, items=tuple(part.values()))
+        done = partial(self._visited, target, part)
         self._host.ask(target, request, done, now, timeout_s=self._host.rules.batch_timeout_s)
 
-    def _visited(self, target: Contact, part: tuple[Item, ...], reply: Reply | None, now: float) -> None:
+    def _part_for(self, target: Contact) -> dict[int, Item]:
+        """By place in `_items`."""
+        items, part = self._items, dict[int, Item]()
+        first, size = items[self._at], 0
+        assert first is not None
+        reach = distance(first.key, target.position)
+        for place in range(self._at, len(items)):
+            item = items[place]
+            if item is None:
+                continue
+            size += len(item.payload) + ITEM_OVERHEAD_BYTES
+            is_full = size > self._host.rules.batch_bytes_max or len(part) == BATCH_ITEMS_MAX
+            if is_full or distance(first.key, item.key) > reach:
+                break
+            part[place] = item
+        return part
+
+    def _visited(self, target: Contact, part: dict[int, Item], reply: Reply | None, now: float) -> None:
         if self.is_done:
             return
         if isinstance(reply, BatchReply):
             self._learn(reply.successors)
-            taken = {id(item) for item in part if is_in_arc(reply.arc_start, item.key, reply.arc_end)}
+            start, end = reply.arc_start, reply.arc_end
+            taken = {place: item for place, item in part.items() if is_in_arc(start, item.key, end)}
             if taken:
-                kept = tuple(item for item in part if id(item) in taken)
-                self._host.effects.append(BatchDelivered(walk=self.id, to=target, items=kept))
-                is_first_taken = id(self._rest[0]) in taken
-                self._rest = [item for item in self._rest if id(item) not in taken]
-                if is_first_taken:
+                delivered = BatchDelivered(walk=self.id, to=target, items=tuple(taken.values()))
+                self._host.effects.append(delivered)
+                for place in taken:
+                    self._items[place] = None
+                if self._at in taken:
                     self._tries = 0
                     self._refused.clear()
                     self.go(now)
@@ -127,13 +148,20 @@ class Walk:
         known = {contact.position: contact for contact in (*self._learned, *contacts)}
         self._learned = [known[position] for position in sorted(known)]
         if len(self._learned) > LEARNED_MAX:
-            place = bisect_left(self._learned, self._rest[0].key, key=lambda contact: contact.position)
+            first = self._first()
+            assert first is not None, "what was answered is not yet taken out"
+            place = bisect_left(self._learned, first.key, key=lambda contact: contact.position)
             ahead = self._learned[place:] + self._learned[:place]
             self._learned = sorted(ahead[:LEARNED_MAX], key=lambda contact: contact.position)
 
-    def _give_up(self, key: Key, now: float) -> None:
-        self._undelivered += [item for item in self._rest if item.key == key]
-        self._rest = [item for item in self._rest if item.key != key]
+    def _give_up(self, first: Item, now: float) -> None:
+        for place in range(self._at, len(self._items)):
+            item = self._items[place]
+            if item is not None:
+                if item.key != first.key:
+                    break
+                self._undelivered.append(item)
+                self._items[place] = None
         self._tries = 0
         self._refused.clear()
         self._host.at(now, self.go)

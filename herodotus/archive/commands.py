@@ -316,6 +316,10 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
         f" {len(found['damage'])} damaged, {found['missing']} missing, {found['unknown']} not indexed"
         + (", index made anew" if found["is_repaired"] else "")
     )
+    if found["damage"]:
+        _say(
+            "What is damaged can only come from another copy: import it from the file or the peer that has it."
+        )
     if found["damage"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
 

@@ -51,7 +51,7 @@ from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
 
-FORMAT = b"2"
+FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 NOTE_TARGET = "urn:herodotus:archive"

@@ -29,7 +29,9 @@ PIECE_BYTES = 64 * 1024
 OUTPUT_BYTES_MAX = 1024 * 1024  # decoded at a time, whatever the input expands to
 DICTIONARY_BYTES_MAX = 16 * 1024 * 1024
 _ARC_LINE = re.compile(rb"(\S{1,16384}) (\S{1,64}) (\d{8,14}) (\S{1,256})(?: \S+ \S+ \d+ \S+)? (\d{1,12})\n")
-_START = re.compile(rb"WARC/[01]\.\d+\r?\n|(?<=\n)(?:https?|ftp|dns|filedesc)://?\S+ [0-9a-f.:]+ \d{14} ")
+# Two, each with a beginning that is looked for quickly: a file of rubbish may be large.
+_WARC_START = re.compile(rb"WARC/[01]\.\d+\r?\n")
+_ARC_START = re.compile(rb"\n(?:https?|ftp|dns|filedesc):(?://?)?\S{1,16384} [0-9a-f.:]{1,64} \d{14} ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +180,8 @@ class RecordReader:
         """Decode some more; False at the end of the file. Raises MalformedRecordError at a broken member."""
         while True:
             if self._pieces is not None:
-                for piece in self._guarded(self._pieces):
+                # Not by a `for`, which closes a generator that it leaves: there is more in it.
+                while (piece := next(self._pieces, None)) is not None:
                     if piece:
                         self._content += piece
                         return True
@@ -200,7 +203,7 @@ class RecordReader:
             assert self._decoder is not None
             data, self._input = self._input, b""
             self._position += len(data)
-            self._pieces = self._decoder.decode(data)
+            self._pieces = self._guarded(self._decoder.decode(data))
 
     def _guarded(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         try:
@@ -325,9 +328,9 @@ class RecordReader:
     def _plain_resync(self) -> None:
         self._consume(min(1, len(self._content)))
         while True:
-            match = _START.search(self._content)
-            if match is not None:
-                self._consume(match.start())
+            start = _next_start(self._content)
+            if start is not None:
+                self._consume(start)
                 return
             self._consume(max(0, len(self._content) - 64))
             try:
@@ -362,3 +365,9 @@ class RecordReader:
             if self._at_end and len(self._input) < len(magic):
                 self._drop_input(len(self._input))
                 return
+
+
+def _next_start(content: bytearray) -> int | None:
+    warc, arc = _WARC_START.search(content), _ARC_START.search(content)
+    starts = [match.start() + skip for match, skip in ((warc, 0), (arc, 1)) if match is not None]
+    return min(starts, default=None)

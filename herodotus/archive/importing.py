@@ -25,6 +25,7 @@ from herodotus.core.deposits import (
     split_payload,
 )
 from herodotus.core.notes import Visit, is_note, parse_visits
+from herodotus.core.replay import merged_head
 from herodotus.core.transfer import without_chunks
 from herodotus.core.warc import (
     NOT_MODIFIED_PROFILE,
@@ -278,7 +279,7 @@ async def _deposit_of_revisit(
         # wget says so of the body that it left out.
         if name.lower() not in ("warc-truncated", "warc-block-digest", "warc-payload-digest")
     )
-    head = split_payload(record)[0] or original.head
+    head = merged_head(split_payload(record)[0], original.head)
     whole = replace(record, fields=fields, block=head + original.body)
     deposit = deposit_of_record(whole, url, tuple(group.companions))
     # The original may be a resource, or have no head that says where its body starts.

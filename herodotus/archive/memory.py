@@ -13,10 +13,10 @@ import anyio.lowlevel
 
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.deleting import delete, expunge
-from herodotus.archive.disk import FileStatus
+from herodotus.archive.disk import Disk, FileStatus
 from herodotus.archive.engine import Archive, ArchiveSettings, NewVisits
 from herodotus.archive.files import Files
-from herodotus.archive.index import MemoryIndex
+from herodotus.archive.index import Index, MemoryIndex
 from herodotus.archive.intake import Intake
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
@@ -127,8 +127,17 @@ def _clean(path: str) -> str:
 class MemoryStore:
     """See `herodotus.archive.store.ArchiveStore` for what the operations promise."""
 
-    def __init__(self, now: Callable[[], float], settings: ArchiveSettings | None = None) -> None:
-        self.archive = Archive(Files([MemoryDisk()]), MemoryIndex(), now=now, settings=settings)
+    def __init__(
+        self,
+        now: Callable[[], float],
+        settings: ArchiveSettings | None = None,
+        *,
+        disk: Disk | None = None,
+        index: Index | None = None,
+    ) -> None:
+        """`disk` and `index` are given where their faults matter: what they kept is opened again."""
+        files, index = Files([disk or MemoryDisk()]), index or MemoryIndex()
+        self.archive = Archive(files, index, now=now, settings=settings)
         open_archive(self.archive)
         self._intake = Intake(self.archive)
         self._reader = Reader(self.archive)

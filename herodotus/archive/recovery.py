@@ -165,12 +165,25 @@ class _Indexing:
                     self._apply(bundle)
                 break
             except MalformedRecordError as error:
-                if self.is_last_log:
+                following = self._next_whole(progress.whole_to + 1, size)
+                if following is None and self.is_last_log:
                     break  # what a power cut leaves; everything acknowledged lies before
+                # What lies behind was written later, so this was whole once: it is rot, and costs only itself.
                 self.archive.note_damage(self.number, progress.whole_to, error.reason)
-                start = self.archive.files.find(self.number, self.magic, progress.whole_to + 1, size)
+                start = size if following is None else following
         self.archive.write(self.batch)
         return progress.whole_to
+
+    def _next_whole(self, at: int, size: int) -> int | None:
+        """Where the next capture or note begins that can be read."""
+        while (at := self.archive.files.find(self.number, self.magic, at, size)) < size:
+            try:
+                if next(scan_bundles(self._read_at, at, size), None) is not None:
+                    return at
+            except MalformedRecordError:
+                pass
+            at += 1
+        return None
 
     def _read_at(self, offset: int, length: int) -> bytes:
         return self.archive.files.read_at(self.number, offset, length)

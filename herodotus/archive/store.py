@@ -150,7 +150,8 @@ class DiskStore:
         self._readers = anyio.CapacityLimiter(READERS)
         self._upkeep = anyio.CapacityLimiter(1)
         self._closing = Event()
-        self._in_flight = anyio.Semaphore(IN_FLIGHT_MAX)
+        # Without a turn of the loop when there is room: committing waits anyway.
+        self._in_flight = anyio.Semaphore(IN_FLIGHT_MAX, fast_acquire=True)
 
     async def _in_thread(self, work: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
         return await anyio.to_thread.run_sync(work, limiter=limiter or self._readers)

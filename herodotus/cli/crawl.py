@@ -164,6 +164,7 @@ def _order(
         territory=territory_of(charter),
         rules=url_rules(charter),
         visits_per_host_max=settings.crawl.visits_per_host_max,
+        urls_per_host_max=settings.crawl.urls_per_host_max,
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),
         widens=now.widens,

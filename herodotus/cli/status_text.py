@@ -44,7 +44,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
     shape = "ideal" if ring.get("ideal") is True else "not ideal (yet)"
     lines = [
         _line("ring", f"{_number(ring.get('members')):,} members, {shape}"),
-        _line("  reached at", ring.get("address", "-")),
+        _line("  reached at", _place(ring)),
         _line("  outside", ring.get("reachability", "-")),
         _line("  traffic", _traffic(ring, facts, previous)),
     ]
@@ -61,6 +61,12 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
         rows = [("unwell peer", "clock"), *sorted(unwell.items())]
         lines += ["", *table_lines(rows)]
     return [*lines, ""]
+
+
+def _place(ring: _Facts) -> str:
+    """The slot only where it is not the first: then there are others at our address."""
+    slot = _number(ring.get("slot"))
+    return f"{ring.get('address', '-')}{f', slot {slot:.0f}' if slot else ''}"
 
 
 def _traffic(ring: _Facts, facts: _Facts, previous: _Facts | None) -> str:

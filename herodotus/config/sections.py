@@ -43,6 +43,11 @@ class HttpSettings:
         web_address(),
         "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
     )
+    gateway: bool = setting(
+        False,
+        flag(),
+        "fetch from other peers what readers ask for here, instead of sending the readers there",
+    )
     banner: bool = setting(
         True, flag(), "a line with the date and the ways to other days above archived pages"
     )
@@ -115,6 +120,9 @@ class CrawlSettings:
     connections: int = setting(56, whole(1, 512), "connections open at once, as in the thesis (5.1)")
     visits_per_host_max: int = setting(
         50_000, whole(1, 10_000_000), "fetches from one host in a day; what is left is due the next day"
+    )
+    urls_per_host_max: int = setting(
+        1_000_000, whole(1, 1_000_000_000), "URLs of one host that are remembered; a trap has endlessly many"
     )
     opt_out: tuple[str, ...] = setting(
         (),

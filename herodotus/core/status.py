@@ -43,6 +43,7 @@ class RingStatus:
     ideal: bool
     arcs: tuple[tuple[str, str], ...]
     address: str
+    slot: int  # among the peers of one address; another than the settings' where that one was taken
     reachability: str
     nodes: tuple[NodeStatus, ...]
     unwell: dict[str, str]

@@ -44,7 +44,11 @@ pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .75re
 ul.addresses { padding-left: 1.1rem } ul.addresses li { overflow-wrap: anywhere; margin: .2rem 0 }
 ol.years { list-style: none; padding: 0; margin: 0; display: grid; gap: .15rem; max-width: 30rem }
 ol.years a { display: grid; grid-template-columns: 3.5rem 1fr 4rem; gap: .75rem; align-items: center }
-ol.years meter { width: 100%; height: .9rem }
+ol.years meter { width: 100%; height: .9rem; accent-color: var(--accent) }
+meter::-webkit-meter-bar { background: var(--mark); border: 0 }
+meter::-webkit-meter-optimum-value { background: var(--accent) }
+meter::-moz-meter-bar { background: var(--accent) }
+time { white-space: nowrap }
 .months { display: grid; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); gap: 1rem 2rem }
 .months table { border-collapse: collapse; width: 100%; max-width: 20rem; font-size: .92rem }
 .months caption { text-align: left; font-weight: bold; padding-bottom: .2rem }

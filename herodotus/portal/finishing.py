@@ -25,7 +25,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 def finished(request: Request, answer: Answer) -> Answer:
     """Only whole, good answers have a validator; others go as they are."""
-    if answer.status is not HTTPStatus.OK or "ETag" in answer.headers:
+    if answer.status is not HTTPStatus.OK or "ETag" in answer.headers or "Etag" in answer.headers:
         return answer
     asked_range = request.header("range")
     is_compressed = not asked_range and _is_compressible(request, answer)

@@ -12,8 +12,8 @@ from herodotus.portal.memento import Places
 from herodotus.portal.pages import page, search_form, shown_url
 
 DAY_S = 86_400
-MONTHS_MAX = 24
-VERSIONS_MAX = 200
+MONTHS_MAX = 12
+VERSIONS_MAX = 100
 _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
            "November", "December")  # fmt: skip
 
@@ -66,11 +66,12 @@ def _summary(places: Places, versions: Sequence[Version]) -> str:
     visits = sum(version.visits for version in versions)
     last_seen_s = max(version.last_seen_s for version in versions)
     seen = f", and found unchanged {visits:,} time{'s' * (visits != 1)}" if visits else ""
-    same = contents[-1].first_s if versions[-1].id.digest == contents[-1].digest else last.first_seen_s
+    same = last.first_seen_s
+    since = f", unchanged since {_day(same)}" if same // DAY_S < last_seen_s // DAY_S else ""
     return (
         f'<p class="lead">Stored {_times(len(versions))} between {_link(places, first.first_seen_s)} and '
         f"{_link(places, last.first_seen_s)}{seen}; {_contents(len(contents))}. "
-        f"Last looked at on {_day(last_seen_s)}, unchanged since {_day(same)}.</p>"
+        f"Last looked at on {_day(last_seen_s)}{since}.</p>"
     )
 
 
@@ -162,10 +163,12 @@ def _cell(
 
 def _list(places: Places, versions: Sequence[Version]) -> str:
     firsts: dict[bytes, int] = {}
+    sizes: dict[bytes, int] = {}  # a revisit has no body of its own
     rows: list[str] = []
     for version in versions:
         earlier = firsts.setdefault(version.id.digest, version.first_seen_s)
-        rows.append(_row(places, version, earlier))
+        size = sizes[version.id.digest] = max(version.size, sizes.get(version.id.digest, 0))
+        rows.append(_row(places, version, earlier, size))
     shown = rows[: -VERSIONS_MAX - 1 : -1]
     more = (
         f"<p>{len(rows) - len(shown):,} older ones: choose a year or a day.</p>"
@@ -179,7 +182,7 @@ def _list(places: Places, versions: Sequence[Version]) -> str:
     )
 
 
-def _row(places: Places, version: Version, earlier_s: int) -> str:
+def _row(places: Places, version: Version, earlier_s: int, size: int) -> str:
     if earlier_s != version.first_seen_s:
         content = f"the same as on {_link(places, earlier_s)}"
     elif version.visits:
@@ -188,7 +191,7 @@ def _row(places: Places, version: Version, earlier_s: int) -> str:
         content = "new"
     return (
         f"<tr><td>{_link(places, version.first_seen_s, with_time=True)}</td><td>{version.status or '–'}</td>"
-        f"<td>{escape(version.mime) or '–'}</td><td>{_size(version.size)}</td><td>{content}</td></tr>"
+        f"<td>{escape(version.mime) or '–'}</td><td>{_size(size)}</td><td>{content}</td></tr>"
     )
 
 

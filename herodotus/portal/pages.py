@@ -8,12 +8,13 @@ from herodotus.portal.answer import STYLE
 from herodotus.portal.memento import Places
 
 
-def page(title: str, body: str) -> str:
+def page(title: str, body: str, *, is_start: bool = False) -> str:
+    home = "" if is_start else '<header><a href="/">Herodotus</a></header>\n'
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<title>{escape(title)}</title>\n<link rel="icon" href="data:,">\n<style>{STYLE}</style>\n</head>\n'
-        f'<body>\n<header><a href="/">Herodotus</a></header>\n<main>\n{body}\n</main>\n'
+        f"<body>\n{home}<main>\n{body}\n</main>\n"
         "<footer>Herodotus is a web archive kept by volunteers. No single one of them can switch it off.</footer>\n"
         "</body>\n</html>\n"
     )
@@ -77,6 +78,7 @@ def start_page(status: PeerStatus) -> str:
                 "<pre>herodotus init --contact https://example.org/about-my-peer\nherodotus run</pre>",
             ]
         ),
+        is_start=True,
     )
 
 

@@ -14,7 +14,10 @@ from herodotus.core.replay import (
     Rewriter,
     banner_html,
     charset_of,
+    frame_headers,
+    frame_html,
     isolation_headers,
+    looks_like_html,
     replay_headers,
     rewriter_for,
 )
@@ -42,10 +45,18 @@ class Replay:
     portal_origin: str | None
     has_banner: bool = True
     takes_gzip: bool = False
+    fills_window: bool = False
+    """A browser asks for what it shows in a window, so our page with the page in a frame is the answer."""
+
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PAGE_TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 
 
 def replay_answer(replay: Replay) -> Answer:
     """Takes as long as rewriting the body does."""
+    if replay.flag is Flag.PAGE and replay.has_banner and replay.fills_window and _is_page(replay.capture):
+        return _frame_answer(replay)
     capture, flag = replay.capture, replay.flag
     # Bytes that nothing is put into may keep the coding that the client takes anyway.
     keep = frozenset({"gzip", "x-gzip"}) if replay.takes_gzip else frozenset[str]()
@@ -73,6 +84,8 @@ def replay_answer(replay: Replay) -> Answer:
         if flag is Flag.PAGE
         else f"public, max-age={_PART_AGE_S}, immutable",
     }
+    if flag is Flag.PAGE:
+        headers["Vary"] = "Sec-Fetch-Dest, Upgrade-Insecure-Requests"
     if payload.encoding:
         headers["Content-Encoding"] = payload.encoding.removeprefix("x-")
     return Answer(
@@ -82,6 +95,23 @@ def replay_answer(replay: Replay) -> Answer:
         headers=headers,
         repeated=originals,
     )
+
+
+def _is_page(capture: StoredCapture) -> bool:
+    if capture.status in _REDIRECTS:
+        return False
+    return capture.mime in _PAGE_TYPES or (not capture.mime and looks_like_html(capture.body))
+
+
+def _frame_answer(replay: Replay) -> Answer:
+    context = _plain_context(replay, None)
+    headers = frame_headers(context) | {
+        "Memento-Datetime": http_date(replay.capture.time_s),
+        "Link": links_of(replay.chosen, replay.portal_origin or ""),
+        "Cache-Control": f"public, max-age={_PAGE_AGE_S}",
+    }
+    body = frame_html(context, _facts(replay.chosen))
+    return Answer(content_type="text/html; charset=utf-8", body=body, headers=headers)
 
 
 _KNOWN = frozenset(int(one) for one in HTTPStatus)
@@ -102,14 +132,18 @@ def links_of(chosen: Chosen, origin: str, *, is_gate: bool = False) -> str:
     )
 
 
-def _context(replay: Replay, content_type: str | None) -> ReplayContext:
-    plain = ReplayContext(
+def _plain_context(replay: Replay, content_type: str | None) -> ReplayContext:
+    return ReplayContext(
         page_url=header_url(replay.capture.url),
         timestamp=format_digits(replay.capture.time_s),
         flag=replay.flag,
         portal_origin=replay.portal_origin,
         declared_charset=charset_of(content_type),
     )
+
+
+def _context(replay: Replay, content_type: str | None) -> ReplayContext:
+    plain = _plain_context(replay, content_type)
     if replay.flag is not Flag.PAGE or not replay.has_banner:
         return plain
     return ReplayContext(

@@ -14,6 +14,8 @@ class Request:
     method: str = "GET"
     target: str = "/"
     headers: Mapping[str, str] = field(default_factory=dict)
+    client: str = ""
+    """Where it came from, as far as a connection tells."""
 
     @property
     def path(self) -> str:

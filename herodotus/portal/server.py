@@ -136,7 +136,9 @@ class Portal:
         if waiting is not None:
             waiting.cancel()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = Request(method=request.method, target=request.raw_path, headers=headers)
+        asked = Request(
+            method=request.method, target=request.raw_path, headers=headers, client=request.remote or ""
+        )
         answer = await self._handlers.answer(asked)
         response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
         for name, value in answer.repeated:

@@ -20,7 +20,16 @@ from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import StoredCapture
 from herodotus.core.entries import address_key
 from herodotus.core.warc import TIME_MAX_S, parse_digits
-from herodotus.portal.cdx import PAGE_ADDRESSES, ROWS_MAX, CdxQuestion, Found, Row, row_of, thinned
+from herodotus.portal.cdx import (
+    PAGE_ADDRESSES,
+    ROWS_MAX,
+    BadQuestionError,
+    CdxQuestion,
+    Found,
+    Row,
+    row_of,
+    thinned,
+)
 from herodotus.portal.moments import Moment, choose
 
 READERS = 4
@@ -30,6 +39,7 @@ ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
 COUNTED_ADDRESSES_MAX = 2_000_000
 _HISTORIES_KEPT = 256
+_NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
 _KEPT_VERSIONS_MAX = (
     2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
 )
@@ -176,8 +186,10 @@ def _history(archive: Archive, urls: tuple[str, ...], from_s: int, to_s: int) ->
 def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
     """All spellings of one address; they are few enough to be sorted as a whole."""
     rows = list(thinned(map(row_of, versions), question))
-    if question.shows_pages or question.page:
+    if question.shows_pages:
         return Found(pages=1)
+    if question.page:
+        raise BadQuestionError(_NO_PAGE)
     if question.closest is not None:
         moment = question.closest
         target = moment.target_s if len(moment.digits) == 14 else moment.from_s
@@ -215,6 +227,10 @@ class _Walk:
             if end > resume:
                 yield from addresses(self._archive, max(start, resume), end)
 
+    def has_page(self) -> bool:
+        at = (self._question.page or 0) * PAGE_ADDRESSES
+        return next(islice(self.addresses(), at, None), None) is not None
+
     def rows(self) -> Iterator[Row]:
         question, reader = self._question, Reader(self._archive)
         urls, walked_max = self.addresses(), ADDRESSES_MAX
@@ -239,6 +255,8 @@ def _rows(archive: Archive, question: CdxQuestion) -> Found:
         return Found(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []
+    if question.page and not walk.has_page():
+        raise BadQuestionError(_NO_PAGE)
     for row in islice(thinned(walk.rows(), question), question.offset, None):
         if len(rows) == wanted:
             return Found(rows=rows, resume_at=(address_key(walk.at), _seconds(row)))

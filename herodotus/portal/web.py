@@ -13,10 +13,11 @@ from http import HTTPStatus
 from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import Flag
+from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, script_headers, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
+from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.finishing import accepts
 from herodotus.portal.histories import history_page
 from herodotus.portal.memento import (
@@ -67,8 +68,9 @@ class Asked:
 
 
 class ArchivePages:
-    def __init__(self, shelf: Shelf, *, has_banner: bool = True) -> None:
+    def __init__(self, shelf: Shelf, *, has_banner: bool = True, elsewhere: Elsewhere | None = None) -> None:
         self._shelf = shelf
+        self._elsewhere = elsewhere
         self._has_banner = has_banner
 
     async def answer(self, asked: Asked) -> Answer | None:
@@ -103,6 +105,11 @@ class ArchivePages:
         }.get(path)
 
     async def _web(self, asked: Asked) -> Answer:
+        if asked.request.path == f"/web/{GUARD_PATH}":
+            headers = script_headers(GUARD_PATH, "/web/")
+            return Answer(
+                content_type=headers.pop("Content-Type"), body=GUARD_SCRIPT.encode(), headers=headers
+            )
         target = parse_web_target(asked.request.target)
         match target.kind:
             case Kind.HISTORY:
@@ -177,7 +184,16 @@ class ArchivePages:
         status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
         return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
 
-    async def _not_archived(self, asked: Asked, url: str) -> Answer:
+    async def _not_here(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer | None:
+        """The answer of those whom the ring holds responsible, or the way to them."""
+        if self._elsewhere is None:
+            return None
+        return await self._elsewhere.answer(asked.request, url, asked.origin, flag)
+
+    async def _not_archived(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer:
+        found = await self._not_here(asked, url, flag)
+        if found is not None:
+            return found
         if wants_json(asked.request):
             return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
         held = [one for one in await self._shelf.held(variants(url)) if one != url]
@@ -197,7 +213,8 @@ class ArchivePages:
             return moved(f"/web/*/{header_url(target.url)}")
         url, versions = await self._versions(target.url)
         if not versions:
-            return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+            found = await self._not_here(asked, url)
+            return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
         places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
         if target.form == "cdxj":
             text = timemap_cdxj(places, versions)
@@ -241,9 +258,12 @@ class ArchivePages:
             urls = tuple(dict.fromkeys((target.url, *urls)))
         else:
             exact_s = None
+        if target.flag is Flag.MAIN and self._has_banner and wants_frame(asked.request.headers):
+            # The inside of our frame, opened as a window: there it could lead the reader anywhere.
+            return moved(Places(origin="", url=target.url).gate.replace("/web/", f"/web/{moment.digits}/", 1))
         chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
         if chosen is None:
-            return await self._missing(asked, target, urls[-1])
+            return await self._missing(asked, target, spellings(target.url)[0])
         if chosen.capture is None or chosen.time_s != exact_s:
             if chosen.time_s == exact_s and chosen.url == target.url:
                 return failure(
@@ -259,7 +279,10 @@ class ArchivePages:
 
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
         if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
-            return await self._not_archived(asked, url)
+            return await self._not_archived(asked, url, target.flag)
+        found = await self._not_here(asked, url, target.flag)
+        if found is not None:
+            return found
         # A picture or style of a page: nobody reads what is said about it.
         return Answer(
             status=HTTPStatus.NOT_FOUND,
@@ -277,6 +300,7 @@ class ArchivePages:
             flag=target.flag,
             portal_origin=asked.origin or None,
             has_banner=self._has_banner,
+            fills_window=wants_frame(asked.request.headers),
             takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
         )
         if is_quick(capture):

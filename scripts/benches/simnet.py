@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import trio
 
-from dht.core.rules import RingRules
+from dht.core.rules import QUIET_AFTER_S, RingRules
 from simnet.host import TrioCarrier, run_world
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK, RingWorld, peer_number
@@ -50,11 +50,16 @@ def measured(peers: int, setup: Callable[[], Callable[[float], int]], virtual_s:
     }
 
 
-def worlds(peers: int, virtual_s: float) -> dict[str, float]:
+def settled(peers: int, virtual_s: float) -> dict[str, float]:
+    """A ring that has been quiet for longer than half an hour: its peers look at their neighbours less often."""
+    return worlds(peers, virtual_s, after_s=QUIET_AFTER_S * 4 / 3)
+
+
+def worlds(peers: int, virtual_s: float, after_s: float = 30.0) -> dict[str, float]:
     def setup() -> Callable[[float], int]:
         world = World(seed=1, link=Link(loss=0.01))
         SimulatedRing(world, RULES).found(peers)
-        world.run_until(30.0)
+        world.run_until(after_s)
 
         def go(seconds: float) -> int:
             before = world.schedule.events
@@ -126,12 +131,17 @@ def storms(seeds: int, virtual_s: float) -> dict[str, float]:
     return {"seeds": seeds, "seeds_per_cpu_min": 60 * seeds / (time.process_time() - began)}
 
 
-CARRIERS = {"world": worlds, "machines": machines, "routing": routing, "whole": whole, "storms": storms}
+CARRIERS: dict[str, Callable[[int, float], dict[str, float]]] = {
+    "world": worlds, "settled": settled, "machines": machines, "routing": routing, "whole": whole, "storms": storms,
+}  # fmt: skip
 PLAN = (
-    ("world", 100, 300.0), ("world", 1_000, 60.0), ("machines", 100, 300.0), ("machines", 1_000, 60.0),
+    ("world", 100, 300.0), ("world", 1_000, 60.0), ("settled", 1_000, 60.0), ("machines", 100, 300.0),
+    ("machines", 1_000, 60.0),
     ("routing", 1_000, 60.0), ("routing", 100_000, 5.0), ("whole", 20, 60.0), ("storms", 20, 0.0),
 )  # fmt: skip
-LARGE = (("world", 3_000, 20.0), ("machines", 10_000, 5.0), ("whole", 100, 60.0))
+LARGE = (
+    ("world", 3_000, 20.0), ("world", 10_000, 20.0), ("machines", 10_000, 5.0), ("whole", 100, 60.0),
+)  # fmt: skip
 
 
 def main() -> int:

@@ -4,17 +4,19 @@ These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and all 
 `paper-links` encodes every message, since bytes are what it counts.
 """
 
+from bisect import bisect_left
 from dataclasses import replace
 from random import Random
 
 from dht.core.effects import Effect, WalkDone
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
-from dht.core.ids import CIRCLE, Key, PeerKey, key_from_number, number_of
+from dht.core.ids import KEY_BYTES, Key, PeerKey, key_from_number, number_of
 from dht.core.machine import RingMachine
 from dht.core.messages import Item, Message
+from dht.core.records import Contact
 from dht.wire import encode_message
 from simnet.rings import RingWorld, owner_in, peer_number, ring_of
-from simnet.ringtrials import NEVER_S, churn, give_fingers, lookups_without_repair, rules_with
+from simnet.ringtrials import NEVER_S, churn, lookups_without_repair, rules_with
 from simnet.runs import Run
 from simnet.scenarios import scenario
 from simnet.trials import Figures, try_out
@@ -23,7 +25,6 @@ HEADERS_BYTES = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4, UDP, our session a
 URL_BYTES = 59  # the thesis's mean; and its separator makes sixty
 LINKS_PER_PEER = 10  # "an aggregate of roughly ten URLs per node" (thesis 4.4.4)
 LOOKUPS = 1_000
-ARC_PEERS = 1_000
 
 
 @scenario("chord-table", summary="paths and timeouts in a ring that nobody repairs, by the share of dead peers",
@@ -136,10 +137,23 @@ def _fingered(seed: int, peers: int) -> RingWorld:
     world = RingWorld(seed, rules)
     world.ideal([peer_number(n + seed * 1_000_000) for n in range(peers)], knows_all=False)
     ring = ring_of(world)
+    positions = [contact.position for contact in ring]
     for machine in world.machines.values():
-        give_fingers(machine, ring)
+        _give_fingers(machine, ring, positions)
     world.sizes = _size_of
     return world
+
+
+def _give_fingers(machine: RingMachine, ring: list[Contact], positions: list[Key]) -> None:
+    """Chord's, the farthest first: once one leads to the successor all nearer ones do."""
+    me = number_of(machine.me.position)
+    first = machine.nodes[0].successors[0]
+    for exponent in range(159, -1, -1):
+        place = bisect_left(positions, key_from_number(me + (1 << exponent)))
+        contact = ring[place % len(ring)]
+        machine.table.hint(contact)
+        if contact == first:
+            return
 
 
 def _size_of(message: Message) -> int:
@@ -164,14 +178,10 @@ def _single(world: RingWorld, machine: RingMachine, chance: Random) -> float:
 def _walked(
     world: RingWorld, machine: RingMachine, chance: Random, links_per_peer: int
 ) -> tuple[float, float]:
-    """Bytes and stops per link of a walk. A walk costs time by links times stops, so of a large ring an arc of
-    a thousand peers is walked: another thousand would cost the same."""
-    peers = len(world.machines)
-    stretch = min(peers, ARC_PEERS)
-    links = stretch * links_per_peer
+    """Bytes and stops per link of one walk around the whole ring."""
+    links = len(world.machines) * links_per_peer
     bytes_before, stops_before = world.bytes_sent, world.sent["Batch"]
-    start, arc = number_of(machine.me.position), CIRCLE * stretch // peers
-    keys = [key_from_number(start + 1 + chance.randrange(arc - 1)) for _ in range(links)]
+    keys = [Key(chance.randbytes(KEY_BYTES)) for _ in range(links)]
     _walk(world, machine, [Item(key=key, payload=chance.randbytes(URL_BYTES)) for key in keys])
     return (world.bytes_sent - bytes_before) / links, (world.sent["Batch"] - stops_before) / links
 

@@ -5,14 +5,15 @@ datagram in a hundred unless `--set loss=` says otherwise, and end as soon as th
 """
 
 import random
+from collections.abc import Callable
 
-from dht.core.ids import PeerKey
+from dht.core.ids import KEY_BYTES, Key, PeerKey
 from dht.core.messages import Closer, Message, Owner, State
 from dht.core.records import Contact
 from dht.core.rules import RingRules
 from simnet.ringprogram import SimulatedRing
-from simnet.rings import NETWORK, peer_number
-from simnet.ringwatch import Lookups, RingHeals, RingIsSound, bound_s, health
+from simnet.rings import NETWORK, owner_in, peer_number
+from simnet.ringwatch import Lookups, MostAreFound, RingHeals, RingIsSound, bound_s, health
 from simnet.runs import Run
 from simnet.scenarios import scenario
 from simnet.world.faults import Fault, fault_kind
@@ -45,6 +46,7 @@ def watch(run: Run, ring: SimulatedRing, peace_at_s: float, *, is_whole: bool = 
     run.figure("bits per s and peer", lambda: _bits(run))
     run.sample("first successors right", lambda: health(ring)[0])
     run.sample("lists right", lambda: health(ring)[1])
+    run.sample("bits per s and peer, lately", _bits_lately(run))
 
 
 def _bits(run: Run) -> float:
@@ -62,6 +64,20 @@ def quiet(run: Run) -> None:
     watch(run, ring, 0.0, is_whole=True)
     run.least_s = run.seconds = for_s
     run.plan([])
+
+
+def _bits_lately(run: Run) -> Callable[[], float]:
+    """As `_bits`, since the last sample."""
+    before_s = before_bits = 0.0
+
+    def since() -> float:
+        nonlocal before_s, before_bits
+        bits, now = _bits(run) * max(run.world.now, 1.0), run.world.now
+        rate = (bits - before_bits) / (now - before_s) if now > before_s else 0.0
+        before_s, before_bits = now, bits
+        return rate
+
+    return since
 
 
 @scenario("join-storm", summary="four of five peers join the others within ten seconds",
@@ -126,6 +142,29 @@ def _tell_lookups(run: Run, lookups: Lookups) -> None:
     run.figure("lookups empty", lambda: float(lookups.empty))
     run.figure("lookups unanswered", lambda: float(lookups.asked - lookups.answered))
     run.figure("hops", lambda: lookups.hops / max(lookups.answered, 1))
+    run.histogram("hops of a lookup", lambda: lookups.paths)
+
+
+@scenario("flash-crowd", summary="everybody wants the same key at once, newcomers too, and then its owner dies",
+          peers=200, peers_min=10, peers_max=2_000, seconds=1_800.0)  # fmt: skip
+def flash_crowd(run: Run) -> None:
+    """A page is on everybody's lips: half as many peers again join to see it. In the midst of it the peer that
+    answers for it crashes, for good."""
+    for_s = run.setting("for_s", 120.0, low=10.0, high=86_400.0)
+    per_s = run.setting("lookups_per_s", run.peers / 4, low=0.01, high=1e5)
+    ring = ring_in(run)
+    members = run.peers * 2 // 3
+    founders = ring.found(members)
+    for number in range(run.peers - members):
+        ring.add(start_at=CALM_S + for_s / 2 * number / (run.peers - members))
+    key = Key(run.world.chance("crowd").randbytes(KEY_BYTES))
+    line = {ring.contact_of(host): host for host in founders}
+    owner = line[owner_in(sorted(line, key=lambda contact: contact.position), key)]
+    lookups = Lookups(ring, per_s=per_s, from_s=CALM_S, until_s=CALM_S + for_s, key=key)
+    watch(run, ring, CALM_S + for_s)
+    run.check(MostAreFound(lookups, share=run.setting("failing", 0.02, high=1.0)))
+    _tell_lookups(run, lookups)
+    run.plan([Fault(kind="crash", at_s=CALM_S + for_s * 0.75, hosts=(owner.number,))])
 
 
 @scenario("split-and-heal", summary="the network falls into halves for half an hour, then is whole again",

@@ -22,68 +22,29 @@ a host that wants slow disks takes it with `take_delay_s()` and waits.
 import errno
 import fnmatch
 import os
+import pathlib
 import random
 import stat as stat_bits
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from simnet.world.crash import CrashRules, crash_images, leave_crash_image
+from simnet.world.disk_values import (
+    CHANGES,
+    READS,
+    SYNCS,
+    WRITES,
+    Buffer,
+    DiskStatistics,
+    Failure,
+    PowerCut,
+    Speed,
+    Stat,
+)
 from simnet.world.inodes import Directory, EntryChange, File, Inode, Resize, Transaction, Write
+from simnet.world.paths import Path, contains, files_of, find, must_find, os_error, parent_of, parts_of, walk
 
-READS = frozenset({"pread", "read"})
-WRITES = frozenset({"pwrite", "write", "writev", "ftruncate", "posix_fallocate"})
-SYNCS = frozenset({"fsync", "fdatasync"})
-NAMES = frozenset({"open", "rename", "unlink", "mkdir", "rmdir", "link"})
-# Of these calls `cut_after` counts each one, as each changes what a power cut leaves.
-CHANGES = WRITES | SYNCS | NAMES
-
-
-Buffer = bytes | bytearray | memoryview
-
-
-class PowerCut(BaseException):
-    """The machine is gone: no `except Exception` of the program under test may carry on after it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Calls that go wrong: which, how, how often. `skip` lets the first n matching calls through."""
-
-    calls: frozenset[str]
-    error: int = errno.EIO
-    path: str = "*"
-    probability: float = 1.0
-    skip: int = 0
-    times: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speed:
-    """What a call costs. The defaults are those of a small SSD; a tired hard disk has 8 ms and 60 MB/s."""
-
-    call_s: float = 20e-6
-    sync_s: float = 1e-3
-    bytes_per_s: float = 400e6
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stat:
-    st_mode: int
-    st_ino: int
-    st_nlink: int
-    st_size: int
-    st_mtime: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskStatistics:
-    calls: int
-    syncs: int
-    bytes_written: int
-    bytes_read: int
-    bytes_used: int
-    failures: int
+__all__ = ["READS", "SYNCS", "WRITES", "Disk", "DiskStatistics", "Failure", "PowerCut", "Speed", "Stat"]
 
 
 @dataclass(slots=True)
@@ -107,22 +68,6 @@ class _Armed:
     failure: Failure
     seen: int = 0
     fired: int = 0
-
-
-def _split(path: str | os.PathLike[str]) -> list[str]:
-    parts: list[str] = []
-    for part in os.fspath(path).split("/"):
-        if part == "..":
-            if parts:
-                parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return parts
-
-
-def _error(number: int, path: str | os.PathLike[str] = "") -> OSError:
-    # OSError picks its subclass (FileNotFoundError, ...) from the number, as the real calls do.
-    return OSError(number, os.strerror(number), os.fspath(path))
 
 
 @dataclass(slots=True)
@@ -153,22 +98,22 @@ class Disk:
 
     # -- opening and closing ------------------------------------------------------------------------------
 
-    def open(self, path: str | os.PathLike[str], flags: int, mode: int = 0o777) -> int:
+    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
         del mode
         self._begin("open", os.fspath(path), changes=bool(flags & (os.O_CREAT | os.O_TRUNC)))
-        inode = self._find(path)
+        inode = find(self.root, path)
         if inode is None:
             if not flags & os.O_CREAT:
-                raise _error(errno.ENOENT, path)
+                raise os_error(errno.ENOENT, path)
             inode = self._create(path)
         elif flags & os.O_CREAT and flags & os.O_EXCL:
-            raise _error(errno.EEXIST, path)
+            raise os_error(errno.EEXIST, path)
         wants_write = bool(flags & (os.O_WRONLY | os.O_RDWR))
         if isinstance(inode, Directory):
             if wants_write:
-                raise _error(errno.EISDIR, path)
+                raise os_error(errno.EISDIR, path)
         elif flags & os.O_DIRECTORY:
-            raise _error(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         elif wants_write:
             self._refuse_when_read_only(path)
             if flags & os.O_TRUNC and inode.cached:
@@ -187,7 +132,7 @@ class Disk:
     def pread(self, fd: int, length: int, offset: int) -> bytes:
         opened, file = self._file(fd, "pread")
         if not opened.is_readable:
-            raise _error(errno.EBADF, opened.path)
+            raise os_error(errno.EBADF, opened.path)
         data = bytes(file.cached[offset : offset + length])
         self._read += len(data)
         self._spend(len(data))
@@ -196,7 +141,7 @@ class Disk:
     def read(self, fd: int, length: int) -> bytes:
         opened, file = self._file(fd, "read")
         if not opened.is_readable:
-            raise _error(errno.EBADF, opened.path)
+            raise os_error(errno.EBADF, opened.path)
         data = bytes(file.cached[opened.position : opened.position + length])
         opened.position += len(data)
         self._read += len(data)
@@ -208,7 +153,7 @@ class Disk:
         size = len(opened.inode.cached)
         base = {os.SEEK_SET: 0, os.SEEK_CUR: opened.position, os.SEEK_END: size}[how]
         if base + position < 0:
-            raise _error(errno.EINVAL, opened.path)
+            raise os_error(errno.EINVAL, opened.path)
         opened.position = base + position
         return opened.position
 
@@ -236,7 +181,7 @@ class Disk:
         self._reserve(length - len(file.cached), opened.path)
         self._resize(file, length)
 
-    def truncate(self, path: str | os.PathLike[str], length: int) -> None:
+    def truncate(self, path: Path, length: int) -> None:
         fd = self.open(path, os.O_WRONLY)
         try:
             self.ftruncate(fd, length)
@@ -262,7 +207,7 @@ class Disk:
 
     def sync(self) -> None:
         """Everything: for a test's starting point, and an orderly shutdown."""
-        for file in self._files():
+        for file in files_of(self.root):
             file.flush()
         for transaction in self.pending:
             transaction.apply_durably()
@@ -270,21 +215,21 @@ class Disk:
 
     # -- names --------------------------------------------------------------------------------------------
 
-    def rename(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    def rename(self, source: Path, target: Path) -> None:
         """Atomic and replacing, as on POSIX."""
         self._begin("rename", os.fspath(source))
         self._refuse_when_read_only(source)
-        old_parent, old_name = self._parent(source)
-        new_parent, new_name = self._parent(target)
+        old_parent, old_name = parent_of(self.root, source)
+        new_parent, new_name = parent_of(self.root, target)
         inode = old_parent.cached.get(old_name)
         if inode is None:
-            raise _error(errno.ENOENT, source)
+            raise os_error(errno.ENOENT, source)
         replaced = new_parent.cached.get(new_name)
         if replaced is inode:
             return
         self._refuse_replacing(inode, replaced, target)
-        if isinstance(inode, Directory) and self._contains(inode, new_parent):
-            raise _error(errno.EINVAL, target)
+        if isinstance(inode, Directory) and contains(inode, new_parent):
+            raise os_error(errno.EINVAL, target)
         del old_parent.cached[old_name]
         new_parent.cached[new_name] = inode
         self.pending.append(
@@ -295,83 +240,83 @@ class Disk:
 
     replace = rename
 
-    def link(self, source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    def link(self, source: Path, target: Path) -> None:
         self._begin("link", os.fspath(source))
         self._refuse_when_read_only(target)
-        inode = self._must_find(source)
-        parent, name = self._parent(target)
+        inode = must_find(self.root, source)
+        parent, name = parent_of(self.root, target)
         if name in parent.cached:
-            raise _error(errno.EEXIST, target)
+            raise os_error(errno.EEXIST, target)
         if isinstance(inode, Directory):
-            raise _error(errno.EPERM, source)
+            raise os_error(errno.EPERM, source)
         inode.links += 1
         self._enter(parent, name, inode)
 
-    def unlink(self, path: str | os.PathLike[str]) -> None:
+    def unlink(self, path: Path) -> None:
         self._begin("unlink", os.fspath(path))
         self._refuse_when_read_only(path)
-        parent, name = self._parent(path)
-        inode = self._must_find(path)
+        parent, name = parent_of(self.root, path)
+        inode = must_find(self.root, path)
         if isinstance(inode, Directory):
-            raise _error(errno.EISDIR, path)
+            raise os_error(errno.EISDIR, path)
         self._leave(parent, name)
         self._unlinked(inode)
 
     remove = unlink
 
-    def mkdir(self, path: str | os.PathLike[str], mode: int = 0o777) -> None:
+    def mkdir(self, path: Path, mode: int = 0o777) -> None:
         del mode
         self._begin("mkdir", os.fspath(path))
         self._refuse_when_read_only(path)
-        parent, name = self._parent(path)
+        parent, name = parent_of(self.root, path)
         if name in parent.cached:
-            raise _error(errno.EEXIST, path)
+            raise os_error(errno.EEXIST, path)
         self._enter(parent, name, Directory(self._number(), modified_s=self.now()))
 
-    def makedirs(self, path: str | os.PathLike[str], mode: int = 0o777, exist_ok: bool = False) -> None:
-        parts = _split(path)
+    def makedirs(self, path: Path, mode: int = 0o777, exist_ok: bool = False) -> None:
+        parts = parts_of(path)
         for depth in range(1, len(parts) + 1):
             step = "/" + "/".join(parts[:depth])
-            inode = self._find(step)
+            inode = find(self.root, step)
             if inode is None:
                 self.mkdir(step, mode)
             elif isinstance(inode, File):
-                raise _error(errno.ENOTDIR, step)
+                raise os_error(errno.ENOTDIR, step)
             elif depth == len(parts) and not exist_ok:
-                raise _error(errno.EEXIST, step)
+                raise os_error(errno.EEXIST, step)
 
-    def rmdir(self, path: str | os.PathLike[str]) -> None:
+    def rmdir(self, path: Path) -> None:
         self._begin("rmdir", os.fspath(path))
         self._refuse_when_read_only(path)
-        parent, name = self._parent(path)
-        inode = self._must_find(path)
+        parent, name = parent_of(self.root, path)
+        inode = must_find(self.root, path)
         if isinstance(inode, File):
-            raise _error(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         if inode.cached:
-            raise _error(errno.ENOTEMPTY, path)
+            raise os_error(errno.ENOTEMPTY, path)
         self._leave(parent, name)
 
-    def listdir(self, path: str | os.PathLike[str]) -> list[str]:
+    def listdir(self, path: Path) -> list[str]:
         """Sorted, unlike `os`: no program may come to depend on an order, and no run may differ by it."""
-        inode = self._must_find(path)
+        inode = must_find(self.root, path)
         if isinstance(inode, File):
-            raise _error(errno.ENOTDIR, path)
+            raise os_error(errno.ENOTDIR, path)
         return sorted(inode.cached)
 
-    def stat(self, path: str | os.PathLike[str]) -> Stat:
-        return self._stat(self._must_find(path))
+    def stat(self, path: Path) -> Stat:
+        return self._stat(must_find(self.root, path))
 
     def fstat(self, fd: int) -> Stat:
         return self._stat(self._descriptor(fd).inode)
 
-    def exists(self, path: str | os.PathLike[str]) -> bool:
-        return self._find(path) is not None
+    def exists(self, path: Path) -> bool:
+        return find(self.root, path) is not None
 
-    def isdir(self, path: str | os.PathLike[str]) -> bool:
-        return isinstance(self._find(path), Directory)
+    def isdir(self, path: Path) -> bool:
+        return isinstance(find(self.root, path), Directory)
 
-    def isfile(self, path: str | os.PathLike[str]) -> bool:
-        return isinstance(self._find(path), File)
+    def isfile(self, path: Path) -> bool:
+        return isinstance(find(self.root, path), File)
 
     # -- faults -------------------------------------------------------------------------------------------
 
@@ -400,9 +345,9 @@ class Disk:
             image._become(root)
             yield image
 
-    def rot(self, path: str | os.PathLike[str], bit: int) -> None:
+    def rot(self, path: Path, bit: int) -> None:
         """One bit of a file flips, on the platter and in what is read from now on."""
-        inode = self._must_find(path)
+        inode = must_find(self.root, path)
         assert isinstance(inode, File)
         for content in (inode.cached, inode.durable):
             if bit // 8 < len(content):
@@ -426,18 +371,18 @@ class Disk:
 
     def paths(self) -> list[str]:
         """Every file, sorted."""
-        return sorted(path for path, inode in self._walk("", self.root) if isinstance(inode, File))
+        return sorted(path for path, inode in walk(self.root) if isinstance(inode, File))
 
-    def read_bytes(self, path: str | os.PathLike[str]) -> bytes:
-        inode = self._must_find(path)
+    def read_bytes(self, path: Path) -> bytes:
+        inode = must_find(self.root, path)
         if isinstance(inode, Directory):
-            raise _error(errno.EISDIR, path)
+            raise os_error(errno.EISDIR, path)
         return bytes(inode.cached)
 
-    def write_to(self, directory: Path) -> None:
+    def write_to(self, directory: pathlib.Path) -> None:
         """Lay the files down in a real directory, for programs that know no other (a WARC reader, `zstd
         -dc`)."""
-        for path, inode in self._walk("", self.root):
+        for path, inode in walk(self.root):
             target = directory / path.lstrip("/")
             if isinstance(inode, Directory):
                 target.mkdir(parents=True, exist_ok=True)
@@ -482,7 +427,7 @@ class Disk:
             return
         armed.fired += 1
         self._failures += 1
-        raise _error(failure.error, path)
+        raise os_error(failure.error, path)
 
     def _spend(self, size: int) -> None:
         self.busy_s += size / self.speed.bytes_per_s * self.slow_factor
@@ -503,7 +448,7 @@ class Disk:
             growth = max(0, room)
             if not data:
                 self._failures += 1
-                raise _error(errno.ENOSPC, opened.path)
+                raise os_error(errno.ENOSPC, opened.path)
         file.change(Write(offset, data))
         file.modified_s = self.now()
         self._used += growth
@@ -519,7 +464,7 @@ class Disk:
     def _reserve(self, growth: int, path: str) -> None:
         if growth > 0 and self.capacity_bytes is not None and self._used + growth > self.capacity_bytes:
             self._failures += 1
-            raise _error(errno.ENOSPC, path)
+            raise os_error(errno.ENOSPC, path)
 
     def _sync(self, fd: int, call: str) -> None:
         opened = self._descriptor(fd)
@@ -551,9 +496,9 @@ class Disk:
             transaction.apply_durably()
         self.pending = rest[::-1]
 
-    def _create(self, path: str | os.PathLike[str]) -> File:
+    def _create(self, path: Path) -> File:
         self._refuse_when_read_only(path)
-        parent, name = self._parent(path)
+        parent, name = parent_of(self.root, path)
         file = File(self._number(), modified_s=self.now())
         self._enter(parent, name, file)
         return file
@@ -578,68 +523,37 @@ class Disk:
         if not any(opened.inode is inode for opened in self._open.values()):
             self._used -= len(inode.cached)
 
-    def _refuse_replacing(self, inode: Inode, replaced: Inode | None, target: str | os.PathLike[str]) -> None:
+    def _refuse_replacing(self, inode: Inode, replaced: Inode | None, target: Path) -> None:
         if isinstance(replaced, Directory):
             if isinstance(inode, File):
-                raise _error(errno.EISDIR, target)
+                raise os_error(errno.EISDIR, target)
             if replaced.cached:
-                raise _error(errno.ENOTEMPTY, target)
+                raise os_error(errno.ENOTEMPTY, target)
         elif replaced is not None and isinstance(inode, Directory):
-            raise _error(errno.ENOTDIR, target)
-
-    def _contains(self, directory: Directory, wanted: Directory) -> bool:
-        if directory is wanted:
-            return True
-        below = (inode for inode in directory.cached.values() if isinstance(inode, Directory))
-        return any(self._contains(inode, wanted) for inode in below)
+            raise os_error(errno.ENOTDIR, target)
 
     def _need_writable(self, opened: _Open) -> None:
         if not opened.is_writable:
-            raise _error(errno.EBADF, opened.path)
+            raise os_error(errno.EBADF, opened.path)
         self._refuse_when_read_only(opened.path)
 
-    def _refuse_when_read_only(self, path: str | os.PathLike[str]) -> None:
+    def _refuse_when_read_only(self, path: Path) -> None:
         if self.is_read_only:
             self._failures += 1
-            raise _error(errno.EROFS, path)
+            raise os_error(errno.EROFS, path)
 
     def _file(self, fd: int, call: str) -> tuple[_Open, File]:
         opened = self._descriptor(fd)
         if isinstance(opened.inode, Directory):
-            raise _error(errno.EISDIR, opened.path)
+            raise os_error(errno.EISDIR, opened.path)
         self._begin(call, opened.path)
         return opened, opened.inode
 
     def _descriptor(self, fd: int) -> _Open:
         opened = self._open.get(fd)
         if opened is None:
-            raise _error(errno.EBADF)
+            raise os_error(errno.EBADF)
         return opened
-
-    def _find(self, path: str | os.PathLike[str]) -> Inode | None:
-        inode: Inode | None = self.root
-        for part in _split(path):
-            if isinstance(inode, File):
-                raise _error(errno.ENOTDIR, path)
-            if inode is None:
-                return None
-            inode = inode.cached.get(part)
-        return inode
-
-    def _must_find(self, path: str | os.PathLike[str]) -> Inode:
-        inode = self._find(path)
-        if inode is None:
-            raise _error(errno.ENOENT, path)
-        return inode
-
-    def _parent(self, path: str | os.PathLike[str]) -> tuple[Directory, str]:
-        parts = _split(path)
-        if not parts:
-            raise _error(errno.EBUSY, path)
-        parent = self._must_find("/".join(parts[:-1]))
-        if isinstance(parent, File):
-            raise _error(errno.ENOTDIR, path)
-        return parent, parts[-1]
 
     def _stat(self, inode: Inode) -> Stat:
         is_file = isinstance(inode, File)
@@ -655,36 +569,12 @@ class Disk:
         self._next_number += 1
         return self._next_number - 1
 
-    def _walk(self, path: str, directory: Directory) -> Iterator[tuple[str, Inode]]:
-        yield path or "/", directory
-        for name in sorted(directory.cached):
-            inode = directory.cached[name]
-            if isinstance(inode, Directory):
-                yield from self._walk(f"{path}/{name}", inode)
-            else:
-                yield f"{path}/{name}", inode
-
-    def _files(self) -> list[File]:
-        """Also those that have lost their name in the cache but not yet on the platter."""
-        found: dict[int, File] = {}
-
-        def collect(directory: Directory) -> None:
-            for names in (directory.cached, directory.durable):
-                for inode in names.values():
-                    if isinstance(inode, File):
-                        found[inode.number] = inode
-                    else:
-                        collect(inode)
-
-        collect(self.root)
-        return [found[number] for number in sorted(found)]
-
     def _become(self, root: Directory) -> None:
         self.root = root
         self.pending = []
         self._open.clear()
         self._cut_after = None
-        files = {inode.number: inode for _, inode in self._walk("", root) if isinstance(inode, File)}
-        numbers = [inode.number for _, inode in self._walk("", root)]
+        files = {inode.number: inode for _, inode in walk(root) if isinstance(inode, File)}
+        numbers = [inode.number for _, inode in walk(root)]
         self._used = sum(len(file.cached) for file in files.values())
         self._next_number = max(numbers) + 1

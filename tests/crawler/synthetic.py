@@ -14,8 +14,9 @@ import anyio
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, CrawlScope
-from crawler.fetch import AiohttpFetcher, FetchSettings
+from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.http import HttpFetcher
 from crawler.ports import UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
@@ -120,7 +121,7 @@ async def crawling(
         limits=FrontierLimits(tracks_depth=tracks_depth, urls_per_origin_max=urls_per_origin_max),
     )
     try:
-        async with AiohttpFetcher(LOCAL, wall_clock=wall_clock) as fetcher:
+        async with HttpFetcher(LOCAL, wall_clock=wall_clock) as fetcher:
             core = HostSteward(policy, now=anyio.current_time())
             steward = LocalSteward(
                 core, fetcher, product_token="Herodotus", wall_clock=wall_clock, sink=web.sink

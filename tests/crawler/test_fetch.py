@@ -340,3 +340,39 @@ async def test_a_fetch_can_be_cancelled_at_any_time() -> None:
         with anyio.move_on_after(0.05) as scope:
             await client.fetch(FetchRequest(url=served.url()))
         assert scope.cancelled_caught
+
+
+async def test_a_kept_connection_that_ends_as_it_is_asked_is_replaced_once() -> None:
+    asked: list[int] = []
+
+    async def ends_the_first_time(writer: asyncio.StreamWriter) -> None:
+        asked.append(1)
+        if len(asked) == 1:
+            writer.transport.abort()
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+
+    fine = says(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+    async with origin({"/": fine, "/again": ends_the_first_time}) as served, fetcher() as client:
+        await client.fetch(FetchRequest(url=served.url()))
+        capture = await client.fetch(FetchRequest(url=served.url("/again")))
+        assert isinstance(capture, Capture)
+        assert (capture.body, served.connections) == (b"hi", 2)
+
+
+async def test_many_large_bodies_at_once_all_come_whole() -> None:
+    large = b"x" * (2 * 2**20)
+    answer = says(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(large), large))
+    settings = FetchSettings(allow_private_addresses=True)
+    async with origin({"/": answer}) as served, fetcher(settings) as client:
+        found: list[Capture | Skipped] = []
+
+        async def get() -> None:
+            found.append(await client.fetch(FetchRequest(url=served.url())))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(12):
+                tasks.start_soon(get)
+    assert [one.body == large and one.truncated is None for one in found if isinstance(one, Capture)] == [
+        True
+    ] * 12

@@ -355,6 +355,16 @@ async def test_a_changed_address_moves_a_guesser_and_leaves_alone_who_was_told()
         assert carl.node.me.address.host == LOCALHOST
 
 
+async def test_a_port_with_another_number_outside_is_the_one_in_the_record() -> None:
+    async with ring_of("anna", "bert") as (_, bert):
+        bert.node.advertise_port(50_001)
+        bert.node.advertise_port(50_001)
+        assert bert.node.statistics().restarts == 1
+        record = bert.node.record
+        assert record is not None
+        assert record.record.addresses == (Address(host=LOCALHOST, port=50_001),)
+
+
 async def test_two_nodes_that_only_name_each_other_still_become_a_ring() -> None:
     ports = free_port(), free_port()
     async with opened("anna", Ways(port=ports[0])) as anna, opened("bert", Ways(port=ports[1])) as bert:

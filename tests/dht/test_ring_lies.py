@@ -299,3 +299,14 @@ def test_a_silent_stranger_is_forgotten_after_some_minutes_and_not_pinged_for_ev
     assert [peer for peer, _ in one.statistics().unwell if peer == stranger.peer] == []
     assert PeerChanged(peer=stranger.peer, clock="departed") in effects
     assert stranger not in one.table.contacts
+
+
+def test_who_signs_a_newer_record_is_well_again_without_a_word_to_us() -> None:
+    one = machine(5)
+    one.lookup(contact(3).position, NOW)
+    converse(one, lambda _to, _message: None, 10)
+    assert contact(3).peer in dict(one.statistics().unwell)
+    one.receive(Rumour(id=1, news=(signed(3),)), contact(1), NOW + 10)
+    assert contact(3).peer in dict(one.statistics().unwell)  # that is what it said before
+    one.receive(Rumour(id=1, news=(signed(3, incarnation=2),)), contact(1), NOW + 10)
+    assert contact(3).peer not in dict(one.statistics().unwell)

@@ -194,6 +194,28 @@ def test_meeting_busy_abandons_the_step_and_tries_again_soon() -> None:
     assert 0.1 <= again - now <= 0.5
 
 
+def test_an_answer_that_comes_too_late_changes_nothing_but_that_its_peer_is_well_again() -> None:
+    """A peer that answers slowly is passed by like a dead one; what it says in the end is nobody's answer."""
+    one = member()
+    to, asked, now = until_asked(one, GetState)
+    assert to == PEERS[2]
+    while one.nodes[0].successors[0] == PEERS[2]:
+        next_to, next_asked, now = until_asked(one, GetState)
+        if next_to == PEERS[3]:
+            one.receive(
+                State(id=next_asked.id, version=5, predecessor=PEERS[2], successors=(PEERS[7],)),
+                PEERS[3],
+                now,
+            )
+    assert dict(one.statistics().unwell)[PEERS[2].peer] == "unreachable"
+    one.receive(
+        State(id=asked.id, version=1, predecessor=None, successors=(PEERS[5], PEERS[6])), PEERS[2], now + 9
+    )
+    assert one.nodes[0].successors == (PEERS[3], PEERS[7])
+    assert dict(one.statistics().counts)["replies unasked"] == 1
+    assert PEERS[2].peer not in dict(one.statistics().unwell)
+
+
 def test_a_silent_successor_is_passed_by_after_three_tries() -> None:
     one = member()
     to, asked, now = until_asked(one, GetState)

@@ -185,3 +185,8 @@ def test_a_crash_is_not_allowed_that_a_list_under_way_makes_one_too_many() -> No
     of Chord knows no datagrams, there such a list has been adopted before its sender dies.
     """
     assert run(20284) > 500
+
+
+def test_a_peer_that_is_back_is_not_passed_over_by_who_had_found_it_silent() -> None:
+    """Seed 42252: only a word of its own made it well again, so its predecessor skipped it for a minute."""
+    assert run(42252) > 500

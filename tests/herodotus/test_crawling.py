@@ -96,6 +96,7 @@ async def killed_after(process: BaseProcess, enough: anyio.Event) -> bool:
 
 
 @pytest.mark.e2e
+@pytest.mark.timeout(300)
 @pytest.mark.anyio
 async def test_a_crawl_of_200_hosts_killed_20_times_ends_with_the_same_set_and_no_capture_twice(
     tmp_path: Path,

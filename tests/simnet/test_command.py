@@ -111,6 +111,24 @@ def test_what_cannot_be_is_refused_with_the_way_out(arguments: list[str], code: 
     assert result.stdout == ""
 
 
+def test_a_picture_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
+    done = simnet("run", "quiet", "--peers", "3", "--picture", tmp_path / "none" / "run.svg")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("simnet: --picture ")
+    assert "No such file or directory" in done.stderr
+
+
+def test_a_picture_shows_health_traffic_and_hops(tmp_path: Path) -> None:
+    arguments = ("--peers", "10", "--set", "for_s=60", "--set", "session_h=0.05", "--json")
+    done = simnet("run", "churn", *arguments, "--picture", tmp_path / "run.svg")
+    drawn = (tmp_path / "run.svg").read_text()
+    for chart in ("lists right", "bits per s and peer, lately", "hops of a lookup"):
+        assert f">{chart}" in drawn
+    hops = json.loads(done.stdout)["histograms"]["hops of a lookup"]
+    assert sum(hops.values()) > 100
+    assert max(hops, key=hops.get) == "1"
+
+
 def test_a_trace_of_another_version_and_a_missing_one_are_refused(tmp_path: Path) -> None:
     old = tmp_path / "old.trace"
     old.write_text('{"format": "simnet-trace", "version": 0}\n{}\n')

@@ -39,6 +39,7 @@ def play(name: str, **settings: str) -> Report:
         ("join-storm", {}),
         ("half-dies", {}),
         ("churn", {"session_h": "0.05", "for_s": "200", "lookups_per_s": "2"}),
+        ("flash-crowd", {"for_s": "30"}),
         ("split-and-heal", {"apart_s": "300"}),
         ("rolling-restart", {}),
         ("merge", {}),

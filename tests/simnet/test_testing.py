@@ -45,6 +45,22 @@ def test_a_ring_that_was_down_as_a_whole_comes_back(ring_world: MakeRing) -> Non
     assert ring.settle() > 0
 
 
+def test_a_laptop_that_slept_for_an_hour_is_dropped_meanwhile_and_then_back_at_its_place(
+    ring_world: MakeRing,
+) -> None:
+    ring = ring_world(6, seed=4)
+    asleep = ring.machine(2).me
+    ring.strike("suspend", 2, for_s=3_600.0)
+    ring.pass_time(600)
+    others = [ring.machine(host) for host in (0, 1, 3, 4, 5)]
+    assert all(asleep not in one.nodes[0].successors for one in others)
+    assert all(asleep.peer not in one.table.records for one in others)  # dead, by two witnesses
+    ring.pass_time(3_060)
+    assert ring.settle() < 600
+    assert ring.machine(2).me == asleep
+    assert all(asleep in ring.machine(host).nodes[0].successors for host in (0, 1, 3, 4, 5))
+
+
 def test_a_fault_that_cannot_be_is_refused(ring_world: MakeRing) -> None:
     ring = ring_world(3)
     with pytest.raises(FaultError, match="there are 3"):

@@ -19,6 +19,7 @@ from herodotus.core.replay.isolation import (
     may_change,
     wants_frame,
 )
+from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
 from herodotus.core.replay.rewriter import Rewriter
 from herodotus.core.replay.strays import stray_target
 
@@ -31,8 +32,11 @@ __all__ = [
     "BannerFacts",
     "Flag",
     "Holder",
+    "Reference",
     "ReplayContext",
     "Rewriter",
+    "Shown",
+    "Unresolved",
     "banner_html",
     "charset_of",
     "checked_origin",
@@ -42,8 +46,10 @@ __all__ = [
     "isolation_headers",
     "looks_like_html",
     "may_change",
+    "merged_head",
     "replay_headers",
     "replay_status",
+    "resolution",
     "rewriter_for",
     "script_headers",
     "stray_target",

@@ -32,7 +32,8 @@ class Addresses:
         self._prefix = context.archive_prefix.encode()
         self._head = self._prefix + context.timestamp.encode()
         self._portal = (context.portal_origin or "").encode()
-        self._near = (self._prefix, self._portal) if self._portal else (self._prefix,)
+        self.near = (self._prefix, self._portal) if self._portal else (self._prefix,)
+        """What a reference starts with that may be of the archive already, so that it must be looked at closely."""
         self._set_base(context.page_url.partition("#")[0].encode("utf-8", "surrogateescape"))
 
     def _set_base(self, url: bytes) -> None:
@@ -63,13 +64,9 @@ class Addresses:
 
     def starts(self, flag: str) -> tuple[bytes, bytes, bytes, bytes]:
         """What a clean reference becomes an address in the archive by, put before it: one that is absolute,
-        begins with two slashes, with one, with a name. Clean: see `markup.py`; and `is_near` says no."""
+        begins with two slashes, with one, with a name. Clean: see `markup.py`; and none of `near`."""
         head = b"%s%s/" % (self._head, flag.encode())
         return head, head + self._scheme, head + self._origin, head + self._folder
-
-    def is_near(self, page: bytes, at: int) -> bool:
-        """Whether the reference there may be of the archive already, so that it must be looked at closely."""
-        return page.startswith(self._near, at)
 
     def rewrite_absolute(self, reference: bytes, flag: str) -> bytes:
         """Only if it names a host: for values that are perhaps no addresses."""

@@ -26,12 +26,19 @@ _URL = (
     rb"(?:[rR]|\\[rR]|\\0{0,4}[57]2(?:\r\n|[\t\n\f\r ])?)"
     rb"(?:[lL]|\\[lL]|\\0{0,4}[46][cC](?:\r\n|[\t\n\f\r ])?)\("
 )
-_NOT_IN_NAME = rb"(?<![A-Za-z0-9_\\\x80-\xff-])"
+_NOT_IN_NAME = rb"(?<![a-z0-9_\\\x80-\xff-])"
+# The next two are for a copy in lower case, as `markup.py` says why.
 _START = re.compile(
-    rb"(/\*)|([\"'])|" + _NOT_IN_NAME + rb"(?:(" + _URL + rb")|(-webkit-image-set\(|image-set\())"
-    rb"|(@import|@namespace)(?![A-Za-z0-9_-])|(\\)",
-    re.IGNORECASE,
+    rb"(/\*)|([\"'])|" + _NOT_IN_NAME + rb"(" + _URL + rb")|(?<![a-z0-9_])(image-set\()"
+    rb"|(@import|@namespace)(?![a-z0-9_-])|(\\)"
 )
+_DULL = (
+    rb"(?:/(?=[^*])|/\*(?:[^*]++|\*(?!/))*+\*/|\"(?:[^\"\\\n\f\r]++|\\[\s\S])*+\"|'(?:[^'\\\n\f\r]++|\\[\s\S])*+'"
+    rb"|@(?=[^in])|u(?=[^r\\]|r[^l\\]|rl[^(])|(?<=[a-z0-9_-])u"
+)
+_SKIP = re.compile(rb"[^/\"'u@\\]*+(?:" + _DULL + rb")[^/\"'u@\\]*+)*+")
+_SKIP_TO_SET = re.compile(rb"[^/\"'u@\\i]*+(?:" + _DULL + rb"|i(?=[^m]))[^/\"'u@\\i]*+)*+")
+"""Over all in which no token can start, comments and strings included; the second stops at `image-set`, too."""
 _STRING = re.compile(rb"(?:" + _DOUBLE + rb"|" + _SINGLE + rb")")
 _ADDRESS = re.compile(rb"(" + _WS + rb"*+)(?:" + _DOUBLE + rb"|" + _SINGLE + rb"|" + _BARE + rb")")
 _GAP = rb"(?:[\t\n\f\r ]++|/\*(?:[^*]++|\*(?!/))*+(?:\*/|\Z))*+"
@@ -41,6 +48,7 @@ _IMAGE_SET = re.compile(
     rb"(?:" + _DOUBLE + rb"|" + _SINGLE + rb"|[^()\"']++|\((?:[^()\"]++|\"[^\"]*+\"?)*+(?:\)|\Z))*+(?:\)|\Z)"
 )
 _SET_MEMBER = re.compile(rb"(?i:type\()[^)]*\)?|(" + _URL + rb")|" + _DOUBLE + rb"|" + _SINGLE, re.IGNORECASE)
+_LASTS = {last: re.compile(rb"(?<!\\)" + re.escape(last)) for last in (b'"', b"'", b")")}
 _ESCAPE = re.compile(rb"\\(?:([0-9A-Fa-f]{1,6})(?:\r\n|[\t\n\f\r ])?|(\r\n|[\n\f\r])|([\s\S]))")
 _ESCAPED_IN_ADDRESS = re.compile(rb"[\"\\\n\f\r]")
 
@@ -61,6 +69,7 @@ class CssRewriter:
         """Bytes at the start of `held` that are already sent, and kept for the word they may be part of."""
         self._wanted = 0
         self._is_in_comment = False
+        self._left_out_to: re.Pattern[bytes] | None = None
 
     def feed(self, data: bytes) -> bytes:
         if len(data) <= BLOCK_BYTES:
@@ -88,35 +97,42 @@ class CssRewriter:
 
     def _scan(self, out: list[bytes], *, is_last: bool) -> int:
         """How far it got; what lies before is in `out`."""
-        data, at = self._held, self._seen
+        data = self._held
+        low = data.lower()
+        at = copied = self._seen
         end = len(data)
-        copied = at
         limit = end if is_last else end - _LOOK_AHEAD
-        while True:
+        skip = (_SKIP_TO_SET if b"image-set(" in low else _SKIP).match
+        while at < limit:
+            if self._left_out_to is not None:
+                last = self._left_out_to.search(data, at)
+                at = copied = last.end() if last else end
+                self._left_out_to = self._left_out_to if last is None else None
+                continue
             if self._is_in_comment:
                 close = data.find(b"*/", at)
                 if close < 0:
-                    at = end if is_last else max(at, end - 1)
+                    at = end if is_last else end - 1
                     break
                 at, self._is_in_comment = close + 2, False
-            match = _START.search(data, at)
+                continue
+            dull = skip(low, at, limit)
+            assert dull is not None  # it may be empty
+            start = at = dull.end()
+            match = _START.match(low, at) if at < limit else None
             if match is None:
-                at = max(at, limit)
-                break
-            start = match.start()
-            if start >= limit and not is_last:
-                at = max(at, limit)
-                break
+                at = min(at + 1, limit)
+                continue
             if match[1]:
                 at, self._is_in_comment = match.end(), True
                 continue
             pieces, after = self._token(data, match)
             if after >= end and not is_last and after - start <= TOKEN_BYTES_MAX:
-                at = start
                 break
             if after - start > TOKEN_BYTES_MAX:
                 out.append(data[copied:start])
                 at = copied = start + TOKEN_BYTES_MAX
+                self._left_out_to = _last_of(low, match)
                 continue
             for piece_start, piece_end, new in pieces:
                 out += (data[copied:piece_start], new)
@@ -136,7 +152,7 @@ class CssRewriter:
             return [], match.end() + 1
         if match[4]:
             return self._image_set(data, match.end())
-        if match[5].lower() == b"@namespace":
+        if match[5] == b"@namespace":
             name = _NAMESPACE.match(data, match.start())
             return [], name.end() if name else match.end()
         rule = _IMPORT.match(data, match.start())
@@ -189,6 +205,16 @@ class CssRewriter:
             elif member[2] is not None or member[3] is not None:
                 pieces += self._replaced(member, (2, 3), self._flag)
         return pieces, max(end, position)
+
+
+def _last_of(low: bytes, start: re.Match[bytes]) -> re.Pattern[bytes] | None:
+    """What ends a string or address that is too long to be looked at whole."""
+    if start[2]:
+        return _LASTS[start[2]]
+    if start[3]:
+        opening = low[start.end() :].lstrip(b"\t\n\f\r ")[:1]
+        return _LASTS.get(opening, _LASTS[b")"])
+    return None
 
 
 def rewrite_css(css: bytes, addresses: Addresses, flag: Flag = Flag.IMAGE) -> bytes:

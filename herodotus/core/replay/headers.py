@@ -32,6 +32,7 @@ _REFRESH = re.compile(
 _LINK_TARGET = re.compile(rb"<([^>]*)>([^,<]*)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_MOVED = frozenset({201, 300, 301, 302, 303, 307, 308})
 _FLAG_OF_PRELOAD = {
     b"image": Flag.IMAGE,
     b"script": Flag.SCRIPT,
@@ -74,10 +75,12 @@ def replay_headers(
             kept.extend(("Link", one) for one in _links(value, addresses, context))
         elif lower in _PASSED:
             kept.append((name, value))
-    is_moved = location is not None and status in (201, 300, 301, 302, 303, 307, 308)
+    target = None if location is None else moved(location, addresses, context)
+    # A page that sends visitors to itself, with a cookie, would go round in circles: the archive keeps none.
+    is_moved = target is not None and status in _MOVED and target.partition("#")[0] != _own(context)
     sent = replay_status(status, has_location=is_moved)
-    if is_moved and location is not None:
-        kept.append(("Location", moved(location, addresses, context)))
+    if is_moved and target is not None:
+        kept.append(("Location", target))
     if context.flag is Flag.RAW:
         kept = [pair for pair in kept if pair[0] != "Location"]
         sent = 200 if 300 <= sent < 400 else sent
@@ -90,6 +93,11 @@ def moved(location: str, addresses: Addresses, context: ReplayContext) -> str:
     """Where an archived redirect leads: the same date and flag."""
     flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
     return _ascii(addresses.rewrite(_bytes(location), flag))
+
+
+def _own(context: ReplayContext) -> str:
+    flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
+    return f"{context.archive_prefix}{context.timestamp}{flag}/{context.page_url.partition('#')[0]}"
 
 
 def refreshed(content: bytes, addresses: Addresses, context: ReplayContext) -> bytes:

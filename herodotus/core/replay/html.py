@@ -87,7 +87,7 @@ class HtmlRewriter:
     def _markup(self, data: bytes, low: bytes, at: int, is_last: bool) -> tuple[int, bool]:
         out, end = self._out, len(data)
         copied = at
-        is_near = self._editor.addresses.is_near
+        near = self._editor.addresses.near
         boring = markup.PREFACE.match if self._guard else markup.BORING.match
         while True:
             match = boring(low, at)
@@ -96,7 +96,7 @@ class HtmlRewriter:
             kind = match.lastindex
             if kind is not None:
                 start = match.start(kind)
-                if is_near(data, start):
+                if kind != markup.RELATIVE and data.startswith(near, start):
                     # Rare: an address of the archive, or of a page that has such paths itself.
                     address = data[start : data.index(b'"', start)]
                     new = self._editor.addresses.rewrite(address, self._simple_flags[match[1]])

@@ -64,6 +64,7 @@ BORING = re.compile(
 """Ends with an `a` or `img` (group 1) that has one clean address and nothing else to do, or before something
 that is neither boring nor simple, or not complete. The address starts where the last group does, whose number
 says of which kind it is: absolute (2), of the same scheme (3), host (4) or folder (5)."""
+RELATIVE = 5
 PREFACE = re.compile(_TEXT + rb"(?:" + _COMMENT + _TEXT + rb")*+")
 """The same before the first tag, where every tag may be the place to put something."""
 

@@ -7,11 +7,14 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+import anyio
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
+from herodotus.archive.commands import opened
 from herodotus.archive.engine import Archive
 from herodotus.archive.exporting import Exported, export_warc
+from herodotus.archive.operations import EXPORTS_BETWEEN_WORDS, Export, perform
 from herodotus.archive.sorting import SortedLines
 from herodotus.archive.streaming import Query
 from herodotus.archive.wacz import export_wacz, title_of
@@ -132,6 +135,31 @@ def test_a_package_that_fails_leaves_nothing_behind(archive: Archive, tmp_path: 
     with pytest.raises(KeyboardInterrupt):
         export_wacz(archive, tmp_path / "out.wacz", progress=give_up)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_wacz", [False, True])
+async def test_an_export_ends_when_it_is_told_to(is_wacz: bool, tmp_path: Path) -> None:
+    pages = [page(f"{URL}{number}", NOW_S, b"%d" % number) for number in range(EXPORTS_BETWEEN_WORDS + 1)]
+    async with opened(tmp_path / "home") as archive_store, anyio.create_task_group() as tasks:
+        for deposit in pages:
+            tasks.start_soon(archive_store.store, deposit)
+    said: list[str] = []
+    (tmp_path / "out").mkdir()
+    target = tmp_path / "out" / "some.file"
+    async with opened(tmp_path / "home") as archive_store:
+        with anyio.CancelScope() as scope:
+
+            def interrupt(words: str) -> None:
+                said.append(words)
+                scope.cancel()
+
+            await perform(archive_store, Export(target=str(target), is_wacz=is_wacz), interrupt)
+        assert scope.cancelled_caught
+        assert said == [f"{target}: {EXPORTS_BETWEEN_WORDS} captures"]
+        assert list(target.parent.iterdir()) == []
+        await perform(archive_store, Export(target=str(target), is_wacz=is_wacz), said.append)
+    assert [path.name for path in target.parent.iterdir()] == ["some.file"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import errno
 import random
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -306,3 +307,69 @@ def test_when_the_first_disk_fails_for_good_storing_goes_on_on_the_next() -> Non
     assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, *later))
     seal(again)
     assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, *later))
+
+
+@pytest.mark.parametrize("index_is_lost", [False, True])
+def test_rot_in_the_log_costs_one_capture_even_when_the_index_is_made_anew(
+    index_is_lost: bool, tmp_path: Path
+) -> None:
+    archive = open_on(tmp_path)
+    deposits = _pages(40)
+    store(archive, *deposits)
+    entry = Reader(archive).find(deposits[10].id)
+    assert entry is not None
+    log = tmp_path / archive.files.path(entry.place.file)
+    data = bytearray(log.read_bytes())
+    data[entry.place.offset + 200] ^= 0x10
+    log.write_bytes(data)
+    if index_is_lost:
+        archive.close()
+        archive = open_on(tmp_path)
+    else:
+        assert verify(archive, repair=True).is_repaired
+    assert [archive.files.path(entry.place.file), entry.place.offset] in [
+        [damage.path, damage.offset] for damage in archive.damage.values()
+    ]
+    reader = Reader(archive)
+    assert [deposit.url for deposit in deposits if reader.read(deposit.id) is None] == [deposits[10].url]
+    assert log.stat().st_size == len(data)
+    again = page(deposits[10].url, NOW_S + 99, b"stored behind it")
+    assert store(archive, again) == [Outcome.NEW]
+    archive.close()
+    opened = open_on(tmp_path)
+    assert Reader(opened).read(again.id) is not None
+    assert len(verify(opened).damage) == 1
+    opened.close()
+
+
+@pytest.mark.parametrize("first", ["archive", "index"])
+def test_a_home_that_was_copied_while_it_was_used_opens_with_what_it_has(first: str, tmp_path: Path) -> None:
+    """A copy takes its time: what it takes of the archive and of the index are of different moments."""
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    (home / "archive").mkdir(parents=True)
+    archive = open_on(home / "archive", RocksIndex(home / "index"))
+    deposits = _pages(60)
+    store(archive, *deposits[:20])
+    seal(archive)
+    store(archive, *deposits[20:40])
+    archive.flush_index()
+    last = Reader(archive).find(deposits[39].id)
+    assert last is not None
+    shutil.copytree(home / first, copy / first)
+    store(archive, *deposits[40:])
+    seal(archive)
+    archive.flush_index()
+    other = "index" if first == "archive" else "archive"
+    shutil.copytree(home / other, copy / other)
+    if first == "archive":  # and the copy of the log that was being written ends somewhere
+        [*_, log] = sorted((copy / "archive" / "log").iterdir())
+        log.write_bytes(log.read_bytes()[: last.place.offset + 30])
+    again = open_on(copy / "archive", RocksIndex(copy / "index"))
+    found = [Reader(again).read(deposit.id) is not None for deposit in deposits]
+    whole = 39 if first == "archive" else 60
+    assert found == [number < whole for number in range(60)]
+    assert verify(again).is_sound
+    assert store(again, *deposits[whole:]) == [Outcome.NEW] * (60 - whole)
+    again.close()
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
+    archive.close()

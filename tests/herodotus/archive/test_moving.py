@@ -6,9 +6,11 @@ import gzip
 import hashlib
 import json
 import random
+import tracemalloc
 import warnings
 import zipfile
 import zlib
+from collections.abc import Callable
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -113,6 +115,22 @@ async def test_what_warcio_wrote_comes_in_whole(wrap: str) -> None:
     again = await store.newest("http://example.org/again", 2**32 - 1)
     assert again is not None
     assert (again.body, again.head) == (b"text 0", b"HTTP/1.1 200 OK\r\nX-Seen: again\r\n\r\n")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+async def test_many_members_and_large_ones_come_in_whole(pack: Callable[[bytes], bytes]) -> None:
+    """One to the record, as most tools write them; some expand to more than is decoded at a time."""
+    bodies = [random_text(random.Random(n), 100 + 400 * n) * (1 + 9 * (n % 7 == 0)) for n in range(70)]
+    records = [
+        foreign_response(f"http://example.org/{n}", "2020-01-01T00:00:00Z", body)
+        for n, body in enumerate([*bodies, b"again " * 400_000])
+    ]
+    store, report = await _import(b"".join(map(pack, records)))
+    assert (report.stored, report.problems) == (71, [])
+    for n, body in enumerate(bodies):
+        found = await store.newest(f"http://example.org/{n}", 2**32 - 1)
+        assert found is not None
+        assert found.body == body
 
 
 async def test_importing_twice_stores_nothing_twice() -> None:
@@ -235,6 +253,62 @@ async def test_a_bomb_is_given_up_and_the_next_member_is_read() -> None:
     _, report = await _import(data)
     assert report.stored == 2
     assert report.skipped >= 1
+
+
+async def test_a_zstd_bomb_is_given_up_and_the_next_frame_is_read() -> None:
+    zeros = zstandard.compress(bytes(300_000_000))
+    data = (
+        zstandard.compress(_record("http://good/1", b"one"))
+        + zeros
+        + zstandard.compress(_record("http://good/2", b"two"))
+    )
+    _, report = await _import(data)
+    assert report.stored == 2
+    assert report.skipped >= 1
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_head_without_end_takes_no_memory(packed: bool) -> None:
+    """Of 64 MB here; a gigabyte is the same, only longer."""
+    head = b"WARC/1.1\r\nX: " + b"y" * 64_000_000 + b"\r\n\r\n"
+    good = _record("http://good/", b"good")
+    file = BytesIO(gzip.compress(head, 1) + gzip.compress(good) if packed else head + good)
+    del head
+    tracemalloc.start()
+    try:
+        found = [item.record.url for item in RecordReader(file) if isinstance(item, Found)]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == ["http://good/"]
+    assert peak < 8_000_000
+
+
+async def test_chunks_that_lie_leave_the_body_as_it_was_recorded() -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for number, body in enumerate((b"-5\r\nhello\r\n0\r\n\r\n", b"ffffffff\r\nhello\r\n0\r\n\r\n")):
+        url = f"http://example.org/{number}"
+        fields = (
+            ("WARC-Type", "response"),
+            ("WARC-Record-ID", "<urn:uuid:12345678-1234-4234-8234-123456789abc>"),
+            ("WARC-Date", "2020-01-01T00:00:00Z"),
+            ("WARC-Target-URI", url),
+            ("Content-Type", "application/http;msgtype=response"),
+        )
+        store, report = await _import(format_record(fields, head + body))
+        assert report.problems == []
+        found = await store.newest(url, 2**32 - 1)
+        assert found is not None
+        assert found.body == body
+
+
+async def test_a_name_that_leads_out_is_a_name_like_any_other() -> None:
+    name = "../../../../etc/passwd\\..\\.."
+    store, report = await _import(_record(name, b"harmless"))
+    assert report.problems == []
+    found = await store.newest(name, 2**32 - 1)
+    assert found is not None
+    assert found.body == b"harmless"
 
 
 async def test_half_a_member_at_the_end_is_reported_with_its_offset() -> None:

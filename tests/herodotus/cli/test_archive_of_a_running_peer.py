@@ -47,8 +47,8 @@ def test_the_commands_reach_the_archive_through_the_running_peer(two_versions: P
         assert called("get", "--home", home, "-o", body, "http://nobody.example/").code == 3
         over_http = ["--peer", peer.http]
         assert len(called("history", *over_http, "--json", URL).json) == 2
-        raw: list[str | Path] = ["--raw", "--at", "20231114", "-o", body]
-        assert called("get", *over_http, *raw, URL).code == 0
+        raw = called("get", *over_http, "--raw", "--at", "20231114", "-o", body, URL)
+        assert raw.code == 0, raw.err
         assert body.read_bytes().startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n")
         assert body.read_bytes().endswith(b"\r\n\r\nfirst")
         assert called("get", *over_http, "--at", "2022", "-o", body, URL).code == 3

@@ -106,3 +106,10 @@ def test_whatever_was_said_is_shown_somehow(ring: object, traffic: object, nodes
     ):
         facts = {"ring": part, "uptime_s": traffic, "copies": nodes}
         assert all(line.isprintable() for line in status_lines(facts, facts))
+
+
+def test_a_slot_is_shown_where_it_is_not_the_first() -> None:
+    ring = {"members": 3, "ideal": True, "address": "192.0.2.7:4484", "reachability": "", "slot": 2}
+    assert "  reached at 192.0.2.7:4484, slot 2" in status_lines({"ring": ring})
+    assert "  reached at 192.0.2.7:4484" in status_lines({"ring": {**ring, "slot": 0}})
+    assert "  reached at 192.0.2.7:4484" in status_lines({"ring": {**ring, "slot": "\x1b"}})

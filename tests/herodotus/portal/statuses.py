@@ -13,6 +13,7 @@ STATUS = PeerStatus(
     started="2026-11-18T12:00:00+00:00",
     uptime_s=60,
     ring=RingStatus(
+        slot=0,
         members=20,
         ideal=True,
         arcs=(("00" * 20, "0f" * 20),),

@@ -409,3 +409,22 @@ def test_an_archive_that_is_not_open_is_told(library: Library) -> None:
 def test_the_stored_times_are_those_of_the_library() -> None:
     assert at("20260101") == 1_767_225_600
     assert at("2026") > NOW_S
+
+
+def test_a_browser_window_gets_the_page_in_a_frame_and_everybody_else_the_page(library: Library) -> None:
+    path = f"/web/20260105060000/{HOME}"
+    framed = library.get(path, {"sec-fetch-dest": "document"})
+    assert f'src="/web/20260105060000mp_/{HOME}"'.encode() in framed.body
+    assert "frame-ancestors 'none'" in framed.headers["Content-Security-Policy"]
+    assert framed.headers["Memento-Datetime"] == library.get(path).headers["Memento-Datetime"]
+    assert "Sec-Fetch-Dest" in framed.headers["Vary"]
+    assert b"<iframe" not in library.get(path, {"sec-fetch-dest": "iframe"}).body
+    assert library.get(f"/web/20260101060003/{SITE}/old", {"sec-fetch-dest": "document"}).status == 301
+    image = library.get(f"/web/20260101060002/{SITE}/i.png", {"sec-fetch-dest": "document"})
+    assert image.content_type == "image/png"
+
+
+def test_the_guard_that_pages_load_is_served(library: Library) -> None:
+    guard = library.get("/web/_/guard.js", {"origin": "null"})
+    assert (guard.status, guard.content_type) == (200, "text/javascript; charset=utf-8")
+    assert b"guard.js" in guard.body

@@ -27,8 +27,13 @@ class World:
     """By URL: type and body."""
     origin: str = ""
     is_framed: bool = False
+    has_own_origin: bool = False
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Method and path of what reached the portal."""
+    held_until: str = ""
+    """`http://a.example/hold` is answered when a path that ends so was asked for: a page that has a picture from
+    there is not loaded before."""
+    news: threading.Condition = field(default_factory=threading.Condition)
     leaked: list[str] = field(default_factory=list)
     """What reached the live web."""
     live_port: int = 0
@@ -37,28 +42,48 @@ class World:
         return f"{self.origin}/web/{DATE}{flag}/{url}"
 
 
-def _portal(world: World) -> type[BaseHTTPRequestHandler]:
+def _portal(world: World) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - several small methods, counted as one
     class Portal(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            world.asked.append((self.command, self.path))
+            with world.news:
+                world.asked.append((self.command, self.path))
+                world.news.notify_all()
             path = self.path.removeprefix("/web/")
             if path in _SCRIPTS:
                 self._send(200, replay.script_headers(path, "/web/"), _SCRIPTS[path].encode())
             elif (memento := _MEMENTO.fullmatch(self.path)) is not None:
                 self._replay(Flag(memento[2] or ""), memento[3])
+            elif (target := self._stray()) is not None:
+                self._send(302, {"Location": target}, b"")
             else:
                 self._send(200, {"Content-Type": "text/plain"}, b"the portal's secret")
 
         do_POST = do_GET  # noqa: N815  # the name is http.server's
 
+        def _stray(self) -> str | None:
+            destination = self.headers["Sec-Fetch-Dest"] or ""
+            return replay.stray_target(
+                self.path, self.headers["Referer"], world.origin, destination=destination
+            )
+
         def _context(self, flag: Flag, url: str = "http://a.example/", banner: bytes = b"") -> ReplayContext:
             return ReplayContext(
-                page_url=url, timestamp=DATE, flag=flag, portal_origin=world.origin, banner=banner
+                page_url=url,
+                timestamp=DATE,
+                flag=flag,
+                portal_origin=world.origin,
+                banner=banner,
+                has_own_origin=world.has_own_origin,
             )
 
         def _replay(self, flag: Flag, url: str) -> None:
+            if url == "http://a.example/hold":
+                with world.news:
+                    world.news.wait_for(
+                        lambda: any(path.endswith(world.held_until) for _, path in world.asked), 40
+                    )
             context = self._context(flag, url)
             facts = replay.BannerFacts(previous="20260101000000")
             if world.is_framed and flag is Flag.PAGE and replay.wants_frame(dict(self.headers)):
@@ -113,8 +138,10 @@ def _live(world: World) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def replaying(pages: dict[str, tuple[str, bytes]], *, is_framed: bool = False) -> Iterator[World]:
-    world = World(pages=pages, is_framed=is_framed)
+def replaying(
+    pages: dict[str, tuple[str, bytes]], *, is_framed: bool = False, has_own_origin: bool = False
+) -> Iterator[World]:
+    world = World(pages=pages, is_framed=is_framed, has_own_origin=has_own_origin)
     with (
         ThreadingHTTPServer(("127.0.0.1", 0), _portal(world)) as portal,
         ThreadingHTTPServer(("127.0.0.1", 0), _live(world)) as live,

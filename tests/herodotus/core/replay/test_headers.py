@@ -39,6 +39,12 @@ def test_a_redirect_leads_to_the_same_date_and_flag() -> None:
     assert acting(headers) == [("Location", "/web/20260102030405im_/http://a.example/z?a=b")]
 
 
+def test_a_redirect_to_itself_does_not_go_round_in_circles() -> None:
+    status, headers = replayed(302, [("Location", "y#top"), ("Set-Cookie", "a=b")])
+    assert (status, acting(headers)) == (200, [])
+    assert ("X-Archive-Orig-Location", "y#top") in headers
+
+
 def test_a_location_cannot_smuggle_a_line() -> None:
     _, headers = replayed(302, [("Location", "/z\r\nSet-Cookie: a=b\0 ü")])
     [(_, location)] = acting(headers)

@@ -1,0 +1,99 @@
+"""How is another peer asked for its answer? Over its HTTP port, within bounds of time, size and number."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+
+import aiohttp
+import anyio
+from yarl import URL
+
+from herodotus.portal.answer import Answer
+from herodotus.portal.elsewhere import RELAYED, Place
+from herodotus.portal.request import Request
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 10.0
+CONNECT_S = 2.0
+BODY_BYTES_MAX = 32 * 1024 * 1024
+AT_ONCE = 16
+_PASSED_ON = (
+    "accept",
+    "accept-encoding",
+    "accept-datetime",
+    "if-none-match",
+    "range",
+    "if-range",
+    "sec-fetch-dest",
+)
+_ENDS_HERE = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "transfer-encoding",
+        "content-length",
+        "content-type",
+        "date",
+        "server",
+        "set-cookie",
+    }
+)
+
+
+class HttpRelay:
+    """Open inside `opened`; before and after it nobody is asked."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._room = anyio.Semaphore(AT_ONCE)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        timeout = aiohttp.ClientTimeout(total=ANSWER_S, sock_connect=CONNECT_S)
+        jar = aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=jar, auto_decompress=False) as session:
+            self._session = session
+            try:
+                yield
+            finally:
+                self._session = None
+
+    async def fetch(self, place: Place, request: Request) -> Answer | None:
+        if self._session is None:
+            return None
+        headers = {name: request.header(name) for name in (*_PASSED_ON, RELAYED) if request.header(name)}
+        address = URL(place.origin + request.target, encoded=True)
+        async with self._room:
+            try:
+                async with self._session.request(
+                    request.method, address, headers=headers, allow_redirects=False
+                ) as response:
+                    return await _whole(response)
+            except (TimeoutError, aiohttp.ClientError, ValueError) as error:
+                logger.debug("no relay peer=%s error=%s", place.origin, type(error).__name__)
+                return None
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Answer | None:
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > BODY_BYTES_MAX:
+            return None
+    try:
+        status = HTTPStatus(response.status)
+    except ValueError:
+        return None
+    kept = [(name, value) for name, value in response.headers.items() if name.lower() not in _ENDS_HERE]
+    originals = tuple(pair for pair in kept if pair[0].startswith("X-Archive-Orig-"))
+    return Answer(
+        status=status,
+        content_type=response.headers.get("Content-Type", "application/octet-stream"),
+        body=b"".join(parts),
+        headers={name: value for name, value in kept if not name.startswith("X-Archive-Orig-")},
+        repeated=originals,
+    )

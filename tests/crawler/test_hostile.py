@@ -1,0 +1,412 @@
+"""Servers that mean harm, on real sockets: each beside a good host that must not notice.
+
+Every case is a whole crawl of two origins. It must end by itself and soon; what happened is recorded
+against the URL; and the good host's pages are all there.
+"""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import brotli
+import pytest
+import zstandard
+
+from crawler.core.capture import Capture, Truncation
+from crawler.core.content import DECODED_BYTES_MAX
+from crawler.core.politeness import HostSteward
+from crawler.core.recrawl import Known
+from crawler.core.scope import Content, CrawlScope
+from crawler.core.urls import canonical
+from crawler.fetch import FetchSettings
+from crawler.frontier import Frontier
+from crawler.http import HttpFetcher
+from crawler.steward import LocalSteward
+from crawler.worker import Crawler, CrawlSettings
+from tests.crawler.memory import MemorySink
+from tests.crawler.origin import Answer, Origin, origin, says
+from tests.crawler.synthetic import QUICK
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = FetchSettings(
+    allow_private_addresses=True,
+    connect_timeout_s=1.0,
+    head_timeout_s=0.5,
+    body_timeout_s=0.5,
+    body_bytes_max=2 * 2**20,
+)
+ENDS_WITHIN_S = 60.0
+GOOD_PAGES = 5
+
+
+def page(body: bytes, *headers: bytes, mime: bytes = b"text/html") -> Answer:
+    lines = (b"HTTP/1.1 200 OK", b"Content-Type: " + mime, b"Content-Length: %d" % len(body), *headers)
+    return says(b"\r\n".join(lines) + b"\r\n\r\n" + body)
+
+
+NOT_FOUND = says(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+
+
+def without_end(start: bytes, piece: bytes) -> Answer:
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while True:
+            writer.write(piece)
+            await writer.drain()
+
+    return write
+
+
+def drips(start: bytes, piece: bytes) -> Answer:
+    """A byte now and then, for ever."""
+
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        while not writer.is_closing():
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    return write
+
+
+def resets(start: bytes) -> Answer:
+    async def write(writer: asyncio.StreamWriter) -> None:
+        writer.write(start)
+        await writer.drain()
+        writer.transport.abort()
+
+    return write
+
+
+class Outcome:
+    def __init__(
+        self, crawler: Crawler, frontier: Frontier, sink: MemorySink, evil: Origin, good: Origin
+    ) -> None:
+        self.crawler = crawler
+        self.frontier = frontier
+        self.sink = sink
+        self.evil = evil
+        self.good = good
+
+    def known(self, target: str = "/") -> Known:
+        found = self.frontier.known(self.evil.url(target))
+        assert found is not None
+        return found
+
+    def capture(self, target: str = "/") -> Capture:
+        return next(one for one in self.sink.captures if one.url == self.evil.url(target))
+
+
+@asynccontextmanager
+async def crawled(
+    folder: Path,
+    answers: dict[str, Answer],
+    *,
+    settings: FetchSettings = LIMITS,
+    content: Content = Content.ALL,
+    seeds: tuple[str, ...] = ("/",),
+    adjust: Callable[[dict[str, Answer], Origin, Origin], None] = lambda answers, evil, good: None,
+) -> AsyncIterator[Outcome]:
+    """A crawl of an evil origin and a good one, both fully crawled when the body begins."""
+    links = b"".join(b'<a href="/%d">x</a>' % number for number in range(1, GOOD_PAGES))
+    fine: dict[str, Answer] = {f"/{number}": page(b"page") for number in range(1, GOOD_PAGES)}
+    answers.setdefault("/robots.txt", NOT_FOUND)
+
+    async with (
+        origin(answers) as evil,
+        origin({"/": page(links), "/robots.txt": NOT_FOUND, **fine}, host="127.0.0.2") as good,
+    ):
+        adjust(answers, evil, good)
+        frontier = Frontier(folder, day=20_000)
+        try:
+            async with HttpFetcher(settings, wall_clock=lambda: 1.7e9) as fetcher:
+                sink = MemorySink()
+                core = HostSteward(QUICK, now=anyio.current_time())
+                steward = LocalSteward(
+                    core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink
+                )
+                scope = CrawlScope(content=content)
+                crawler = Crawler(
+                    frontier, fetcher, sink, steward, scope, CrawlSettings(), wall_clock=lambda: 1.7e9
+                )
+                crawler.seed([*(evil.url(seed) for seed in seeds), good.url("/", "127.0.0.2")])
+                with anyio.fail_after(ENDS_WITHIN_S):
+                    await crawler.run()
+                fetched = {
+                    one.url for one in sink.captures if one.remote_ip == "127.0.0.2" and one.status == 200
+                }
+                assert len(fetched) == GOOD_PAGES  # whatever the other did
+                assert crawler.progress().due == 0
+                assert crawler.progress().busy == 0
+                yield Outcome(crawler, frontier, sink, evil, good)
+        finally:
+            frontier.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (without_end(b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n" * 1_000), None),
+        (without_end(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 65_536), None),
+        (drips(b"HTTP/1.1 200 OK\r\nX: ", b"x"), "TooSlow"),
+        (says(b"HTTP/1.1 200 OK\r\nSet-Cookie: " + b"c" * 1_000_000 + b"\r\n\r\n"), None),
+        (says(b"<html>HTTP/0.9 is no more</html>"), "MalformedResponse"),
+        (says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n\xff\xff"), "MalformedResponse"),
+        (says(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\nhello"), None),
+        (resets(b""), "Unreachable"),
+        (resets(b"HTTP/1.1 200 O"), None),
+    ],
+)
+async def test_what_is_no_answer_is_recorded_against_the_url_three_times_and_that_is_all(
+    tmp_path: Path, answer: Answer, error: str | None
+) -> None:
+    async with crawled(tmp_path, {"/once": answer}, seeds=("/once",)) as outcome:
+        known = outcome.known("/once")
+        assert (known.last_result, known.failures) == ("failed", 3)
+        assert known.due_day > outcome.frontier.day
+        errors = outcome.crawler.counts.by_error
+        assert errors.total() == 3
+        assert error is None or errors[error] == 3
+        host = next(one for name, one in outcome.crawler.counts.by_host.items() if "127.0.0.1" in name)
+        assert (host.failed, bool(host.problem)) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "truncated"),
+    [
+        (
+            without_end(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", b"x" * 65_536),
+            Truncation.LENGTH,
+        ),
+        (drips(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", b"y"), Truncation.TIME),
+        (resets(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nfirst"), Truncation.DISCONNECT),
+        (says(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nfirst"), Truncation.DISCONNECT),
+        (
+            says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\nfffff\r\nx"),
+            Truncation.DISCONNECT,
+        ),
+    ],
+)
+async def test_a_body_that_ends_badly_is_kept_as_far_as_it_came(
+    tmp_path: Path, answer: Answer, truncated: Truncation
+) -> None:
+    async with crawled(tmp_path, {"/once": answer}, seeds=("/once",)) as outcome:
+        capture = outcome.capture("/once")
+        assert capture.truncated is truncated
+        assert len(capture.body) <= LIMITS.body_bytes_max
+        assert outcome.known("/once").digest == b""  # half a page is no version to compare with
+
+
+BOMB = b"<a href='/found'>x</a>" + b" " * 2 * DECODED_BYTES_MAX + b"<a href='/behind-the-limit'>x</a>"
+
+
+def packed(coding: str) -> bytes:
+    if coding == "gzip":
+        return gzip.compress(BOMB, 1)
+    if coding == "br":
+        return bytes(brotli.compress(BOMB, quality=1))
+    return zstandard.ZstdCompressor(level=1).compress(BOMB)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "br", "zstd"])
+async def test_a_bomb_is_kept_packed_and_unfolds_no_further_than_the_limit(
+    tmp_path: Path, coding: str
+) -> None:
+    body = packed(coding)
+    answers = {"/": page(body, b"Content-Encoding: " + coding.encode()), "/found": NOT_FOUND}
+    async with crawled(tmp_path, answers) as outcome:
+        assert outcome.capture().body == body
+        assert outcome.known("/found").last_result == "gone"
+        assert outcome.frontier.known(outcome.evil.url("/behind-the-limit")) is None
+
+
+async def test_redirects_in_a_circle_end_where_they_began(tmp_path: Path) -> None:
+    def to(target: str) -> Answer:
+        return says(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode())
+
+    answers = {"/": to("/b"), "/b": to("/c"), "/c": to("/"), "/self": to("/self")}
+    async with crawled(tmp_path, answers, seeds=("/", "/self")) as outcome:
+        visits = [request.split(b" ")[1] for request in outcome.evil.requests]
+        assert sorted(visits) == [b"/", b"/b", b"/c", b"/robots.txt", b"/self"]
+
+
+async def test_redirects_without_end_are_held_by_the_budget_of_their_host(tmp_path: Path) -> None:
+    """A redirect leads as deep as its page, so that only the host's budget and the URL's length can end it."""
+    answers: dict[str, Answer] = {}
+    for length in range(200):
+        target = "/" + "x" * length
+        answers[target] = says(
+            f"HTTP/1.1 301 Moved\r\nLocation: {target}x\r\nContent-Length: 0\r\n\r\n".encode()
+        )
+    answers["/" + "x" * 200] = NOT_FOUND
+    async with crawled(tmp_path, answers) as outcome:
+        assert len(outcome.evil.requests) == 202
+        assert outcome.crawler.counts.by_status[301] == 200
+
+
+PRIVATE = (
+    "http://127.0.0.1:{port}/secret",
+    "http://2130706433:{port}/secret",
+    "http://0x7f.0.0.1:{port}/secret",
+    "http://[::ffff:127.0.0.1]:{port}/secret",
+    "http://localhost:{port}/secret",
+    "http://rebound.example:{port}/secret",
+    "http://169.254.169.254/latest/meta-data/",
+)
+
+
+async def test_a_chain_to_private_addresses_is_cut_before_any_connection(tmp_path: Path) -> None:
+    """The evil host is "public" by its name's first look, and sends us to the listening socket in all spellings."""
+    async with origin({"/secret": NOT_FOUND}) as secret:
+        targets = [one.format(port=secret.port) for one in PRIVATE]
+        looks = {"rebound.example": iter([["93.184.216.34"]])}
+        frontier = Frontier(tmp_path, day=20_000)
+
+        async def look_up(name: str) -> list[str]:
+            return next(looks.get(name, iter(())), ["127.0.0.1"])
+
+        settings = FetchSettings(connect_timeout_s=0.2, head_timeout_s=0.2, dns_ttl_s=0.0)
+        async with HttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=look_up) as fetcher:
+            assert (
+                await fetcher.address_of("rebound.example") == "93.184.216.34"
+            )  # its first look is harmless
+            sink = MemorySink()
+            steward = LocalSteward(
+                HostSteward(QUICK, now=anyio.current_time()),
+                fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink,
+            )  # fmt: skip
+            crawler = Crawler(
+                frontier, fetcher, sink, steward, CrawlScope(), CrawlSettings(), wall_clock=lambda: 1.7e9
+            )
+            crawler.seed([canonical(target) for target in targets])
+            with anyio.fail_after(ENDS_WITHIN_S):
+                await crawler.run()
+        frontier.close()
+        assert secret.connections == 0
+        assert crawler.counts.fetched == 0
+        assert crawler.counts.forbidden == len({canonical(target) for target in targets})
+        assert sink.captures == []
+
+
+async def test_a_page_of_100000_links_gives_as_many_as_a_page_may_and_counts_the_rest(tmp_path: Path) -> None:
+    body = b"".join(b'<a href="mailto:%d">' % n for n in range(80_000))
+    body += b"".join(b'<a href="//x%d.invalid:1/">' % (n % 3) for n in range(20_000))
+    async with crawled(tmp_path, {"/": page(body)}, settings=LIMITS) as outcome:
+        left = outcome.crawler.counts.links_left
+        assert left["too many on a page"] + left["malformed"] >= 80_000
+        assert outcome.known().last_result == "changed"
+
+
+async def test_links_of_ten_megabytes_are_refused_and_the_others_taken(tmp_path: Path) -> None:
+    body = b'<a href="/' + b"x" * 10 * 2**20 + b'">a</a><a href="/good">b</a>'
+    settings = FetchSettings(
+        allow_private_addresses=True, head_timeout_s=5.0, body_timeout_s=30.0, body_bytes_max=12 * 2**20
+    )
+    async with crawled(tmp_path, {"/": page(body), "/good": page(b"")}, settings=settings) as outcome:
+        assert outcome.known("/good").last_result == "changed"
+        assert outcome.crawler.counts.links_left["malformed"] == 1
+
+
+async def test_a_redirect_to_ten_megabytes_of_url_is_a_broken_head(tmp_path: Path) -> None:
+    answer = b"HTTP/1.1 302 Found\r\nLocation: /" + b"x" * 10 * 2**20 + b"\r\n\r\n"
+    async with crawled(tmp_path, {"/once": says(answer)}, seeds=("/once",)) as outcome:
+        assert outcome.known("/once").last_result == "failed"
+
+
+@pytest.mark.parametrize(
+    ("mime", "body"),
+    [
+        (b"text/html", b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 50),
+        (b"image/png", b"<html><a href='/never'>x</a>"),
+        (b"text/css", b"@import '" + b"(" * 100_000),
+        (b"application/xml", b"<urlset>" + b"<loc>" * 100_000),
+        (
+            b"application/xml",
+            b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><urlset><loc>&b;</loc>',
+        ),
+        (b"text/html; charset=utf-7", b"+ADw-a href=+ACI-/never+ACI-+AD4-"),
+        (b"text/html; charset=utf-16", b"<a href='/odd'"),
+        (b"\xff\xfe/\x00", b"<a href='/x'>"),
+        (b"text/html", b"<" * 1_000_000),
+        (b"text/html", b"<div>" * 200_000),
+        (b"text/html", b"<a href='" * 100_000),
+    ],
+)
+async def test_bodies_that_are_not_what_they_say_do_no_harm(tmp_path: Path, mime: bytes, body: bytes) -> None:
+    answers = {
+        "/": page(body, mime=mime),
+        **dict.fromkeys(("/never", "/odd", "/x", "/&b;", "/&amp;b;"), NOT_FOUND),
+    }
+    async with crawled(tmp_path, answers) as outcome:
+        visits = {request.split(b" ")[1] for request in outcome.evil.requests}
+        assert b"/never" not in visits
+        assert outcome.crawler.counts.fetched >= GOOD_PAGES
+
+
+async def test_a_robots_txt_of_100_megabytes_is_read_to_its_limit_and_its_rules_are_kept(
+    tmp_path: Path,
+) -> None:
+    start = b"User-agent: *\nDisallow: /closed\n"
+    answers = {
+        "/robots.txt": without_end(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 104857600\r\n\r\n" + start, b"#" * 65_536
+        ),
+        "/": page(b"<a href='/closed'>x</a>"),
+    }
+    async with crawled(tmp_path, answers) as outcome:
+        assert outcome.known("/closed").last_result == "forbidden"
+        robots = outcome.capture("/robots.txt")
+        assert (robots.truncated, len(robots.body) <= 2**20) == (Truncation.LENGTH, True)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [drips(b"HTTP/1.1 200 OK\r\n\r\n", b"#"), resets(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nUser")],
+)
+async def test_half_a_robots_txt_forbids_everything_for_now(tmp_path: Path, answer: Answer) -> None:
+    async with crawled(tmp_path, {"/robots.txt": answer, "/": page(b"")}) as outcome:
+        assert outcome.known().last_result == "forbidden"
+        assert outcome.crawler.counts.by_error["robots unreachable"] == 1
+        assert not any(b"GET / " in request for request in outcome.evil.requests)
+
+
+async def test_sitemaps_that_include_themselves_and_each_other_end(tmp_path: Path) -> None:
+    def index(*targets: str) -> Callable[[Origin], bytes]:
+        def make(evil: Origin) -> bytes:
+            places = "".join(f"<sitemap><loc>{evil.url(target)}</loc></sitemap>" for target in targets)
+            return f"<sitemapindex>{places}</sitemapindex>".encode()
+
+        return make
+
+    def adjust(answers: dict[str, Answer], evil: Origin, good: Origin) -> None:
+        answers["/robots.txt"] = page(f"Sitemap: {evil.url('/a.xml')}\n".encode(), mime=b"text/plain")
+        answers["/a.xml"] = page(index("/a.xml", "/b.xml.gz")(evil), mime=b"text/xml")
+        packed = gzip.compress(index("/a.xml", "/b.xml.gz", "/c.xml")(evil))
+        answers["/b.xml.gz"] = page(packed, mime=b"application/gzip")
+        urls = f"<urlset><url><loc>{evil.url('/page')}</loc></url></urlset>"
+        answers["/c.xml"] = page(urls.encode(), mime=b"text/xml")
+        answers["/page"] = page(b"end")
+
+    async with crawled(tmp_path, {"/": page(b"")}, adjust=adjust, content=Content.HTML_AND_IMAGES) as outcome:
+        visits = [request.split(b" ")[1] for request in outcome.evil.requests]
+        assert sorted(visits) == [b"/", b"/a.xml", b"/b.xml.gz", b"/c.xml", b"/page", b"/robots.txt"]
+
+
+async def test_pages_much_like_others_are_counted_and_their_links_come_last(tmp_path: Path) -> None:
+    words = [b"%d" % n * 3 + b" letter" * n + b" " + bytes([97 + n]) * 7 for n in range(6)]
+    answers = {
+        f"/t?n={n}": page(b"<p>the same every day %d</p><a href='/t?n=%d'>next</a>" % (n, n + 1))
+        for n in range(20)
+    }
+    answers |= {f"/{n}": page(words[n] + b"<a href='/%d'>on</a>" % (n + 1)) for n in range(5)}
+    answers |= {"/": page(b"<a href='/t?n=0'>a</a><a href='/0'>b</a>"), "/5": NOT_FOUND, "/t?n=20": NOT_FOUND}
+    async with crawled(tmp_path, answers) as outcome:
+        visits = [request.split(b" ")[1].decode() for request in outcome.evil.requests]
+        assert len(visits) == len(answers)  # nothing is left out
+        assert outcome.crawler.counts.near_duplicates == 19
+        assert visits.index("/5") < visits.index("/t?n=2")

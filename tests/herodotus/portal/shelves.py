@@ -1,0 +1,32 @@
+"""A started peer with an archive that every test of a file reads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+from herodotus.archive.exporting import export_warc
+from herodotus.core.deposits import Deposit
+from tests.herodotus.archive.making import open_on, store
+from tests.herodotus.cli.processes import RunningPeer, called, new_home, running
+
+
+def warc_of(folder: Path, *deposits: Deposit) -> Path:
+    folder.mkdir()
+    archive = open_on(folder)
+    store(archive, *deposits)
+    out = BytesIO()
+    export_warc(archive, out)
+    archive.close()
+    file = folder.with_suffix(".warc.gz")
+    file.write_bytes(out.getvalue())
+    return file
+
+
+@contextmanager
+def peer_with(folder: Path, *deposits: Deposit, public_url: str = "") -> Iterator[RunningPeer]:
+    home = new_home(folder / "home")
+    imported = called("import", "--home", home, warc_of(folder / "made", *deposits))
+    assert imported.code == 0, imported.err
+    with running(home, environment={"HERODOTUS_HTTP_PUBLIC_URL": public_url}) as peer:
+        yield peer
