@@ -88,7 +88,7 @@ class Holdings:
                 archive = await anyio.to_thread.run_sync(archive_of, self._home.path)
                 async with open_store(archive) as self.store:
                     self.state = ArchiveState.OPEN
-                    logger.info("archive open captures=%d", archive.captures)
+                    logger.debug("archive open captures=%d", archive.captures)
                     settled.set()
                     await leave.wait()
             except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer goes on

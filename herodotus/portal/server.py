@@ -7,18 +7,24 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import Any
 
+import anyio
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
 from herodotus.core.fields import Endpoint
+from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 128
+_LARGE_BYTES = 256 * 1024  # less waits in the buffers of sockets, and costs no more than the connection does
+_OUTGOING_BYTES_MAX = 256 * 1024 * 1024
+"""Of large answers that are being sent; one may have half of it."""
+SLOWEST_BYTES_PER_S = 4_000.0  # a modem's speed
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 )
@@ -50,6 +56,14 @@ class _Strangers(logging.LoggerAdapter[logging.Logger]):
             super().log(level, msg, *args, exc_info=exc_info, **options)
 
 
+def _response(answer: Answer) -> web.Response:
+    response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    for name, value in answer.repeated:
+        response.headers.add(name, value)
+    response.headers["Content-Type"] = answer.content_type
+    return response
+
+
 class Portal:
     """`claimed` holds the port, `serving` answers on it; `endpoint` is where it listens meanwhile."""
 
@@ -59,7 +73,10 @@ class Portal:
         self._silent: dict[object, asyncio.TimerHandle] = {}  # connections that have not asked anything yet
         self._listener: socket.socket | None = None
         self.endpoint = settings.listen
+        self._outgoing_bytes = 0
         self.refused = 0
+        self.left = 0
+        """Readers who took their answer too slowly."""
         self._strangers = _Strangers(logger)
 
     @property
@@ -132,6 +149,32 @@ class Portal:
         return listener
 
     async def _handle(self, request: web.Request) -> web.Response:
+        answer = await self._answer(request)
+        size = len(answer.body)
+        if size <= _LARGE_BYTES or request.method == "HEAD":
+            return _response(answer)
+        if self._outgoing_bytes + size > _OUTGOING_BYTES_MAX:
+            return web.Response(status=503, headers={"Retry-After": "10"})
+        self._outgoing_bytes += size
+        try:
+            return await self._sent(
+                request, _response(answer), self._settings.idle_s + size / SLOWEST_BYTES_PER_S
+            )
+        finally:
+            self._outgoing_bytes -= size
+
+    async def _sent(self, request: web.Request, response: web.Response, patience_s: float) -> web.Response:
+        """Whoever reads more slowly than that is left, as the answer waits in memory for him."""
+        with anyio.move_on_after(patience_s) as scope:
+            await response.prepare(request)
+            await response.write_eof()
+        if scope.cancelled_caught:
+            self.left += 1
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+    async def _answer(self, request: web.Request) -> Answer:
         waiting = self._silent.pop(request.protocol, None)
         if waiting is not None:
             waiting.cancel()
@@ -139,12 +182,7 @@ class Portal:
         asked = Request(
             method=request.method, target=request.raw_path, headers=headers, client=request.remote or ""
         )
-        answer = await self._handlers.answer(asked)
-        response = web.Response(status=answer.status, body=answer.body, headers=answer.headers)
-        for name, value in answer.repeated:
-            response.headers.add(name, value)
-        response.headers["Content-Type"] = answer.content_type
-        return response
+        return await self._handlers.answer(asked)
 
     def _new_connection(self, server: web.Server) -> asyncio.Protocol:
         if len(server.connections) >= self._settings.connections_max:

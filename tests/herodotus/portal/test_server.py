@@ -13,8 +13,10 @@ from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
-from herodotus.portal import Portal
+from herodotus.portal import Portal, server
+from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.request import Request
 from tests.herodotus.portal.statuses import STATUS
 
 pytestmark = pytest.mark.anyio
@@ -214,3 +216,34 @@ async def test_an_address_that_is_not_ours_is_named() -> None:
 async def test_ipv6_is_served_like_ipv4() -> None:
     async with portal(listen=Endpoint(host="::1", port=0)) as served:
         assert (await exchange(served, request())).status == 200
+
+
+class Large(Handlers):
+    async def answer(self, request: Request) -> Answer:
+        return Answer(content_type="application/octet-stream", body=bytes(16_000_000))
+
+
+async def test_a_reader_who_takes_a_large_answer_too_slowly_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SLOWEST_BYTES_PER_S", 1e9)
+    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=1), Large(status))
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5):
+            async with await connect(made) as slow:
+                await slow.send(request("/"))
+                while made.left == 0:  # it takes nothing meanwhile
+                    await anyio.lowlevel.checkpoint()
+                assert len(await received(slow)) < 16_000_000
+            quick = await exchange(made, request("/"))
+            assert (quick.status, len(quick.body), made.left) == (200, 16_000_000, 1)
+
+
+async def test_large_answers_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_OUTGOING_BYTES_MAX", 20_000_000)
+    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=30), Large(status))
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5), await connect(made) as slow:
+            await slow.send(request("/"))
+            while made._outgoing_bytes == 0:
+                await anyio.lowlevel.checkpoint()
+            assert (await exchange(made, request("/"))).status == 503
+            assert (await exchange(made, request("/", "HEAD"))).status == 200
