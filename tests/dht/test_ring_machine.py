@@ -436,6 +436,20 @@ def test_a_batch_is_acknowledged_only_after_it_was_accepted() -> None:
     )
 
 
+@pytest.mark.parametrize(("items", "named"), [(1, 16), (4, 4), (10, 3), (200, 3)])
+def test_who_takes_much_of_a_walk_names_few_successors(items: int, named: int) -> None:
+    one = member(predecessor=7)
+    one.nodes[0].successors = tuple(contacts_of(peer_number(n), "ip")[0] for n in range(100, 116))
+    own = PEERS[0].position
+    batch = Batch(id=1, target=0, items=tuple(Item(key=own, payload=b"%d" % n) for n in range(items)))
+    one.receive(batch, PEERS[5], NOW)
+    (arrived,) = [effect for effect in one.take_effects() if isinstance(effect, BatchArrived)]
+    one.accept_batch(arrived, NOW)
+    ((_, reply),) = sent(one.take_effects())
+    assert isinstance(reply, BatchReply)
+    assert reply.successors == one.nodes[0].successors[:named]
+
+
 def test_a_walk_visits_each_owner_once_and_gives_back_what_nobody_takes() -> None:
     one = member(successors=(1, 2, 3), predecessor=7)
     one.learn([signed(n) for n in (1, 2, 3)], NOW)

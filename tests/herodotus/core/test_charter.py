@@ -85,9 +85,8 @@ CHARTERS = st.builds(
     day_start=st.times().map(lambda time: f"{time:%H:%M}"),
     day_length_s=st.integers(10, 86_400),
     scope=st.lists(TEXT, max_size=5).map(tuple),
-    dropped_parameters=st.lists(
-        st.from_regex(r"[^\s&=?#]{1,64}", fullmatch=True).filter(str.isprintable), max_size=5
-    ).map(tuple),
+    # From a short alphabet: a pattern over all of Unicode takes Hypothesis a second to begin with.
+    dropped_parameters=st.lists(st.text("abXY_-.~%[]é漢", min_size=1, max_size=64), max_size=5).map(tuple),
     content=st.sampled_from(["html", "html+images", "all"]),
     contact_required=st.booleans(),
     save_endpoint=st.booleans(),
