@@ -74,7 +74,8 @@ class Peer:
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere)
+        name = shown_peer_id(parts.peer_id)
+        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
         self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
 
     async def status(self) -> PeerStatus:

@@ -68,16 +68,25 @@ class Asked:
 
 
 class ArchivePages:
-    def __init__(self, shelf: Shelf, *, has_banner: bool = True, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(
+        self, shelf: Shelf, *, has_banner: bool = True, elsewhere: Elsewhere | None = None, peer: str = ""
+    ) -> None:
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
+        self._peer = peer
 
     async def answer(self, asked: Asked) -> Answer | None:
         """None: the path is none of ours."""
         work = self._work(asked.request.path)
         if work is None:
             return None
+        answer = await self._tried(work, asked)
+        if self._peer:  # a relayed answer names who really gave it
+            answer.headers.setdefault("X-Herodotus-Peer", self._peer)
+        return answer
+
+    async def _tried(self, work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
         request = asked.request
         try:
             return await work(asked)

@@ -42,7 +42,9 @@ class Library:
         self.store = MemoryStore(now=lambda: float(NOW_S))
         self.add(*deposits, visits=visits)
         self.shelf = ArchiveShelf(lambda: self.store.archive)
-        self.handlers = Handlers(self.status, ArchivePages(self.shelf), public_url=public_url)
+        self.handlers = Handlers(
+            self.status, ArchivePages(self.shelf, peer=STATUS.peer_id), public_url=public_url
+        )
 
     def add(self, *deposits: Deposit, visits: tuple[tuple[str, str], ...] = ()) -> None:
         async def work() -> None:

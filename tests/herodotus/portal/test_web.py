@@ -428,3 +428,10 @@ def test_the_guard_that_pages_load_is_served(library: Library) -> None:
     guard = library.get("/web/_/guard.js", {"origin": "null"})
     assert (guard.status, guard.content_type) == (200, "text/javascript; charset=utf-8")
     assert b"guard.js" in guard.body
+
+
+def test_every_answer_about_an_address_names_the_peer_that_gave_it(library: Library) -> None:
+    for target in (f"/web/*/{HOME}", f"/web/2026/{HOME}", f"/web/20260105060000/{HOME}", f"/cdx/search/cdx?url={HOME}",
+                   "/web/2026/https://nobody.example/", "/web/"):  # fmt: skip
+        assert library.get(target).headers["X-Herodotus-Peer"] == "evzt-oa44"
+    assert "X-Herodotus-Peer" not in library.get("/").headers
