@@ -353,9 +353,24 @@ class RingMachine:
 
     def _on_notify(self, message: Notify, sender: Contact, now: float) -> None:
         node = self._node(message.target)
-        if self._is_from(message.source, sender) and node is not None:
-            self._host.send(sender, Ack(id=message.id))
+        if not self._is_from(message.source, sender) or node is None:
+            return
+        self._host.send(sender, Ack(id=message.id))
+        if message.source.address.host == sender.address.host:
             node.notified(message.source, now)
+        else:
+            self._call_back(message.source, node, now)
+
+    def _call_back(self, source: Contact, node: VirtualNode, now: float) -> None:
+        """Its position follows from an address that it did not speak from: is it there as well?"""
+
+        def answered(reply: Reply | None, later: float) -> None:
+            if reply is not None:
+                node.notified(source, later)
+            else:
+                self._host.counts["sources elsewhere"] += 1
+
+        self._host.ask(source, Ping(id=self._host.new_id()), answered, now, is_favour=True)
 
     def _on_find(self, message: Find, sender: Contact, now: float) -> None:
         del now

@@ -8,15 +8,17 @@ import pytest
 
 from dht.core import rules as bounds
 from dht.core.effects import Effect, LookupDone, PeerChanged, Send
-from dht.core.ids import Key, PeerKey, distance, key_from_number, number_of
+from dht.core.ids import Key, PeerKey, distance, is_between, key_from_number, number_of
 from dht.core.machine import RingMachine
 from dht.core.messages import (
     Accuse,
+    Busy,
     Digest,
     DigestDiffers,
     Find,
     GetState,
     Message,
+    Notify,
     NotMember,
     Owner,
     Ping,
@@ -271,6 +273,30 @@ def test_somebody_far_away_gets_no_signature_under_his_accusation_of_the_living(
     one.receive(accusation, contact(5), NOW)
     verdicts = [e.message for e in one.take_effects() if isinstance(e, Send) and e.to == contact(5)]
     assert [getattr(verdict, "signature", None) for verdict in verdicts] == [b""]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_predecessor_that_speaks_from_elsewhere_is_believed_when_it_answers_at_its_address(
+    is_there: bool,
+) -> None:
+    one = member(range(1, 33))
+    present = one.nodes[0].predecessor
+    assert present is not None
+    spoken_from = contact(900)
+    numbers = (n for n in range(1_000, 3_000))
+    near = next(c for c in map(contact, numbers) if is_between(present.position, c.position, one.me.position))
+    claimed = Contact.at(spoken_from.peer, near.address, near.slot, 0, "ip")
+    one.receive(Notify(id=9, source=claimed, target=0), spoken_from, NOW)
+    assert one.nodes[0].predecessor == present
+
+    def answer(to: Contact, message: Message) -> Message | None:
+        if to == claimed and isinstance(message, Ping):
+            return Pong(id=message.id) if is_there else None
+        return Busy(id=message.id)
+
+    converse(one, answer, 8)
+    assert one.nodes[0].predecessor == (claimed if is_there else present)
+    assert counts(one).get("sources elsewhere", 0) == (0 if is_there else 1)
 
 
 # --- floods
