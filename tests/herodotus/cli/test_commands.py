@@ -374,3 +374,9 @@ def test_a_crawl_refuses_nonsense_in_a_sentence(tmp_path: Path, arguments: list[
     refused = called("crawl", *arguments, "--home", home)
     assert refused.code == 2
     assert sentence in refused.err
+
+
+def test_a_number_of_seconds_is_a_number() -> None:
+    done = called("stop", "--wait", "nan")
+    assert (done.code, done.out) == (2, "")
+    assert "no number of seconds" in done.err
