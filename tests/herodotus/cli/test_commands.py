@@ -379,3 +379,9 @@ def test_a_crawl_of_nothing_says_how_to_name_something(tmp_path: Path) -> None:
     nothing = called("crawl", "--home", new_home(tmp_path / "home"))
     assert nothing.code == 3
     assert "herodotus seed add URL" in nothing.err
+
+
+def test_a_number_of_seconds_is_a_number() -> None:
+    done = called("stop", "--wait", "nan")
+    assert (done.code, done.out) == (2, "")
+    assert "no number of seconds" in done.err
