@@ -1,9 +1,10 @@
 """How does a request reach an origin and its answer come back? Connections, kept for the next request.
 
 A connection carries one exchange at a time. It is opened to an address that the resolver allows, and the guard
-looks once more at the very address of each socket. One timer at a time bounds the head and then the body; a body
-that grows large stops being read until there is a place for it. What an idle connection says unasked ends it.
-It knows bytes and where answers end (`crawler.core.answers`), not captures.
+looks once more at the very address of each socket.
+One timer at a time bounds the head and then the body; a body that grows large
+stops being read, and its timer runs no further, until there is a place for it. What an idle connection says
+unasked ends it. It knows bytes and where answers end (`crawler.core.answers`), not captures.
 """
 
 import asyncio
@@ -69,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[str] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._has_room = False
+        self._body_until = 0.0
 
     # -- one exchange
 
@@ -92,9 +94,13 @@ class Connection(asyncio.Protocol):
 
     async def _with_room(self, reader: AnswerReader, limits: Limits) -> str:
         self._waiter = waiter = self._loop.create_future()
+        left_s = self._body_until - self._loop.time()
+        assert self._timer is not None
+        self._timer.cancel()  # the origin is not to blame for how long we wait
         await limits.wait_for_room()
         if not self.is_open:  # lost before it was paused
             return "done" if reader.is_done else "disconnect"
+        self._timer = self._loop.call_later(left_s, self._late)
         self.transport.resume_reading()
         outcome: str = await waiter
         return outcome
@@ -150,6 +156,7 @@ class Connection(asyncio.Protocol):
                 assert self._timer is not None
                 self._timer.cancel()
                 self._timer = self._loop.call_later(limits.body_timeout_s, self._late)
+                self._body_until = self._loop.time() + limits.body_timeout_s
         if reader.body_bytes > limits.body_bytes_max:
             self._finish("length")
         elif reader.is_done:

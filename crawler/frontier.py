@@ -61,6 +61,8 @@ FINGERPRINT_BYTES = 6
 LINKS_KEPT_MAX = 50_000
 """As many as a sitemap may have; none is taken that is not kept, or it would be new again every day."""
 REREAD_BATCH = 1_000
+ETAG_CHARACTERS_MAX = 1_000
+DATE_CHARACTERS_MAX = 100
 
 
 class FoundLink(NamedTuple):
@@ -85,6 +87,8 @@ class Entry:
     is_suspect: bool
     """It was handed out before a crash, or is to be read again: the archive may have today's capture."""
     due_row: bytes
+    rests_until: float = 0.0
+    """Seconds since 1970; how long its origin is to be left alone after this visit."""
 
 
 class OriginCounts(msgspec.Struct, array_like=True):
@@ -97,6 +101,8 @@ class OriginCounts(msgspec.Struct, array_like=True):
     last_day: int = -1
     """Of its last visit, and how many there were on that day."""
     visits: int = 0
+    rests_until: float = 0.0
+    """Seconds since 1970: a rest is owed whatever happens to the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -426,17 +432,19 @@ class Frontier:
         fingerprints: bytes | None = None,
         etag: str = "",
         last_modified: str = "",
-        digest: bytes = b"",
+        digest: bytes | None = None,
     ) -> int:
         """The visit is over and its capture durable: its outcome and the page's links, in one atomic
-        batch.
+        batch. Without a digest the known one stays; an empty one forgets it.
         """
         del self._taken[entry.key]
         self._suspects.discard(entry.key)
         known = after_visit(entry.known, result, self._day, recrawl)
         if result in (Result.CHANGED, Result.UNCHANGED):
-            known.etag, known.last_modified = etag[:1_000], last_modified[:100]
-        if digest:
+            # Half a validator is none: some servers would refuse the request.
+            known.etag = etag if len(etag) <= ETAG_CHARACTERS_MAX else ""
+            known.last_modified = last_modified if len(last_modified) <= DATE_CHARACTERS_MAX else ""
+        if digest is not None:
             known.digest = digest
         if known.due_day == self._day:
             known.priority = 255  # a retry comes after all that is due today
@@ -451,7 +459,7 @@ class Frontier:
         if fingerprints is not None:
             batch.put(_LINKS + entry.key, fingerprints)
         new = self._add(batch, links) if links else 0
-        self._count_visit(batch, origin_id, entry.known.due_day, known.due_day)
+        self._count_visit(batch, origin_id, entry, known.due_day)
         self._db.write(batch, self._write_options)
         return new
 
@@ -585,11 +593,12 @@ class Frontier:
             self._due_counts.pop(day, None)
             batch.delete(row)
 
-    def _count_visit(self, batch: WriteBatch, origin_id: bytes, due_day: int, next_day: int) -> None:
-        if due_day != next_day:
-            self._count_due(batch, due_day, -1)
+    def _count_visit(self, batch: WriteBatch, origin_id: bytes, entry: Entry, next_day: int) -> None:
+        if entry.known.due_day != next_day:
+            self._count_due(batch, entry.known.due_day, -1)
             self._count_due(batch, next_day, 1)
         counts = self._origin_counts(origin_id)
+        counts.rests_until = entry.rests_until or counts.rests_until
         counts.visits = counts.visits + 1 if counts.last_day == self._day else 1
         counts.last_day = self._day
         batch.put(_ORIGIN + origin_id, msgspec.msgpack.encode(counts))

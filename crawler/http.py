@@ -99,7 +99,7 @@ class HttpFetcher:
             return host.strip("[]")
         try:
             return (await self._resolver.addresses(host))[0]
-        except OSError:
+        except (OSError, ValueError):  # ValueError: no name that DNS could be asked for
             return ""
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
@@ -156,7 +156,9 @@ class HttpFetcher:
         body = reader.body()
         if outcome == "length":
             body = body[: limits.body_bytes_max]
-        digest, sha1, result, body = _judged(request, reader.status, body, is_whole=outcome == "done")
+        # What the limit cuts is compared up to there: as much of it was archived before.
+        is_comparable = outcome in ("done", "length")
+        digest, sha1, result, body = _judged(request, reader.status, body, is_comparable=is_comparable)
         return Capture(
             url=request.url,
             requested_at=started_at,
@@ -215,8 +217,9 @@ class HttpFetcher:
             conditions = f"If-None-Match: {_one_line(request.etag)}\r\n"
         if request.last_modified:
             conditions += f"If-Modified-Since: {_one_line(request.last_modified)}\r\n"
-        head = f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}{self._fixed_head}{conditions}\r\n"
-        return head.encode("utf-8", "surrogateescape")
+        head = f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}{self._fixed_head}"
+        # Validators were read as Latin-1, so that every byte of them goes back as it came.
+        return head.encode("utf-8", "surrogateescape") + f"{conditions}\r\n".encode("latin-1", "replace")
 
     def _redirect_target(self, url: str, reader: AnswerReader) -> str | None:
         if reader.status not in REDIRECTS or not reader.location:
@@ -239,14 +242,14 @@ def _wanting(request: FetchRequest) -> Callable[[AnswerReader], bool]:
 
 
 def _judged(
-    request: FetchRequest, status: int, body: bytes, *, is_whole: bool
+    request: FetchRequest, status: int, body: bytes, *, is_comparable: bool
 ) -> tuple[PayloadDigest, bytes, Outcome, bytes]:
     """Both digests, what the visit tells, and the body, which is dropped when it tells nothing new."""
     if status == 304 and request.digest is not None and (request.etag or request.last_modified):
         return request.digest, b"", Outcome.NOT_MODIFIED, b""
     sha256 = PayloadDigest(hashlib.sha256(body).digest())
     sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
-    if status == 200 and is_whole and sha256 == request.digest:
+    if status == 200 and is_comparable and sha256 == request.digest:
         return sha256, sha1, Outcome.SAME_DIGEST, b""
     return sha256, sha1, Outcome.STORED, body
 

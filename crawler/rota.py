@@ -16,10 +16,19 @@ from crawler.core.urls import Origin
 
 
 class Rota:
-    """`activate` gives up to n further origins that have something due. Used from one event loop."""
+    """`activate` gives up to n further origins that have something due, `rest_s` how long each rests before its first
+    turn. Used from one event loop.
+    """
 
-    def __init__(self, activate: Callable[[int], list[Origin]], *, active_max: int) -> None:
+    def __init__(
+        self,
+        activate: Callable[[int], list[Origin]],
+        *,
+        active_max: int,
+        rest_s: Callable[[Origin], float] = lambda origin: 0.0,
+    ) -> None:
         self._activate = activate
+        self._rest_s = rest_s
         self._now = loop_clock()
         self._active_max = active_max
         self._ready: list[tuple[float, int, Origin]] = []
@@ -47,7 +56,7 @@ class Rota:
             if self._ready and self._ready[0][0] <= now:
                 return self._start()
             for origin in self._activate(max(0, self._active_max - len(self._ready) - self._busy)):
-                self._push(origin, now)
+                self._push(origin, now + max(0.0, self._rest_s(origin)))
             if self._ready and self._ready[0][0] <= now:
                 self.wake(len(self._ready) - 1)
                 return self._start()

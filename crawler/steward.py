@@ -1,8 +1,9 @@
 """Who gives permission when a peer is alone? Its own steward: the pure `HostSteward`, and robots.txt fetched.
 
-A redirect of robots.txt is followed up to five times, to other hosts too, as RFC 9309 asks (2.3.1.2); each
-hop passes the same guard as any fetch. Requests for robots.txt keep the origin's delay like all others. What
-they get is archived like a page: it says why other pages are missing.
+A redirect of robots.txt is followed up to five times, to other hosts too, as RFC 9309 asks (2.3.1.2). Each
+request for it, redirected or not, is like any other: it passes the same guard, has a lease of the host that it
+goes to, and leaves hosts alone whose owners opted out. What it gets is archived like a page: it says why other
+pages are missing.
 """
 
 from collections.abc import Callable
@@ -11,22 +12,28 @@ from dataclasses import dataclass, replace
 import anyio
 
 from crawler.core.capture import Capture, Outcome, Truncation
-from crawler.core.content import decoded
+from crawler.core.content import Decoded, decoded
 from crawler.core.errors import FetchError, ForbiddenAddressError
-from crawler.core.politeness import HostSteward, Lease, OriginReport, Wait, retry_after_s
+from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait, retry_after_s
 from crawler.core.robots import DISALLOW_ALL, REDIRECTS_MAX, ROBOTS_BYTES_MAX, RobotsRules, rules_of_answer
-from crawler.core.urls import Origin
+from crawler.core.urls import Origin, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher, FetchRequest
 
 CAPTURED_BYTES_MAX = 2 * ROBOTS_BYTES_MAX
 """Of a robots.txt: what lies behind the first half is not read, and a server may send 100 MB."""
 
+_NOT_ASKED = OriginReport(status=None, duration_s=0.0, fetches=0)
+
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    rules: RobotsRules
-    report: OriginReport
-    may_be_transient: bool = False
+class _Search:
+    """For one origin's rules: where they are asked for next, or what they turned out to be."""
+
+    url: str
+    hops: int = 0
+    has_failed: bool = False
+    """The last request had no answer, which may be an accident."""
+    rules: RobotsRules | None = None
 
 
 class LocalSteward:
@@ -40,58 +47,71 @@ class LocalSteward:
         product_token: str,
         wall_clock: Callable[[], float],
         sink: CaptureSink | None = None,
+        opted_out: OptOutList | None = None,
     ) -> None:
         self.core = core
         self._fetcher = fetcher
         self._product_token = product_token
         self._wall_clock = wall_clock
         self._sink = sink
-        self._failed_once: set[Origin] = set()
+        self._opted_out = opted_out or OptOutList()
+        self._searches: dict[Origin, _Search] = {}  # of origins being crawled that wait for a permission
 
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
         known = self.core.rules(origin, anyio.current_time())
         if known is not None:
             return known
-        lease = await self.lease(origin, "")
-        if isinstance(lease, Wait):
-            return lease
-        answer = _Answer(DISALLOW_ALL, OriginReport(status=None, duration_s=0.0, fetches=0))
-        try:
-            answer = await self._ask(origin)
-        finally:
-            now = anyio.current_time()
-            self.core.give_back(lease, answer.report, now)
-        if answer.may_be_transient and origin not in self._failed_once:
-            self._failed_once.add(origin)
-            return Wait(until=now + self.core.robots_second_try_s, reason="robots.txt is asked for again")
-        self._failed_once.discard(origin)
-        self.core.set_rules(origin, answer.rules, now)
-        return answer.rules
+        search = self._searches.pop(origin, None) or _Search(f"{origin}/robots.txt")
+        while search.rules is None:
+            lease = await self.lease(
+                origin_of(search.url), await self._fetcher.address_of(host_of(search.url))
+            )
+            if isinstance(lease, Wait):
+                self._searches[origin] = search
+                return lease
+            report = _NOT_ASKED
+            try:
+                search, report = await self._ask(search)
+                if search.rules is not None:  # now, so that the rest after this request keeps a crawl-delay
+                    self.core.set_rules(origin, search.rules, anyio.current_time())
+            finally:
+                self.core.give_back(lease, report, anyio.current_time())
+            if search.rules is None and search.has_failed:
+                self._searches[origin] = search
+                until = anyio.current_time() + self.core.robots_second_try_s
+                return Wait(until=until, reason="robots.txt is asked for again")
+        return search.rules
 
-    async def _ask(self, origin: Origin) -> _Answer:
-        start = anyio.current_time()
-        hops = 0
-        retry_s = None
+    async def _ask(self, search: _Search) -> tuple[_Search, OriginReport]:
+        """One request further."""
+        if self._opted_out.covers(host_of(search.url)):
+            rules = replace(DISALLOW_ALL, problem="robots.txt is at a host that is not visited")
+            return replace(search, rules=rules), _NOT_ASKED
         try:
-            found, body = await self._get(f"{origin}/robots.txt")
-            retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
-            while found.redirect_to is not None and hops < REDIRECTS_MAX:
-                hops += 1
-                found, body = await self._get(found.redirect_to)
+            found, body = await self._get(search.url)
         except FetchError as error:
-            rules = replace(DISALLOW_ALL, problem=f"robots.txt could not be had: {error.reason}")
-            report = OriginReport(status=None, duration_s=0.0, fetches=0)
-            return _Answer(rules, report, not isinstance(error, ForbiddenAddressError))
-        else:
-            status = 200 if found.outcome is not Outcome.STORED else found.status
-            rules = rules_of_answer(status, body, self._product_token)
-            if found.truncated not in (None, Truncation.LENGTH):
-                # Half a list of rules is none: what is forbidden may have been in the other half.
-                rules = replace(DISALLOW_ALL, problem="robots.txt broke off")
-        duration_s = (anyio.current_time() - start) / (hops + 1)
-        return _Answer(rules, OriginReport(status=status, duration_s=duration_s, retry_after_s=retry_s))
+            is_final = search.has_failed or isinstance(error, ForbiddenAddressError)
+            closed = replace(DISALLOW_ALL, problem=f"robots.txt could not be had: {error.reason}")
+            return replace(search, has_failed=True, rules=closed if is_final else None), _NOT_ASKED
+        retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
+        report = OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
+        if found.redirect_to is not None and search.hops < REDIRECTS_MAX:
+            return _Search(found.redirect_to, search.hops + 1), report
+        return replace(search, rules=self._rules_of(found, body)), report
 
-    async def _get(self, url: str) -> tuple[Capture, bytes]:
+    def _rules_of(self, found: Capture, body: Decoded) -> RobotsRules:
+        if found.truncated not in (None, Truncation.LENGTH):
+            # Half a list of rules is none: what is forbidden may have been in the other half.
+            return replace(DISALLOW_ALL, problem="robots.txt broke off")
+        is_known = found.outcome is not Outcome.STORED
+        is_there = is_known or 200 <= found.status < 300
+        if is_there and not body.is_whole and found.truncated is None:
+            return replace(DISALLOW_ALL, problem="robots.txt could not be unpacked")
+        if found.status == 304 and not is_known:
+            return replace(DISALLOW_ALL, problem="robots.txt was answered with 304 to a first request")
+        return rules_of_answer(200 if is_known else found.status, body.content, self._product_token)
+
+    async def _get(self, url: str) -> tuple[Capture, Decoded]:
         """The answer, with the body that it stands for: a 304 stands for the archived one's."""
         last = None if self._sink is None else await self._sink.find(url, 0.0)
         request = FetchRequest(url=url, body_bytes_max=CAPTURED_BYTES_MAX)
@@ -107,7 +127,7 @@ class LocalSteward:
             assert last is not None  # only its digest can have been met again
             whole = last
         coding = whole.header("Content-Encoding") or ""
-        return found, decoded(whole.body, coding, ROBOTS_BYTES_MAX).content
+        return found, decoded(whole.body, coding, ROBOTS_BYTES_MAX)
 
     async def lease(self, origin: Origin, address: str) -> Lease | Wait:
         return self.core.lease(origin, anyio.current_time(), address=address)

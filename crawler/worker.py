@@ -15,7 +15,7 @@ from functools import lru_cache
 import anyio
 
 from crawler.clocks import loop_clock
-from crawler.core.capture import Capture, Outcome, PayloadDigest
+from crawler.core.capture import Capture, Outcome, PayloadDigest, Truncation
 from crawler.core.content import PACKED_TYPES, is_packed_xml
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
@@ -40,6 +40,8 @@ UNCONDITIONAL_EVERY = 30
 DECISIONS_REMEMBERED = 16_384
 """Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
+REST_S_MAX = 86_400.0
+"""As long as any Retry-After that is heeded; more is a clock that was set back."""
 SKETCHED_FROM_DEPTH = 4
 """Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
 
@@ -116,6 +118,7 @@ class Crawler:
         self._rota = Rota(
             lambda wanted: self._frontier.activate(wanted, self._takes_origin),
             active_max=self._settings.active_origins_max,
+            rest_s=self._rest_s,
         )
         self._started = 0
         self._now = loop_clock()
@@ -171,6 +174,10 @@ class Crawler:
     def _takes_origin(self, origin: Origin) -> bool:
         return self._scope.holds_host(host_of(f"{origin}/"))
 
+    def _rest_s(self, origin: Origin) -> float:
+        """What is left of the rest that a run before this one owed to the origin."""
+        return min(self._frontier.origin_counts(origin).rests_until - self._wall_clock(), REST_S_MAX)
+
     # -- one connection
 
     async def _work(self, rota: Rota) -> None:
@@ -203,10 +210,12 @@ class Crawler:
             if isinstance(lease, Wait):
                 return lease.until
             entry = await self._next_entry(origin, rules)
-            if entry is None or self.is_limit_reached or rota.is_closed:
-                await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
+            is_over = entry is None or self.is_limit_reached or rota.is_closed
+            if entry is None or is_over or not self._resumed.is_set():
+                await self._give_back_unused(lease, entry)
+                if not is_over:  # paused while permission was asked for
+                    return self._now()
                 if entry is not None:
-                    self._frontier.release(entry)
                     rota.close()
                 return None
             self._under_way += 1
@@ -220,6 +229,11 @@ class Crawler:
             if again_at > self._now() or not self._resumed.is_set():
                 return again_at
         return self._now()
+
+    async def _give_back_unused(self, lease: Lease, entry: Entry | None) -> None:
+        await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
+        if entry is not None:
+            self._frontier.release(entry)
 
     async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
@@ -242,15 +256,17 @@ class Crawler:
         return None
 
     def _refusal(self, known: Known, rules: RobotsRules) -> str | None:
-        if not rules.allows(target_of(known.url)):
-            return "robots" if rules.is_reachable else "robots unreachable"
         if self._scope.opted_out.covers(host_of(known.url)):
             return "opt-out"
+        if not rules.allows(target_of(known.url)):
+            return "robots" if rules.is_reachable else "robots unreachable"
         return None
 
     async def _recover(self, entry: Entry) -> bool:
         day_start = self._frontier.day * self._settings.day_length_s + self._settings.day_offset_s
-        is_done = entry.known.last_day == self._frontier.day
+        # A try that failed today left nothing in the archive: an older version is not what is wanted.
+        has_failed = entry.known.last_result == Result.FAILED.value
+        is_done = entry.known.last_day == self._frontier.day and not has_failed
         capture = await self._sink.find(entry.known.url, 0.0 if is_done else day_start)
         if capture is None:
             return False
@@ -284,6 +300,7 @@ class Crawler:
             if found is None:  # cancelled
                 self._frontier.release(entry)
             again_at = await self._steward.give_back(lease, report)
+        entry.rests_until = self._wall_clock() + max(0.0, again_at - self._now())
         self.counts.fetched += 1
         self.counts.host(entry.origin).fetched += 1
         if isinstance(found, Capture):
@@ -380,17 +397,22 @@ class Crawler:
             wanted = self._wanted(new, entry.known, is_redirect=source.is_redirect, is_doubtful=is_doubtful)
             links = self._owner.divide(wanted)
         is_changed = reading.result is Result.CHANGED
+        etag, last_modified = entry.known.etag, entry.known.last_modified
+        digest = None
+        if is_changed:  # by what will it be known again?
+            is_version = capture.truncated in (None, Truncation.LENGTH)
+            etag = (capture.header("ETag") or "") if is_version else ""
+            last_modified = (capture.header("Last-Modified") or "") if is_version else ""
+            digest = capture.sha256 if is_version else b""
         self.counts.links_new += self._frontier.record(
             entry,
             reading.result,
             recrawl=self._settings.recrawl,
             links=links,
             fingerprints=fingerprints,
-            etag=(capture.header("ETag") or "") if is_changed else entry.known.etag,
-            last_modified=(capture.header("Last-Modified") or "")
-            if is_changed
-            else entry.known.last_modified,
-            digest=capture.sha256 if is_changed and capture.truncated is None else b"",
+            etag=etag,
+            last_modified=last_modified,
+            digest=digest,
         )
 
     def _wanted(

@@ -169,7 +169,14 @@ async def open_crawler(
         async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
             core = HostSteward(order.politeness, now=anyio.current_time())
             sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
-            steward = LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=wall_clock, sink=sink)
+            steward = LocalSteward(
+                core,
+                fetcher,
+                product_token=ROBOT,
+                wall_clock=wall_clock,
+                sink=sink,
+                opted_out=order.opted_out,
+            )
             crawler = Crawler(
                 frontier,
                 fetcher,
@@ -210,6 +217,15 @@ def territory_of(charter: Charter) -> Territory:
         ) from error
 
 
+def opt_outs(hosts: Sequence[str]) -> OptOutList:
+    try:
+        return OptOutList.of(hosts)
+    except MalformedUrlError as error:
+        raise SettingError(
+            source="config.toml", key="crawl.opt_out", problem=f"has an entry that is no host name: {error}"
+        ) from error
+
+
 def day_offset_s(charter: Charter) -> float:
     hours, _, minutes = charter.day_start.partition(":")
     return int(hours) * 3600.0 + int(minutes) * 60.0
@@ -221,7 +237,7 @@ class SeedRefusedError(ValueError):
 
 def check_seeds(urls: Sequence[str], charter: Charter, opted_out: Sequence[str] = ()) -> Sequence[str]:
     """The same canonical URLs; raises SeedRefusedError for the first that would never be fetched."""
-    territory, closed = territory_of(charter), OptOutList.of(opted_out)
+    territory, closed = territory_of(charter), opt_outs(opted_out)
     for url in urls:
         host = host_of(url)
         if not territory.holds(url, host):

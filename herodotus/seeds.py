@@ -5,7 +5,7 @@ for, so that `--resume` can go on with it. Both are replaced in one step. Format
 
     {"format": 1, "seeds": [{"url": "https://example.org/", "added": 1767225600}]}
     {"format": 1, "urls": ["https://example.org/"], "scope": "host", "depth": null, "content": "html+images",
-     "widens": false}
+     "widens": false, "delay": null}
 """
 
 import contextlib
@@ -49,9 +49,12 @@ class LastCrawl(msgspec.Struct, frozen=True, kw_only=True):
     content: str
     widens: bool = False
     """What is known was not yet looked through for links that the crawl before left out."""
+    delay: float | None = None
+    """Seconds; None: the charter's."""
 
     def asks_the_same_as(self, other: "LastCrawl") -> bool:
-        return msgspec.structs.replace(self, widens=other.widens) == other
+        """For the same pages, at whatever pace."""
+        return msgspec.structs.replace(self, widens=other.widens, delay=other.delay) == other
 
 
 @dataclass(kw_only=True)

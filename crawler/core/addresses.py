@@ -6,7 +6,9 @@ import ipaddress
 
 _PROTOCOL_ASSIGNMENTS = ipaddress.IPv4Network("192.0.0.0/24")
 """Never an origin's address; older Pythons call parts of it global."""
-_NAT64 = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
+"""RFC 8215: where in these the IPv4 address stands is a network's own affair, so none is an origin's."""
 _IPV4_COMPATIBLE = ipaddress.IPv6Network("::/96")
 
 
@@ -23,6 +25,8 @@ def is_public(text: str) -> bool:
     embedded = _embedded(address)
     if embedded is not None:
         return _is_public_ipv4(embedded)
+    if address in _NAT64_LOCAL:
+        return False
     return address.is_global and not address.is_multicast and not address.is_site_local
 
 
@@ -46,6 +50,6 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
         return address.sixtofour
     if address.teredo is not None:
         return address.teredo[1]
-    if address in _NAT64[0] or address in _NAT64[1] or address in _IPV4_COMPATIBLE:
+    if address in _NAT64 or address in _IPV4_COMPATIBLE:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return None

@@ -2,9 +2,10 @@
 
 A reader takes what a connection gave, piece by piece, and keeps the head's bytes as they came (order, case and
 white space; interim answers left out) and the body without its transfer coding. Framing is RFC 9112, 6.3:
-what has no body, then chunks, then a length, then the end of the connection. It is strict where leniency lets
-one answer pass for another (lengths, codings, what follows an answer) and lenient in what only looks odd
-(bare line feeds, reasons, unknown fields). Every size has a bound, and every piece of work is linear.
+what has no body, then chunks, then a length, then the end of the connection.
+It is strict where leniency lets one answer pass for another
+(lengths, codings) and lenient in what only looks odd (bare line feeds, reasons, unknown fields). What follows an
+answer is dropped with its connection, as browsers do. Every size has a bound, and every piece of work is linear.
 """
 
 import re
@@ -25,7 +26,6 @@ _FRAMING = re.compile(
 )
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
 _NO_FIELD = re.compile(rb"\n(?![!#$%&'*+.^_`|~0-9A-Za-z\x80-\xff-]+[ \t]*:|[ \t]|\r?\n|\Z)|\0")
-_LONG_LINE = re.compile(rb"[^\n]{%d}" % FIELD_BYTES_MAX)
 
 
 class BadAnswerError(Exception):
@@ -84,9 +84,8 @@ class AnswerReader:
     def receive(self, data: bytes) -> None:
         """Raises BadAnswerError; what was read before stays."""
         if self._phase is _Phase.COUNTED:  # nearly all bytes come this way
-            data = self._take_counted(data)
-            if data:
-                self._end_of_answer(data)
+            if self._take_counted(data):
+                self.is_reusable = False
             return
         if self._buffer:
             self._buffer += data
@@ -103,7 +102,9 @@ class AnswerReader:
                 return
             data = rest
         if data:
-            self._end_of_answer(data)
+            self.is_reusable = (
+                False  # bytes that nobody asked for belong to no answer of ours (RFC 9112, 6.3)
+            )
 
     def end(self) -> bool:
         """The connection ended: whether the answer is whole."""
@@ -111,11 +112,6 @@ class AnswerReader:
             self._phase = _Phase.DONE
             self.is_reusable = False
         return self._phase is _Phase.DONE
-
-    def _end_of_answer(self, rest: bytes) -> None:
-        """Bytes that nobody asked for: they belong to no answer of ours."""
-        self.is_reusable = False
-        raise BadAnswerError(f"{len(rest)} bytes after the end of the answer")
 
     def _step(self, data: bytes) -> bytes | None:
         """What is left of the data after the next element, None when that is not whole yet."""
@@ -153,7 +149,7 @@ class AnswerReader:
         line = _STATUS_LINE.match(head)
         if line is None:
             raise BadAnswerError("no status line of HTTP/1")
-        if len(head) > FIELD_BYTES_MAX and _LONG_LINE.search(head):
+        if len(head) > FIELD_BYTES_MAX and max(map(len, head.split(b"\n"))) >= FIELD_BYTES_MAX:
             raise BadAnswerError(f"a field of more than {FIELD_BYTES_MAX} bytes")
         if _NO_FIELD.search(head, line.end() - 1):
             raise BadAnswerError("a line of the head is no field")

@@ -104,9 +104,8 @@ _NO_PAGE_RELATIONS = frozenset(
     {"dns-prefetch", "preconnect", "pingback", "edituri", "profile", "wlwmanifest"}
 )
 
-_REFRESH = re.compile(r"(?i)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
+_REFRESH = re.compile(r"(?is)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
 _SRCSET_URL = re.compile(r"[\s,]*([^\s,]\S*)")
-_CSS_COMMENT = re.compile(r"/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
 _CSS_URL = re.compile(
     r"(?i)url\(\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^)\"'\s]*))|@import\s+(?:\"([^\"\n]*)\"|'([^'\n]*)')"
 )
@@ -224,7 +223,7 @@ def _link_element(element: turbohtml.Element) -> _References:
 def _meta_element(element: turbohtml.Element) -> _References:
     content = element.attr("content") or ""
     if (element.attr("http-equiv") or "").strip().lower() == "refresh":
-        match = _REFRESH.match(content)
+        match = _REFRESH.match(content.strip())
         if match is not None:
             yield (match[1] or match[2] or match[3] or ""), _PAGE
     elif (element.attr("property") or "").lower() in ("og:image", "og:image:url", "og:image:secure_url"):
@@ -273,10 +272,21 @@ def css_references(text: str) -> Iterator[str]:
     """What a style sheet imports and loads."""
     if "url(" not in text and "@" not in text and "URL(" not in text.upper():
         return
-    for match in _CSS_URL.finditer(_CSS_COMMENT.sub(" ", text)):
+    for match in _CSS_URL.finditer(_without_comments(text)):
         reference = next((group for group in match.groups() if group), None)
         if reference is not None:
             yield _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference
+
+
+def _without_comments(text: str) -> str:
+    """In one pass: an expression would look for its end from the start of each comment that has none."""
+    pieces: list[str] = []
+    at = 0
+    while (start := text.find("/*", at)) >= 0 and (end := text.find("*/", start + 2)) >= 0:
+        pieces.append(text[at:start])
+        at = end + 2
+    pieces.append(text[at:])
+    return " ".join(pieces)
 
 
 def _css_character(match: re.Match[str]) -> str:

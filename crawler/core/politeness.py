@@ -1,9 +1,10 @@
 """May a fetch from this host start now? The steward of hosts: delays, backoff, robots, leases.
 
-A steward knows, for each origin it looks after, when the next request may start, and hands out leases: "you
-may start n fetches from then on, so far apart". One lease per origin is out at a time, and its successor
-starts a delay after it is given back; so whoever asks, and however many ask, an origin sees at most one
-request per delay. Several origins at one address share a cap. A peer alone is its own steward; in a ring, the
+A steward knows, for each host it looks after, when the next request may start, and hands out leases: "you
+may start n fetches from then on, so far apart". One lease per host is out at a time, and its successor
+starts a delay after it is given back; so whoever asks, and however many ask, a host sees at most one
+request per delay, by http and https and whatever ports together. Each origin has its own robots.txt. Several
+hosts at one address share a cap. A peer alone is its own steward; in a ring, the
 owner of the origin's key runs this same class. In doubt it is slower: a lease that nobody gave back is over
 only at its end, and a new steward may begin with a silent period. It does not fetch and reads no clock.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from crawler.core.robots import RobotsRules
-from crawler.core.urls import Origin
+from crawler.core.urls import Origin, canonical, host_of
 
 ORIGINS_MAX = 200_000
 """About 100 MB of states; above it those are forgotten that are at rest, which costs them nothing."""
@@ -93,11 +94,20 @@ def retry_after_s(value: str | None, now: float) -> float | None:
 
 
 @dataclass(slots=True)
-class _OriginState:
+class _HostState:
     next_start_at: float
     lease: Lease | None = None
     address: str = ""
     failures: int = 0
+
+    def is_at_rest(self, now: float) -> bool:
+        """Past its delay and without a lease: as good as new, but for its origins' robots rules."""
+        return self.lease is None and self.next_start_at <= now and not self.failures
+
+
+@dataclass(slots=True)
+class _OriginState:
+    host: _HostState
     rules: RobotsRules | None = None
     rules_until: float = 0.0
 
@@ -118,6 +128,7 @@ class HostSteward:
         self.robots_second_try_s = policy.robots_second_try_s
         self._opens_at = now + policy.silent_s
         self._origins: dict[Origin, _OriginState] = {}
+        self._hosts: dict[str, _HostState] = {}
         self._busy_at: Counter[str] = Counter()
         self._leases_given = 0
         self._leases_expired = 0
@@ -136,15 +147,18 @@ class HostSteward:
         """Ask for permission. `address` is where the name leads, for the cap per address ("": no cap)."""
         if now < self._opens_at:
             return Wait(until=self._opens_at, reason="a new steward stays silent at first")
-        state = self._state(origin, now)
+        asked = self._state(origin, now)
+        state = asked.host
         self._expire(state, now)
+        soon = now + max(self._policy.delay_floor_s, 0.01)
         if state.lease is not None:
-            return Wait(until=state.lease.expires_at, reason="another lease is out")
+            until = state.lease.expires_at if state.lease.origin == origin else soon
+            return Wait(until=until, reason="another lease is out")
         if now < state.next_start_at:
             return Wait(until=state.next_start_at, reason="backing off" if state.failures else "resting")
         if address and self._busy_at[address] >= self._policy.per_address_concurrency:
-            return Wait(until=now + max(self._policy.delay_floor_s, 0.01), reason="its address is busy")
-        spacing_s = self._delay_s(state, 0.0)
+            return Wait(until=soon, reason="its address is busy")
+        spacing_s = self._delay_s(asked, 0.0)
         count = max(1, wanted)
         self._leases_given += 1
         state.lease = Lease(
@@ -161,7 +175,8 @@ class HostSteward:
 
     def give_back(self, lease: Lease, report: OriginReport, now: float) -> float:
         """A lease ended; says when the next fetch from the origin may start. A stale lease is ignored."""
-        state = self._state(lease.origin, now)
+        asked = self._state(lease.origin, now)
+        state = asked.host
         if state.lease is None or state.lease.number != lease.number:
             return state.next_start_at
         self._release(state)
@@ -169,7 +184,7 @@ class HostSteward:
             return state.next_start_at
         is_failure = report.status in (None, 429, 503)
         state.failures = min(state.failures + 1, 30) if is_failure else 0
-        rest_s = self._delay_s(state, report.duration_s)
+        rest_s = self._delay_s(asked, report.duration_s)
         if is_failure:
             backoff_s = self._policy.backoff_base_s * 2.0 ** (state.failures - 1)
             rest_s = max(rest_s, min(backoff_s, self._policy.backoff_max_s))
@@ -180,15 +195,15 @@ class HostSteward:
 
     def next_start_at(self, origin: Origin) -> float:
         state = self._origins.get(origin)
-        return state.next_start_at if state else 0.0
+        return state.host.next_start_at if state else 0.0
 
     def statistics(self, now: float) -> StewardStatistics:
         return StewardStatistics(
             origins=len(self._origins),
-            leases_out=sum(state.lease is not None for state in self._origins.values()),
+            leases_out=sum(state.lease is not None for state in self._hosts.values()),
             leases_expired=self._leases_expired,
             backing_off=sum(
-                state.failures > 0 and state.next_start_at > now for state in self._origins.values()
+                state.failures > 0 and state.next_start_at > now for state in self._hosts.values()
             ),
         )
 
@@ -205,23 +220,31 @@ class HostSteward:
         if state is None:
             if len(self._origins) >= ORIGINS_MAX:
                 self._forget_resting(now)
-            state = self._origins[origin] = _OriginState(next_start_at=now)
+            name = host_of(f"{origin}/")
+            host = self._hosts.get(name)
+            if host is None:
+                host = self._hosts[name] = _HostState(next_start_at=now)
+            state = self._origins[origin] = _OriginState(host)
         return state
 
     def _forget_resting(self, now: float) -> None:
-        """An origin past its delay and without a lease is as good as new, but for its robots rules."""
-        for origin, state in list(self._origins.items()):
-            self._expire(state, now)
-            if state.lease is None and state.next_start_at <= now and not state.failures:
-                del self._origins[origin]
+        for host in self._hosts.values():
+            self._expire(host, now)
+        self._hosts = {name: host for name, host in self._hosts.items() if not host.is_at_rest(now)}
+        self._origins = {
+            origin: state for origin, state in self._origins.items() if not state.host.is_at_rest(now)
+        }
 
-    def _expire(self, state: _OriginState, now: float) -> None:
-        if state.lease is not None and now >= state.lease.expires_at:
+    def _expire(self, state: _HostState, now: float) -> None:
+        lease = state.lease
+        if lease is not None and now >= lease.expires_at:
             self._leases_expired += 1
             self._release(state)
-            state.next_start_at = max(state.next_start_at, now + self._delay_s(state, 0.0))
+            state.next_start_at = max(
+                state.next_start_at, now + self._delay_s(self._origins[lease.origin], 0.0)
+            )
 
-    def _release(self, state: _OriginState) -> None:
+    def _release(self, state: _HostState) -> None:
         state.lease = None
         self._busy_at[state.address] -= 1
         if not self._busy_at[state.address]:
@@ -236,7 +259,9 @@ class OptOutList:
 
     @classmethod
     def of(cls, names: Iterable[str]) -> "OptOutList":
-        return cls(frozenset(name.strip().lower().strip(".") for name in names if name.strip(". \t\n")))
+        """In whatever spelling; `*.` before a name says the same. Raises MalformedUrlError for what is no host."""
+        plain = (name.strip().removeprefix("*").strip(".") for name in names)
+        return cls(frozenset(host_of(canonical(f"http://{name}/")).strip(".") for name in plain if name))
 
     def covers(self, host: str) -> bool:
         labels = host.rstrip(".").split(".")

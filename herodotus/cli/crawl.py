@@ -10,7 +10,7 @@ import anyio
 import click
 from msgspec.structs import replace
 
-from crawler.core.politeness import OptOutList, PolitenessPolicy
+from crawler.core.politeness import PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, ScopeKind
 from herodotus.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
@@ -36,7 +36,7 @@ class NothingArchived(WorldFailure):
 
 @main.command()
 @click.argument("urls", nargs=-1)
-@click.option("--resume", is_flag=True, help="Go on with the last crawl: its URLs, scope and depth.")
+@click.option("--resume", is_flag=True, help="Go on with the last crawl: its URLs, scope, depth and delay.")
 @click.option(
     "--scope",
     type=click.Choice([kind.value for kind in ScopeKind]),
@@ -121,7 +121,7 @@ def _order(
     connections: int | None,
 ) -> "tuple[CrawlOrder, LastCrawl]":
     """What to do, and what to note of it when it has begun."""
-    from herodotus.crawling import CrawlOrder, day_offset_s, territory_of, url_rules
+    from herodotus.crawling import CrawlOrder, day_offset_s, opt_outs, territory_of, url_rules
     from herodotus.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
 
     home, settings = frame.home.path, effective.settings
@@ -129,7 +129,7 @@ def _order(
     if is_resumed:
         if last is None:
             raise NothingToResume(home=str(home))
-        now = last
+        now = last if delay is None else replace(last, delay=delay)
     else:
         seeds = (
             checked_seeds(urls, charter, settings.crawl.opt_out)
@@ -143,6 +143,7 @@ def _order(
             scope=scope or ScopeKind.HOST.value,
             depth=depth,
             content=content or charter.content,
+            delay=delay,
         )
         is_other = last is not None and not now.asks_the_same_as(last)
         now = replace(now, widens=is_other or (last is not None and last.widens))
@@ -158,9 +159,10 @@ def _order(
         contact=settings.operator.contact or None,
         allow_private_addresses=charter.allow_private_addresses,
         politeness=PolitenessPolicy(
-            delay_floor_s=_delay(charter, delay), per_address_concurrency=charter.per_address_concurrency
+            delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
+            per_address_concurrency=charter.per_address_concurrency,
         ),
-        opted_out=OptOutList.of(settings.crawl.opt_out),
+        opted_out=opt_outs(settings.crawl.opt_out),
         territory=territory_of(charter),
         rules=url_rules(charter),
         visits_per_host_max=settings.crawl.visits_per_host_max,

@@ -124,7 +124,12 @@ async def crawling(
         async with HttpFetcher(LOCAL, wall_clock=wall_clock) as fetcher:
             core = HostSteward(policy, now=anyio.current_time())
             steward = LocalSteward(
-                core, fetcher, product_token="Herodotus", wall_clock=wall_clock, sink=web.sink
+                core,
+                fetcher,
+                product_token="Herodotus",
+                wall_clock=wall_clock,
+                sink=web.sink,
+                opted_out=scope.opted_out if scope else None,
             )
             crawler = Crawler(
                 frontier,

@@ -101,6 +101,32 @@ def test_a_failed_fetch_comes_again_after_all_others_and_three_times_a_day(tmp_p
     frontier.close()
 
 
+def test_the_rest_that_an_origin_is_owed_outlives_the_process(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1"), link("http://a.example/2")])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    entry.rests_until = 90_000.5
+    frontier.record(entry, Result.FAILED)
+    frontier.record(taken(frontier, A), Result.FORBIDDEN)  # nothing was asked for
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    assert again.origin_counts(A).rests_until == 90_000.5
+    again.close()
+
+
+def test_half_a_validator_is_none(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1")])
+    frontier.activate(1)
+    etag, date = '"' + "e" * 999 + '"', "x" * 101
+    frontier.record(taken(frontier, A), Result.CHANGED, etag=etag, last_modified=date)
+    known = frontier.known("http://a.example/1")
+    assert known is not None
+    assert (known.etag, known.last_modified) == ("", "")
+    frontier.close()
+
+
 def test_what_a_crash_left_handed_out_comes_again_as_a_suspect(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link("http://a.example/1", 0), link("http://a.example/2")])

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.core import politeness
+from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import (
     HostSteward,
     Lease,
@@ -60,6 +61,17 @@ def test_one_lease_per_origin_is_out_and_the_next_comes_a_delay_after_it_is_back
 def test_the_rest_follows_from_the_answer(report: OriginReport, expected: float) -> None:
     steward = HostSteward(PolitenessPolicy(), now=0)
     assert steward.give_back(granted(steward.lease(A, 0)), report, 0) == expected
+
+
+def test_one_host_is_one_host_by_whatever_scheme_and_port() -> None:
+    steward = HostSteward(PolitenessPolicy(), now=0)
+    secure, other = Origin("https://a.example"), Origin("http://a.example:8080")
+    steward.set_rules(secure, parse_robots(b"user-agent: *\ndisallow: /", "Herodotus"), 0)
+    assert steward.rules(A, 0) is None  # each has a robots.txt of its own
+    lease = granted(steward.lease(A, 0))
+    assert waits(steward.lease(secure, 0.5)).until == 1.5
+    assert steward.give_back(lease, OriginReport(status=503, duration_s=0.1), 1) == 31
+    assert [waits(steward.lease(one, 2)).until for one in (A, secure, other)] == [31, 31, 31]
 
 
 def test_backoff_doubles_up_to_its_bound_and_one_good_answer_ends_it() -> None:
@@ -176,6 +188,16 @@ def test_an_unused_lease_costs_no_rest() -> None:
 )
 def test_retry_after_is_a_number_or_a_date(value: str | None, expected: float | None) -> None:
     assert retry_after_s(value, 100.0) == expected
+
+
+def test_an_opt_out_means_its_host_in_any_spelling() -> None:
+    opted_out = OptOutList.of(["*.shy.example", "MÜNCHEN.example", "xn--bcher-kva.example", "127.1"])
+    assert opted_out.covers("www.shy.example")
+    assert opted_out.covers("xn--mnchen-3ya.example")
+    assert opted_out.covers("www.xn--bcher-kva.example.")
+    assert opted_out.covers("127.0.0.1")
+    with pytest.raises(MalformedUrlError):
+        OptOutList.of(["no host"])
 
 
 def test_an_opt_out_covers_subdomains_only() -> None:

@@ -1,6 +1,7 @@
 """Whole crawls of the synthetic web in one process, judged by the web's own oracle and log."""
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,10 +9,18 @@ import anyio
 import pytest
 
 from crawler.core.capture import Outcome
-from crawler.core.politeness import PolitenessPolicy
+from crawler.core.politeness import HostSteward, Lease, OptOutList, PolitenessPolicy, Wait
+from crawler.core.recrawl import Result
 from crawler.core.scope import CrawlScope, ScopeKind
-from crawler.worker import CrawlSettings
-from tests.crawler.synthetic import FIRST_DAY, crawling, synthetic_web
+from crawler.core.urls import Origin, host_of
+from crawler.frontier import Frontier
+from crawler.http import HttpFetcher
+from crawler.steward import LocalSteward
+from crawler.worker import Crawler, CrawlSettings
+from tests.crawler.memory import MemorySink
+from tests.crawler.origin import Answer, origin, says
+from tests.crawler.origin import Origin as Server
+from tests.crawler.synthetic import DAY_S, FIRST_DAY, LOCAL, QUICK, crawling, synthetic_web
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +157,131 @@ async def test_validators_and_days_are_of_the_frontier(tmp_path: Path) -> None:
         statistics = crawler._frontier.statistics()
         assert (statistics.day, statistics.handed_out) == (FIRST_DAY, 0)
         assert not crawler._frontier.has_due()
+
+
+async def test_a_delay_is_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
+    policy = PolitenessPolicy(delay_floor_s=0.2, delay_factor=0.0, crawl_delay_max_s=0.2)
+    async with synthetic_web(10, hosts=1, pages_max=20) as web:
+        for _ in range(3):
+            limit = CrawlSettings(fetches_max=1)
+            async with crawling(web, tmp_path, policy=policy, settings=limit) as crawler:
+                await crawler.run()
+        times = [float(str(line["time"])) for line in web.requests(with_robots=True)]
+    assert len(times) >= 6  # a page and robots.txt in each run
+    assert all(later - earlier >= 0.199 for earlier, later in pairwise(times))
+
+
+async def test_a_page_that_failed_today_is_tried_again_after_a_crash_whatever_the_archive_has(
+    tmp_path: Path,
+) -> None:
+    async with synthetic_web(4, hosts=2) as web:
+        async with crawling(web, tmp_path) as crawler:
+            await crawler.run()
+        page = next(one for one in web.sink.captures if one.status == 200 and one.url in web.seeds)
+        web.requests()
+        async with crawling(web, tmp_path, day=1) as crawler:
+            frontier = crawler._frontier
+            for origin in frontier.activate(100):
+                while (entry := frontier.take(origin)) is not None and entry.known.url != page.url:
+                    frontier.pass_over(entry)
+                if entry is not None:
+                    frontier.record(entry, Result.FAILED)
+                    while (entry := frontier.take(origin)) is not None and entry.known.url != page.url:
+                        frontier.pass_over(entry)  # until the retry is handed out, and then the process died
+        async with crawling(web, tmp_path, day=1) as crawler:
+            await crawler.run()
+            assert crawler.counts.reread == 0
+        assert page.url in web.fetched(web.requests())
+
+
+async def test_a_host_that_opted_out_is_left_alone_although_its_pages_are_known(tmp_path: Path) -> None:
+    async with synthetic_web(9, hosts=2, pages_max=5) as web:
+        shy = host_of(web.seeds[0])
+        scope = CrawlScope(opted_out=OptOutList.of([shy]))
+        async with crawling(web, tmp_path, scope=scope) as crawler:
+            await crawler.run()
+            assert crawler.counts.by_error["opt-out"] == 1
+        assert shy not in {line["host"] for line in web.requests(with_robots=True)}
+
+
+async def test_no_fetch_begins_in_a_pause_that_came_while_permission_was_asked_for(tmp_path: Path) -> None:
+    async with synthetic_web(9, hosts=1, pages_max=5) as web, crawling(web, tmp_path) as crawler:
+        steward = crawler._steward
+        assert isinstance(steward, LocalSteward)
+        lease = steward.lease
+        paused = anyio.Event()
+
+        async def lease_and_pause(origin: Origin, address: str) -> Lease | Wait:
+            is_for_a_page = steward.core.rules(origin, anyio.current_time()) is not None
+            if is_for_a_page and not paused.is_set():
+                await crawler.pause()
+                paused.set()
+            return await lease(origin, address)
+
+        vars(steward)["lease"] = lease_and_pause
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(crawler.run)
+            await paused.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert crawler._started == 0
+            crawler.resume()
+        assert crawler.counts.fetched > 5
+
+
+SMALL = replace(LOCAL, body_bytes_max=100_000)
+
+
+async def crawl_page(folder: Path, served: Server, sink: MemorySink, day: int) -> Crawler:
+    """A crawl of one page on that day."""
+    frontier = Frontier(folder, day=FIRST_DAY + day)
+
+    def wall_clock() -> float:
+        return (FIRST_DAY + day) * DAY_S + 1.0
+
+    try:
+        async with HttpFetcher(SMALL, wall_clock=wall_clock) as fetcher:
+            core = HostSteward(QUICK, now=anyio.current_time())
+            steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=wall_clock, sink=sink)
+            crawler = Crawler(
+                frontier, fetcher, sink, steward, CrawlScope(), CrawlSettings(), wall_clock=wall_clock
+            )
+            crawler.seed([served.url("/once")])
+            await crawler.run()
+    finally:
+        frontier.close()
+    return crawler
+
+
+def page(etag: bytes, length: int, body: bytes) -> Answer:
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: %b\r\nContent-Length: %d\r\n\r\n"
+    return says(head % (etag, length) + body)
+
+
+async def test_what_broke_off_is_asked_for_anew_and_nothing_is_taken_for_its_rest(tmp_path: Path) -> None:
+    answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
+    sink = MemorySink()
+    async with origin(answers) as served:
+        days = [page(b'"a"', 5, b"whole"), page(b'"b"', 9, b"changed"), page(b'"b"', 9, b"changed++")]
+        days.append(says(b"HTTP/1.1 304 Same\r\n\r\n"))
+        for day, answer in enumerate(days):
+            answers["/once"] = answer
+            await crawl_page(tmp_path, served, sink, day)
+    visits = [one for one in served.requests if one.startswith(b"GET /once")]
+    assert [b'If-None-Match: "a"' in one for one in visits] == [False, True, False, False]
+    assert [b'If-None-Match: "b"' in one for one in visits] == [False, False, False, True]
+    pages = [one for one in sink.captures if one.url.endswith("/once")]
+    assert [one.body for one in pages] == [b"whole", b"changed", b"changed++", b""]
+    assert pages[3].sha256 == pages[2].sha256
+
+
+async def test_a_body_that_the_limit_cuts_is_not_stored_again_while_it_stays_the_same(tmp_path: Path) -> None:
+    answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
+    large = b"x" * (SMALL.body_bytes_max + 1)
+    answers["/once"] = says(b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "e"\r\n\r\n' + large)
+    sink = MemorySink()
+    async with origin(answers) as served:
+        for day in range(2):
+            await crawl_page(tmp_path, served, sink, day)
+    assert b'If-None-Match: "e"' in served.requests[-1]
+    pages = [one for one in sink.captures if one.url.endswith("/once")]
+    assert [one.outcome for one in pages] == [Outcome.STORED, Outcome.SAME_DIGEST]

@@ -2,12 +2,15 @@
 
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from herodotus.core.errors import FileSyntaxError
+from herodotus.core.errors import FileSyntaxError, SettingError
+from herodotus.crawling import CrawlOrder, opt_outs
 from herodotus.seeds import (
     LastCrawl,
+    NothingToResume,
     TooManySeeds,
     add_seeds,
     last_crawl,
@@ -41,7 +44,8 @@ def test_the_files_have_these_bytes(home: Path) -> None:
         b'{"format":1,"seeds":[{"url":"https://a.example/","added":1767225600}]}'
     )
     assert (home / "state/crawl.json").read_bytes() == (
-        b'{"format":1,"urls":["https://a.example/"],"scope":"host","depth":null,"content":"html","widens":false}'
+        b'{"format":1,"urls":["https://a.example/"],"scope":"host","depth":null,"content":"html","widens":false,'
+        b'"delay":null}'
     )
 
 
@@ -117,6 +121,28 @@ def test_what_cannot_be_a_seed_or_a_crawl_is_a_clear_error(
     assert refused.code == 2, refused.err
     assert sentence in refused.err
     assert not (home / "state/seeds.json").exists()
+
+
+@pytest.mark.parametrize(("asked", "expected"), [((), 30.0), (("--delay", "45"), 45.0)])
+def test_a_crawl_that_goes_on_keeps_its_delay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: tuple[str, ...], expected: float
+) -> None:
+    home = new_home(tmp_path / "home")
+    delays: list[float] = []
+
+    async def crawl_into(home: Path, order: CrawlOrder, **more: object) -> NoReturn:
+        delays.append(order.politeness.delay_floor_s)
+        raise NothingToResume(home=str(home))  # a crawl that ends at once
+
+    monkeypatch.setattr("herodotus.crawl_once.crawl_into", crawl_into)
+    called("crawl", "http://127.0.0.1/", "--delay", "30", "--home", str(home))
+    called("crawl", "--resume", *asked, "--home", str(home))
+    assert delays == [30.0, expected]
+
+
+def test_an_opt_out_that_names_no_host_is_a_clear_error() -> None:
+    with pytest.raises(SettingError, match=r"crawl\.opt_out.*no host name"):
+        opt_outs(["no host"])
 
 
 def test_a_crawl_without_anything_to_crawl_says_how_to_begin(tmp_path: Path) -> None:

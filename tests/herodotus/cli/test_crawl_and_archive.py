@@ -118,7 +118,7 @@ def test_a_crawl_that_is_paused_and_interrupted_goes_on_and_fetches_nothing_twic
     assert process.returncode == 0, err
     first = json.loads(out)
     assert first["ended"] == "interrupted"
-    again = herodotus("crawl", "--resume", "--home", str(home), "--json").json
+    again = herodotus("crawl", "--resume", "--delay", "0", "--home", str(home), "--json").json
     assert again["ended"] == "done"
     assert first["stored"] + again["stored"] == 31
     assert again["by_host"][site.origin]["failed"] == 0

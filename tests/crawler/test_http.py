@@ -1,0 +1,43 @@
+"""What the crawler's own HTTP client does beyond what it shares with the one that judges it."""
+
+import asyncio
+
+import anyio
+import pytest
+
+from crawler.core.capture import Capture
+from crawler.fetch import LARGE_BODIES_AT_ONCE, FetchSettings
+from crawler.http import HttpFetcher
+from crawler.ports import FetchRequest
+from tests.crawler.origin import origin, says
+
+pytestmark = pytest.mark.anyio
+
+
+def fetcher(body_timeout_s: float = 60.0) -> HttpFetcher:
+    settings = FetchSettings(allow_private_addresses=True, body_timeout_s=body_timeout_s)
+    return HttpFetcher(settings, wall_clock=lambda: 1.0)
+
+
+async def test_a_validator_goes_back_byte_for_byte() -> None:
+    async with origin({"/": says(b"HTTP/1.1 304 Not Modified\r\n\r\n")}) as served, fetcher() as client:
+        await client.fetch(FetchRequest(url=served.url(), etag=b'"\xc3\xa9\xff"'.decode("latin-1")))
+        assert b'\r\nIf-None-Match: "\xc3\xa9\xff"\r\n' in served.requests[0]
+
+
+async def test_a_name_that_dns_cannot_be_asked_for_has_no_address() -> None:
+    async with fetcher() as client:
+        assert await client.address_of("x" * 64 + ".example") == ""
+
+
+async def test_waiting_for_other_large_bodies_is_not_held_against_an_origin() -> None:
+    body = b"x" * (2 * 2**20)
+    answer = says(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    async with origin({"/": answer}) as served, fetcher(body_timeout_s=1.0) as client:
+        for _ in range(LARGE_BODIES_AT_ONCE):
+            await client._large_bodies.acquire()
+        asyncio.get_running_loop().call_later(1.2, client._large_bodies.release)
+        with anyio.fail_after(60):
+            capture = await client.fetch(FetchRequest(url=served.url()))
+        assert isinstance(capture, Capture)
+        assert (capture.truncated, capture.body == body) == (None, True)

@@ -1,0 +1,123 @@
+"""The steward of a peer alone: how it comes by robots.txt, and whom it leaves alone on the way."""
+
+import anyio
+import pytest
+
+from crawler.core.capture import Capture, payload_digests
+from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, PolitenessPolicy, Wait
+from crawler.core.robots import RobotsRules
+from crawler.core.urls import Origin
+from crawler.ports import FetchRequest
+from crawler.steward import LocalSteward
+
+pytestmark = pytest.mark.anyio
+
+A, B = Origin("http://a.example"), Origin("http://b.example")
+HERE, THERE = f"{A}/robots.txt", f"{B}/elsewhere.txt"
+ADDRESS = "192.0.2.1"
+CLOSES = b"user-agent: *\ndisallow: /closed\ncrawl-delay: 40\n"
+
+
+def answer(
+    url: str, body: bytes = b"", *, status: int = 200, fields: bytes = b"", redirect_to: str | None = None
+) -> Capture:
+    sha256, sha1 = payload_digests(body)
+    return Capture(
+        url=url,
+        requested_at=1.0,
+        duration_s=0.1,
+        request=b"",
+        status=status,
+        head=b"HTTP/1.1 %d X\r\n%b\r\n" % (status, fields),
+        body=body,
+        sha256=sha256,
+        sha1=sha1,
+        remote_ip=ADDRESS,
+        redirect_to=redirect_to,
+    )
+
+
+class Fetcher:
+    """Answers by a table and remembers what it was asked for."""
+
+    def __init__(self, *answers: Capture) -> None:
+        self.asked: list[str] = []
+        self._answers = {one.url: one for one in answers}
+
+    async def fetch(self, request: FetchRequest) -> Capture:
+        self.asked.append(request.url)
+        return self._answers[request.url]
+
+    async def address_of(self, host: str) -> str:
+        del host
+        return ADDRESS
+
+
+def steward_of(fetcher: Fetcher, *opted_out: str, policy: PolitenessPolicy | None = None) -> LocalSteward:
+    core = HostSteward(policy or PolitenessPolicy(), now=anyio.current_time())
+    return LocalSteward(
+        core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.0, opted_out=OptOutList.of(opted_out)
+    )
+
+
+async def rules_of(steward: LocalSteward) -> RobotsRules:
+    found = await steward.rules(A)
+    assert isinstance(found, RobotsRules)
+    return found
+
+
+async def test_a_redirect_to_another_host_waits_for_that_hosts_permission_and_then_goes_on() -> None:
+    fetcher = Fetcher(answer(HERE, status=301, redirect_to=THERE), answer(THERE, CLOSES))
+    steward = steward_of(fetcher)
+    lease = await steward.lease(B, "")
+    assert isinstance(lease, Lease)
+    assert isinstance(await steward.rules(A), Wait)
+    assert isinstance(await steward.rules(A), Wait)
+    assert fetcher.asked == [HERE]  # once, however often it has to wait
+    await steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
+    assert not (await rules_of(steward)).allows("/closed")
+    assert fetcher.asked == [HERE, THERE]
+    assert isinstance(await steward.lease(B, ""), Wait)  # it rests like after any request
+
+
+async def test_a_redirect_to_a_host_that_opted_out_is_not_followed() -> None:
+    fetcher = Fetcher(answer(HERE, status=301, redirect_to=THERE), answer(THERE))
+    rules = await rules_of(steward_of(fetcher, "b.example"))
+    assert (rules.is_reachable, rules.problem) == (False, "robots.txt is at a host that is not visited")
+    assert fetcher.asked == [HERE]
+
+
+async def test_a_host_that_opted_out_is_not_even_asked_for_its_robots_txt() -> None:
+    fetcher = Fetcher(answer(HERE))
+    assert not (await rules_of(steward_of(fetcher, "*.a.example"))).is_reachable
+    assert fetcher.asked == []
+
+
+async def test_asking_for_robots_txt_counts_for_the_cap_of_its_address() -> None:
+    fetcher = Fetcher(answer(HERE))
+    steward = steward_of(fetcher, policy=PolitenessPolicy(per_address_concurrency=1))
+    lease = await steward.lease(B, ADDRESS)
+    assert isinstance(lease, Lease)
+    wait = await steward.rules(A)
+    assert isinstance(wait, Wait)
+    assert (wait.reason, fetcher.asked) == ("its address is busy", [])
+
+
+async def test_the_crawl_delay_counts_from_the_request_that_told_it() -> None:
+    steward = steward_of(Fetcher(answer(HERE, CLOSES)))
+    before = anyio.current_time()
+    await rules_of(steward)
+    assert steward.core.next_start_at(A) >= before + 40
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        answer(HERE, CLOSES, fields=b"Content-Encoding: gzip\r\n"),
+        answer(HERE, CLOSES, fields=b"Content-Encoding: lzma\r\n"),
+        answer(HERE, status=304),
+    ],
+)
+async def test_a_robots_txt_that_cannot_be_read_forbids_everything_for_now(found: Capture) -> None:
+    rules = await rules_of(steward_of(Fetcher(found)))
+    assert (rules.is_reachable, rules.allows("/")) == (False, False)
