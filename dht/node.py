@@ -81,6 +81,8 @@ MEET_ENOUGH = 2
 MEET_GRACE_S = 1.0
 """Once so many have answered, the others have this long: a dead contact is silent for 6.5 s."""
 JOIN_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+SLOTS_AGAIN_S = 300.0
+"""When all places behind our address are taken: peers leave rarely, and each try calls those who have them."""
 JOINS_BEFORE_ALONE = 2
 """Peers that were started together may all be waiting for each other's ring: then somebody must be one."""
 EVENTS_MAX = 1_024
@@ -273,7 +275,9 @@ class RingNode:
         self._batches_in: MemoryObjectSendStream[BatchArrived]
         self._batches_out: MemoryObjectReceiveStream[BatchArrived]
         self._batches_in, self._batches_out = anyio.create_memory_object_stream(BATCHES_MAX)
-        self._join_failed = anyio.Event()
+        self._join_failed = anyio.Event()  # replaced by whoever waits for it alone, or it would wait for ever
+        self._is_join_due = False  # failed, and not begun again since
+        self._are_slots_taken = False  # all of them: then the next try can wait
         self._has_joined = anyio.Event()
         self._table_size = 0
         self._last_record: SignedRecord | None = None
@@ -532,7 +536,7 @@ class RingNode:
                 except anyio.WouldBlock:
                     logger.warning("batch not taken, too many wait items=%d", len(effect.items))
             case JoinFailed():
-                self._join_failed.set()
+                self._join_later()
             case PositionTaken():
                 self._take_another_slot(effect)
             case ArcsChanged() | RingChanged() | PeerChanged() | Joined():
@@ -601,14 +605,14 @@ class RingNode:
 
     def _take_another_slot(self, taken: PositionTaken) -> None:
         """Another peer behind our address is there already, or was there first: the next slot, then."""
-        if taken.contact != self._machine.me:
-            return  # said by a machine that we have left behind
+        if taken.contact != self._machine.me or self._are_slots_taken:
+            return  # said by a machine that we have left behind, or known already
         self._slots_taken.add(self._slot)
         free = [slot for slot in range(SLOTS) if slot not in self._slots_taken]
         if not free:
-            logger.error("all slots of this address are taken, trying them again slots=%d", SLOTS)
-            self._slots_taken.clear()
-            self._join_failed.set()
+            logger.error("all slots of this address are taken, trying again in minutes slots=%d", SLOTS)
+            self._are_slots_taken = True
+            self._join_later()
             return
         before, self._slot = self._slot, free[0]
         holder = address_text(taken.holder.address)
@@ -627,7 +631,7 @@ class RingNode:
         ]
         self._end_waiting()
         self._failed_joins = 0
-        self._join_failed = anyio.Event()
+        self._is_join_due = False
         self._machine = self._new_machine(self._machine.own_record.incarnation)
         others = [contact for contact in known if contact.peer != self._peer] or self._contacts
         if others:
@@ -714,14 +718,26 @@ class RingNode:
     def is_known(self, address: Address) -> bool:
         return any(address in signed.record.addresses for signed in self._machine.table.records.values())
 
+    def _join_later(self) -> None:
+        self._is_join_due = True
+        self._join_failed.set()
+
     async def _join_again(self) -> None:
         """After a failed join: try again for as long as it takes, as a ring of one before long."""
         while True:
             await self._join_failed.wait()
+            self._join_failed = anyio.Event()
             wait_s = JOIN_AGAIN_S[min(self._failed_joins, len(JOIN_AGAIN_S) - 1)]
+            if self._are_slots_taken:
+                wait_s = SLOTS_AGAIN_S
             await anyio.sleep(wait_s * self._ports.random.uniform(0.5, 1.5))
-            if self._join_failed.is_set():  # else we started over meanwhile
-                self._join_failed = anyio.Event()
+            if self._are_slots_taken:
+                self._are_slots_taken = False
+                self._slots_taken.clear()
+                self._slot = self._settings.slot
+                self._start_over()
+            elif self._is_join_due:  # else we started over meanwhile
+                self._is_join_due = False
                 self._failed_joins += 1
                 self._join_or_be_alone()
 

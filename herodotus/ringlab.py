@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ from herodotus.identity import key_to_pem
 PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet
 _GIVE_UP_S = 10.0
 _ASK_PERIOD_S = 0.25
+_END_PERIOD_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +127,8 @@ class LabDamaged(Misuse):
         self.folder = folder
 
     def __str__(self) -> str:
-        return f"{note_in(self.folder)} is damaged; delete the folder {self.folder} after ending its peers"
+        way_out = f"`herodotus ring down --dir {shlex.quote(str(self.folder))}` ends its peers and deletes it"
+        return f"{note_in(self.folder)} is damaged; {way_out}"
 
 
 def save(folder: Path, lab: Lab) -> None:
@@ -252,22 +254,42 @@ def kill(peer: LabPeer) -> bool:
     return True
 
 
-async def end(peers: Iterable[LabPeer], wait_s: float) -> tuple[int, int]:
+def homes_of(folder: Path) -> set[str]:
+    """Of the ring that is or was here; the note may be gone, or damaged."""
+    noted: set[str] = set()
+    with suppress(NoLab, LabDamaged):
+        noted = {peer.home for peer in load(folder).peers}
+    return noted | {str(home) for home in folder.glob("peer-[0-9][0-9][0-9]") if Home(home).exists()}
+
+
+def processes_on(homes: Collection[str]) -> dict[int, str]:
+    """Peers of these homes, by process: those that hold one, and those just started, which will in a moment."""
+    found = {}
+    for home in homes:
+        running = running_on(Home(Path(home)))
+        if running is not None and running.pid:
+            found[running.pid] = home
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it ended meanwhile
+            words = [os.fsdecode(word) for word in command.read_bytes().split(b"\0")]
+            if words[1:5] == ["-m", "herodotus", "run", "--home"] and words[5] in homes:
+                found[int(command.parent.name)] = words[5]
+    return found
+
+
+async def end(homes: Collection[str], wait_s: float) -> tuple[int, int]:
     """(stopped by themselves, killed): asked to stop first, all at once."""
-    running = [peer for peer in peers if is_running(peer)]
-    for peer in running:
-        process = running_on(Home(Path(peer.home)))
-        if process is not None and process.pid:
-            _signal(process.pid, signal.SIGTERM)
+    asked = processes_on(homes)
+    for pid in asked:
+        _signal(pid, signal.SIGTERM)
     with anyio.move_on_after(wait_s):
-        async with anyio.create_task_group() as tasks:
-            for peer in running:
-                tasks.start_soon(_released, peer)
-    stubborn = [peer for peer in running if is_running(peer)]
-    for peer in stubborn:
-        kill(peer)
-    return len(running) - len(stubborn), len(stubborn)
-
-
-async def _released(peer: LabPeer) -> None:
-    await anyio.to_thread.run_sync(wait_released, Home(Path(peer.home)), abandon_on_cancel=True)
+        while True:
+            if not processes_on(homes).keys() & asked.keys():
+                break
+            await anyio.sleep(_END_PERIOD_S)
+    stubborn = processes_on(homes).keys() & asked.keys()
+    for pid in stubborn:
+        _signal(pid, signal.SIGKILL)
+    for home in {asked[pid] for pid in stubborn}:
+        wait_released(Home(Path(home)))
+    return len(asked) - len(stubborn), len(stubborn)

@@ -36,7 +36,16 @@ from dht.core.messages import (
     Reply,
     Rumour,
 )
-from dht.core.records import Contact, Death, Departure, News, SignedRecord, first_contact_of, record_fault
+from dht.core.records import (
+    Contact,
+    Death,
+    Departure,
+    News,
+    SignedRecord,
+    first_contact_of,
+    plausible_incarnation,
+    record_fault,
+)
 from dht.core.rumours import Rumours
 from dht.core.thrift import DIGEST_BYTES, NEWS_BYTES, SEALED_BYTES, Thrift, keep_sample
 
@@ -164,6 +173,9 @@ class Gossip:
         if news.peer in self._table.key_tombs:
             return False  # it lives on under another key
         signed = self._table.records.get(news.peer)
+        if self._is_implausible(news, now):
+            self._host.counts["deaths implausible"] += 1
+            return False
         if not self._is_sound(news):
             self._host.counts["deaths forged"] += 1
             return False
@@ -193,6 +205,11 @@ class Gossip:
             self._host.at(now + bounds.SUSPICION_MIN_S, partial(self._believe, news))
             return True
         return False
+
+    def _is_implausible(self, news: Death | Departure, now: float) -> bool:
+        """A death in an incarnation that its peer never had: it could not raise its own above that."""
+        known = self._table.incarnation(news.peer)
+        return isinstance(news, Death) and news.incarnation > max(known, plausible_incarnation(now))
 
     def _is_witnessed(self, news: Death) -> bool:
         """By us, or by somebody of our table; keys that we never heard of cost nothing to make."""
@@ -299,18 +316,19 @@ class Gossip:
             self._pulling += 1
             self._pull(*self._pulls.popleft(), b"", now)
 
-    def _pull(self, source: Contact, bucket: int, after: bytes, now: float) -> None:
+    def _pull(self, source: Contact, bucket: int, after: bytes, now: float, page: int = 1) -> None:
         have = tuple(self._table.fingerprints(bucket)[:HAVE_MAX])
         request = Pull(id=self._host.new_id(), bucket=bucket, after=after, have=have)
         self._thrift.spend(SEALED_BYTES + 5 * len(have))
-        self._host.ask(source, request, partial(self._pulled, source, bucket), now)
+        self._host.ask(source, request, partial(self._pulled, source, request, page), now)
 
-    def _pulled(self, source: Contact, bucket: int, reply: Reply | None, now: float) -> None:
+    def _pulled(self, source: Contact, request: Pull, page: int, reply: Reply | None, now: float) -> None:
         if isinstance(reply, Records):
             for news in reply.news:
                 self.hear(news, now, "table")
-            if reply.more and reply.news:
-                self._pull(source, bucket, peer_of(reply.news[-1]), now)
+            last = peer_of(reply.news[-1]) if reply.more and reply.news else PeerKey(b"")
+            if last > request.after and page < bounds.PULL_PAGES_MAX:  # else it would never end
+                self._pull(source, request.bucket, last, now, page + 1)
                 return
         self._pulling -= 1
         self._pull_more(now)

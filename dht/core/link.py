@@ -51,6 +51,7 @@ from dht.core.sessions import Session, SessionTable
 RETRIES_S: Final = (0.5, 1.0, 2.0, 3.0)  # the clamp of the retransmission timer, ring.md 4.5
 DIALS_MAX: Final = 256
 DIAL_QUEUE_MAX: Final = 32
+COOKIES_MAX: Final = 3  # of one dial: its responder may restart, but each RETRY costs us a HELLO
 HALF_OPEN_MAX: Final = 1_024
 HALF_OPEN_S: Final = 10.0
 _REDIAL: Final = Rate(per_second=1 / 30, burst=2)  # handshakes that hints may cause, per address
@@ -112,6 +113,7 @@ class _Dial:
     secret: bytes = field(repr=False)
     frame: bytes  # what is repeated until answered
     tries: int = 0
+    cookies: int = 0  # how many were taken
     due: float = 0.0
     session: Session | None = None  # set while CONFIRMING
     finish: bytes = b""
@@ -534,6 +536,10 @@ class Link:
             return
         if dial.hello.cookie == retry.cookie:
             return  # a late answer to a repeated HELLO: nothing new
+        if dial.cookies == COOKIES_MAX:
+            self.dropped["cookies"] += 1
+            return
+        dial.cookies += 1
         dial.hello = replace(dial.hello, cookie=retry.cookie)
         dial.frame = dial.hello.pack()
         dial.tries = 0

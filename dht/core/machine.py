@@ -54,6 +54,7 @@ from dht.core.messages import (
 from dht.core.records import (
     RECORD_LIFE_S,
     RECORD_REFRESH_S,
+    U32,
     Contact,
     News,
     Notary,
@@ -62,6 +63,7 @@ from dht.core.records import (
     contacts_of,
     first_contact_of,
     is_address,
+    plausible_incarnation,
 )
 from dht.core.ring import VirtualNode
 from dht.core.routing import Router
@@ -351,9 +353,24 @@ class RingMachine:
 
     def _on_notify(self, message: Notify, sender: Contact, now: float) -> None:
         node = self._node(message.target)
-        if self._is_from(message.source, sender) and node is not None:
-            self._host.send(sender, Ack(id=message.id))
+        if not self._is_from(message.source, sender) or node is None:
+            return
+        self._host.send(sender, Ack(id=message.id))
+        if message.source.address.host == sender.address.host:
             node.notified(message.source, now)
+        else:
+            self._call_back(message.source, node, now)
+
+    def _call_back(self, source: Contact, node: VirtualNode, now: float) -> None:
+        """Its position follows from an address that it did not speak from: is it there as well?"""
+
+        def answered(reply: Reply | None, later: float) -> None:
+            if reply is not None:
+                node.notified(source, later)
+            else:
+                self._host.counts["sources elsewhere"] += 1
+
+        self._host.ask(source, Ping(id=self._host.new_id()), answered, now, is_favour=True)
 
     def _on_find(self, message: Find, sender: Contact, now: float) -> None:
         del now
@@ -484,7 +501,7 @@ class RingMachine:
         """Sign a new record.  The incarnation is the time where it can be, so that a restarted peer is
         always newer.
         """
-        incarnation = max(self._record.incarnation + 1, above + 1, int(now))
+        incarnation = min(max(self._record.incarnation + 1, above + 1, int(now)), U32 - 1)
         self._record = replace(
             self._record, incarnation=incarnation, issued_s=int(now), expires_s=int(now) + RECORD_LIFE_S
         )
@@ -500,6 +517,9 @@ class RingMachine:
             self._gossip.tell(self.me.peer, now)
 
     def _refute(self, incarnation: int, now: float) -> None:
+        if incarnation > max(self._record.incarnation, plausible_incarnation(now)):
+            self._host.counts["deaths implausible"] += 1  # to follow would use up the numbers that we have
+            return
         self._host.counts["deaths refuted"] += 1
         self._renew_record(incarnation, now)
         self._gossip.tell(self.me.peer, now)

@@ -150,6 +150,11 @@ def record_fault(record: PeerRecord, network: NetworkId, now: float) -> str | No
     return _time_fault(record, now)
 
 
+def plausible_incarnation(now: float) -> int:
+    """The highest that a stranger may attribute to a peer: incarnations are times, but for a few steps more."""
+    return int(now) + CLOCK_SKEW_S
+
+
 def _time_fault(record: PeerRecord, now: float) -> str | None:
     if not record.issued_s < record.expires_s <= record.issued_s + RECORD_LIFE_S:
         return "life"

@@ -60,6 +60,7 @@ DIGEST_URGENT_S = 2.5  # after an exchange in which more than this many buckets 
 URGENT_BUCKETS = 16
 BULK_BUCKETS = 64  # more differing buckets than this: fetch the table over a stream
 PULLS_MAX = 8  # at a time
+PULL_PAGES_MAX = 256  # of one bucket: 7 news each make twice the share of a full table and its tombs
 CONTESTS_MAX = 32  # claims to taken positions that are looked into at a time
 CONTESTS_REMEMBERED_MAX = 256
 GRAVES_MAX = 256

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from crawler.core.politeness import OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, ScopeKind
-from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
 from herodotus.clock import unix_seconds
 from herodotus.config import Effective
 from herodotus.core.charter import Charter
@@ -51,7 +51,7 @@ class NothingArchived(WorldFailure):
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Fetches, at most.")
 @click.option(
     "--delay",
-    type=click.FloatRange(0, 86_400),
+    type=SECONDS,
     metavar="S",
     help="Pause between requests to a host; at least the charter's.",
 )

@@ -15,7 +15,7 @@ import click
 
 from herodotus import clock
 from herodotus.asking import NoAnswer, ask
-from herodotus.cli.frame import Frame, NotRunning, common_options, json_option, main, pass_frame
+from herodotus.cli.frame import SECONDS, Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
 from herodotus.cli.status_text import status_lines
 from herodotus.config.load import text_layer, with_http_beside_ring
@@ -189,7 +189,7 @@ def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None) 
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(0, 86_400),
+    type=SECONDS,
     default=15.0,
     show_default=True,
     metavar="S",

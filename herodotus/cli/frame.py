@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import isnan
 from typing import Any, NoReturn
 
 import click
@@ -22,6 +23,19 @@ from herodotus.home import Home, choose_home
 from herodotus.logs import configure
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class _Seconds(click.FloatRange):
+    """`nan` is within every range, as click compares."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0, 86_400)
 
 
 @dataclass(slots=True)
@@ -49,7 +63,10 @@ class Frame:
             self.console.print(words, markup=False, soft_wrap=True)
 
     def print_json(self, value: Any) -> None:
-        click.echo(json.dumps(value, ensure_ascii=False))
+        text = json.dumps(
+            value, ensure_ascii=False
+        )  # another peer's words may be in it, as in `status --peer`
+        click.echo("".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text))
 
     def effective(self, *flags: Layer) -> Effective:
         """The settings in force; without a home yet, the defaults and the environment."""
@@ -125,6 +142,10 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}; add --debug for where", HerodotusError.exit_code
+    if isinstance(
+        error.__cause__, KeyboardInterrupt
+    ):  # while a class was made, in an import: before Python 3.12
+        return "interrupted", 130
     return f"a mistake of ours: {type(error).__name__}: {error}; add --debug for where, and report it", 1
 
 

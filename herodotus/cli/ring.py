@@ -13,7 +13,7 @@ from platformdirs import user_data_path
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from herodotus import ringlab
-from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter
 from herodotus.home import Home, running_on
 from herodotus.ringlab import Lab, LabPeer
@@ -28,6 +28,16 @@ folder_option = click.option(
     default=lambda: user_data_path("herodotus", appauthor=False) / "ring",
     show_default="the platform's data folder, ring/",
     help="Folder of the ring's homes.",
+)
+
+wait_option = click.option(
+    "--wait",
+    "wait_s",
+    type=SECONDS,
+    default=_IDEAL_S,
+    show_default=True,
+    metavar="S",
+    help="At most.",
 )
 
 
@@ -48,9 +58,7 @@ def ring() -> None:
 @click.option("--peers", "count", type=click.IntRange(1, ringlab.PEERS_MAX), default=5, show_default=True)
 @click.option("--base-port", type=click.IntRange(1024, 60_000), default=4484, show_default=True, metavar="P")
 @click.option("--network", metavar="FILE", default="test", show_default=True, help="Charter of the ring.")
-@click.option(
-    "--wait", "wait_s", type=float, default=_IDEAL_S, show_default=True, metavar="S", help="At most."
-)
+@wait_option
 @folder_option
 @common_options
 @json_option
@@ -71,7 +79,9 @@ def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, fo
             with _interrupted_afterwards():  # between a process and its name in `started` it would be lost
                 started[peer.home] = _start(peer, join=first if number else None)
         _wait(frame, peers, started, wait_s, "forming the ring")
-    except (KeyboardInterrupt, ringlab.PeerDied):
+    except ringlab.NotIdeal:
+        raise
+    except BaseException:  # Ctrl-C takes several forms, and whatever it was: nobody is left behind
         ringlab.give_up(folder, started.values())
         raise
     lab = Lab(peers=tuple(map(_with_pid, peers)))
@@ -97,10 +107,8 @@ def _interrupted_afterwards() -> Iterator[None]:
 
 
 def _refuse_running(folder: Path) -> None:
-    if ringlab.note_in(folder).exists():
-        running = sum(map(ringlab.is_running, ringlab.load(folder).peers))
-        if running:
-            raise ringlab.LabExists(folder, running)
+    if running := len(ringlab.processes_on(ringlab.homes_of(folder))):
+        raise ringlab.LabExists(folder, running)
 
 
 def _start(peer: LabPeer, join: str | None) -> Popen[bytes]:
@@ -166,9 +174,7 @@ def kill(frame: Frame, numbers: tuple[int, ...], folder: Path) -> None:
 
 @ring.command()
 @click.argument("numbers", nargs=-1, required=True, type=click.IntRange(0))
-@click.option(
-    "--wait", "wait_s", type=float, default=_IDEAL_S, show_default=True, metavar="S", help="At most."
-)
+@wait_option
 @folder_option
 @common_options
 @pass_frame
@@ -200,6 +206,9 @@ def _chosen(lab: Lab, numbers: tuple[int, ...]) -> list[tuple[int, LabPeer]]:
 def down(frame: Frame, folder: Path) -> None:
     """Stop all peers of the ring; their homes stay."""
     folder = folder.absolute()
-    stopped, killed = anyio.run(ringlab.end, ringlab.load(folder).peers, 15.0)
-    ringlab.note_in(folder).unlink()
+    homes = ringlab.homes_of(folder)
+    if not ringlab.note_in(folder).exists() and not ringlab.processes_on(homes):
+        raise ringlab.NoLab(folder)
+    stopped, killed = anyio.run(ringlab.end, homes, 15.0)
+    ringlab.note_in(folder).unlink(missing_ok=True)
     frame.say(f"stopped {stopped} peers" + (f", killed {killed} that would not stop" if killed else ""))

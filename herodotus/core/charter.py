@@ -41,7 +41,7 @@ class Charter:
     copies: int = setting(6, whole(1, 16), "k: how many peers keep each capture (the thesis keeps 6)")
     successors: int = setting(
         16,
-        whole(1, 64),
+        whole(1, 16),  # what a State datagram has room for
         "r: distinct hosts in a successor list; all of them must fail at once to tear the ring",
     )
     slots: int = setting(8, whole(1, 256), "peers that may share one address (several behind one router)")

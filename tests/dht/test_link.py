@@ -20,7 +20,15 @@ from dht.core.frames import (
     parse_greeting,
 )
 from dht.core.limits import Rate
-from dht.core.link import DIAL_QUEUE_MAX, DIALS_MAX, HALF_OPEN_MAX, DialFailed, LinkLimits, PeerMoved
+from dht.core.link import (
+    COOKIES_MAX,
+    DIAL_QUEUE_MAX,
+    DIALS_MAX,
+    HALF_OPEN_MAX,
+    DialFailed,
+    LinkLimits,
+    PeerMoved,
+)
 from dht.core.sessions import LIFE_S, REKEY_AS_INITIATOR_S
 from tests.dht.link_world import NETWORK, LinkWorld, deliver_all, key_from
 
@@ -306,6 +314,23 @@ def test_a_cookie_is_good_for_its_address_and_key_and_for_two_minutes_only() -> 
         assert bert.dropped[expected] == 1
         frame = parse_greeting(bert.outgoing.pop()[0], NETWORK)
         assert isinstance(frame, Retry)
+
+
+def test_a_responder_that_bakes_cookies_for_ever_does_not_keep_us_dialling() -> None:
+    def sent_back(data: bytes, source: Address, target: Address, index: int) -> list[bytes]:
+        del source, target
+        hello = parse_greeting(data, NETWORK)
+        assert isinstance(hello, Hello)
+        cookie = (index + 1).to_bytes(16, "big")
+        world.inject(Retry(network=NETWORK, initiator_id=hello.initiator_id, cookie=cookie).pack(), B, A)
+        return []
+
+    world = LinkWorld(sent_back)
+    world.add("anna", A)
+    talk(world, b"hello")
+    assert world.events[A] == [DialFailed(address=B, public_key=None, reason="silence", lost=1)]
+    assert len(world.log) <= 4 + COOKIES_MAX
+    assert world.links[A].dropped["cookies"] >= 1
 
 
 def test_handshakes_are_limited_per_prefix() -> None:

@@ -426,3 +426,14 @@ async def test_a_restart_goes_on_from_the_last_incarnation_where_the_clock_was_s
 async def test_whom_a_node_met_is_reported_for_remembering() -> None:
     async with ring_of("anna", "bert") as (anna, bert):
         assert [contact.address for contact in bert.met] == [anna.address]
+
+
+async def test_a_node_that_started_over_and_finds_nobody_goes_on_trying() -> None:
+    async with opened("bert") as bert:
+        async with opened("anna") as anna:
+            await anna.node.join([])
+            await bert.node.join([anna.address])
+            await until_ideal([anna, bert])
+        bert.clock_step_s[0] = 3_600.0  # a laptop wakes up, and its network is not there yet
+        await until(lambda: bert.node.statistics().restarts == 1)
+        await until(lambda: bert.node.statistics().is_joined)

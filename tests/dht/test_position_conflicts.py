@@ -1,24 +1,33 @@
 """One position, two claims: who has it, and how the other one learns that it must take another slot."""
 
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
+import anyio
 import pytest
 import trio.testing
 
+import dht.node
 from dht.core import rules as bounds
 from dht.core.effects import Effect, JoinFailed, PositionTaken, Send
 from dht.core.machine import RingMachine
 from dht.core.messages import Find, Owner, Ping, Pong, Rumour
-from dht.core.records import Contact, SignedRecord, first_contact_of
+from dht.core.records import SLOTS, Contact, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
-from tests.dht.test_node import Ways, opened, until
+from tests.dht.test_node import Peer, Ways, opened, until
 
 NOW = START_S
 RULES = RingRules(network=NETWORK)
 PLACE = peer_number(7)
+AGAIN_S = 60.0
+
+
+def is_joined(peer: Peer) -> bool:
+    return peer.node.statistics().is_joined
 
 
 def claim(number: int, issued_s: float, incarnation: int = 1, virtual_nodes: int = 1) -> SignedRecord:
@@ -186,3 +195,28 @@ async def test_a_node_behind_a_shared_address_takes_the_next_free_slot() -> None
             await until(lambda: carl.node.statistics().is_ideal and anna.node.statistics().ring.members == 3)
             assert carl.node.statistics().slot == 2
             assert len({peer.node.me.position for peer in (anna, bert, carl)}) == 3
+
+
+@pytest.mark.anyio
+async def test_a_ninth_peer_behind_one_address_waits_for_a_place_and_takes_what_becomes_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dht.node, "SLOTS_AGAIN_S", AGAIN_S)
+    ways = Ways(id_check="ip")
+    async with AsyncExitStack() as stack:
+        peers = [await stack.enter_async_context(opened(f"peer {n}", ways)) for n in range(SLOTS - 1)]
+        await peers[0].node.join([])
+        for peer in peers[1:]:
+            await peer.node.join([peers[0].address])
+            await until(partial(is_joined, peer))
+        async with opened("guest", ways) as guest, opened("ninth", ways) as ninth:
+            await guest.node.join([peers[0].address])
+            await until(lambda: guest.node.statistics().ring.members == SLOTS)
+            await until(lambda: guest.node.statistics().is_joined)
+            await ninth.node.join([peers[0].address])
+            await anyio.sleep(AGAIN_S / 3)
+            assert not ninth.node.statistics().is_joined
+            assert ninth.node.statistics().restarts <= SLOTS
+            guest.node.leave()
+            await until(lambda: ninth.node.statistics().is_joined, 2 * AGAIN_S)
+            assert ninth.node.statistics().restarts <= 2 * SLOTS

@@ -8,19 +8,25 @@ import pytest
 
 from dht.core import rules as bounds
 from dht.core.effects import Effect, LookupDone, PeerChanged, Send
-from dht.core.ids import Key, distance, key_from_number, number_of
+from dht.core.ids import Key, PeerKey, distance, is_between, key_from_number, number_of
 from dht.core.machine import RingMachine
 from dht.core.messages import (
     Accuse,
+    Busy,
+    Digest,
+    DigestDiffers,
     Find,
     GetState,
     Message,
+    Notify,
     NotMember,
     Owner,
     Ping,
     Pong,
     ProbeReply,
     ProbeRequest,
+    Pull,
+    Records,
     Rumour,
 )
 from dht.core.records import Contact, Death, Departure, SignedRecord, first_contact_of
@@ -231,12 +237,66 @@ def test_the_living_are_in_every_table_again_after_two_liars_announced_their_dea
     assert counts(victim)["deaths refuted"] >= 1
 
 
+@pytest.mark.parametrize("incarnation", [0xFFFF_FFFE, 0xFFFF_FFFF])
+def test_nobody_is_made_to_use_up_the_incarnations_that_there_are(incarnation: int) -> None:
+    one = machine(known=8)
+    before = one.own_record.incarnation
+    accusation = Accuse(id=3, suspect=one.me, incarnation=incarnation, signature=bytes(64))
+    one.receive(accusation, contact(5), NOW)
+    tell(one, death(0, 901, 902, incarnation))
+    assert one.own_record.incarnation == before
+    assert counts(one) == {"deaths implausible": 2}
+    converse(one, lambda _to, _message: None, 60)
+    one.receive(replace(accusation, incarnation=before), contact(5), NOW)
+    assert one.own_record.incarnation == before + 1  # what may be meant is refuted as ever
+
+
+def test_a_peer_that_remembers_the_last_incarnation_of_all_still_starts() -> None:
+    record = replace(peer_number(0), incarnation=0xFFFF_FFFF)
+    one = RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
+    one.create(NOW)
+    assert one.own_record.incarnation == 0xFFFF_FFFF
+
+
+def test_a_death_of_an_incarnation_that_could_not_be_refuted_is_not_believed() -> None:
+    one = machine(known=8)
+    tell(one, death(4, 1, 2, incarnation=0xFFFF_FFFF))  # both are members, and near
+    assert peer_number(4).peer in one.table.records
+    assert counts(one) == {"deaths implausible": 1}
+    tell(one, death(4, 1, 2))
+    assert peer_number(4).peer not in one.table.records
+
+
 def test_somebody_far_away_gets_no_signature_under_his_accusation_of_the_living() -> None:
     one = machine(known=8)
     accusation = Accuse(id=3, suspect=contact(4), incarnation=1, signature=bytes(16))
     one.receive(accusation, contact(5), NOW)
     verdicts = [e.message for e in one.take_effects() if isinstance(e, Send) and e.to == contact(5)]
     assert [getattr(verdict, "signature", None) for verdict in verdicts] == [b""]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_predecessor_that_speaks_from_elsewhere_is_believed_when_it_answers_at_its_address(
+    is_there: bool,
+) -> None:
+    one = member(range(1, 33))
+    present = one.nodes[0].predecessor
+    assert present is not None
+    spoken_from = contact(900)
+    numbers = (n for n in range(1_000, 3_000))
+    near = next(c for c in map(contact, numbers) if is_between(present.position, c.position, one.me.position))
+    claimed = Contact.at(spoken_from.peer, near.address, near.slot, 0, "ip")
+    one.receive(Notify(id=9, source=claimed, target=0), spoken_from, NOW)
+    assert one.nodes[0].predecessor == present
+
+    def answer(to: Contact, message: Message) -> Message | None:
+        if to == claimed and isinstance(message, Ping):
+            return Pong(id=message.id) if is_there else None
+        return Busy(id=message.id)
+
+    converse(one, answer, 8)
+    assert one.nodes[0].predecessor == (claimed if is_there else present)
+    assert counts(one).get("sources elsewhere", 0) == (0 if is_there else 1)
 
 
 # --- floods
@@ -260,6 +320,27 @@ def test_a_flood_of_news_leaves_bounded_tombs_graves_and_rumours(monkeypatch: py
         tell(one, SimulatedNotary(peer_number(number).peer).sign_departure(1))
     assert one.statistics().tombs == 40
     assert len(one.table.peers()) == len(one.table) + 40
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+def test_a_bucket_that_never_ends_is_not_pulled_for_ever(is_ascending: bool) -> None:
+    one, pages = machine(known=1), list[int]()
+
+    def answer(_to: Contact, message: Message) -> Message | None:
+        if isinstance(message, Digest):
+            return DigestDiffers(id=message.id, buckets=(7,))
+        if not isinstance(message, Pull):
+            return None
+        pages.append(message.bucket)
+        number = len(pages) if is_ascending else 1
+        invented = Departure(
+            peer=PeerKey(b"\x07" + number.to_bytes(31, "big")), incarnation=1, signature=bytes(64)
+        )
+        return Records(id=message.id, news=(invented,), more=True)
+
+    one.merge(contact(1), NOW)
+    converse(one, answer, 5)
+    assert len(pages) == (bounds.PULL_PAGES_MAX if is_ascending else 2)
 
 
 def test_a_flood_of_requests_on_others_behalf_opens_a_bounded_number_of_questions() -> None:

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from dht.core.messages import SUCCESSORS_MAX
 from dht.core.records import Address
 from dht.discovery.port_mapping import MappingOutcome, MappingState
+from herodotus.core.charter import Charter
+from herodotus.core.errors import SettingError
 from herodotus.membership import first_slot, outside_port
 from simnet.rings import peer_number
 
@@ -45,3 +48,10 @@ def test_the_port_that_a_router_opened_is_what_others_are_told(
 ) -> None:
     outcome = MappingOutcome(state=state, explanation="", external_port=external)
     assert outside_port(outcome, 4484) == expected
+
+
+def test_no_charter_has_longer_lists_than_a_state_can_carry() -> None:
+    for_all = {"name": "ours", "contact_required": False}
+    Charter.from_table({**for_all, "successors": SUCCESSORS_MAX}, source="f")
+    with pytest.raises(SettingError, match="successors"):
+        Charter.from_table({**for_all, "successors": SUCCESSORS_MAX + 1}, source="f")

@@ -241,6 +241,22 @@ def test_ctrl_c_during_ring_up_leaves_no_peer_behind(lab: Lab) -> None:
     assert not ringlab.note_in(folder).exists()
 
 
+def test_peers_whose_ring_up_was_killed_before_they_locked_their_homes_are_ended(lab: Lab) -> None:
+    folder = lab.folder / "ring"
+    home = lab.home("ring/peer-000")
+    peer = lab.start(home, free_base(1))
+    assert "1 peers run" in herodotus("ring", "up", "--peers", 1, "--dir", folder, code=2).stderr
+    anyio.run(ringlab.end, {peer.home}, 60.0)
+    assert lab.started[peer.home].wait(60) is not None
+    lab.start(home, free_base(1))
+    ringlab.note_in(folder).write_bytes(b"{")
+    assert "ring down" in herodotus("ring", "status", "--dir", folder, code=2).stderr
+    assert "1 peers" in herodotus("ring", "down", "--dir", folder).stderr
+    assert not commands_naming(folder)
+    assert not ringlab.note_in(folder).exists()
+    assert "ring up" in herodotus("ring", "down", "--dir", folder, code=3).stderr
+
+
 def test_mistakes_with_a_lab_are_explained(lab: Lab) -> None:
     folder = lab.folder / "ring"
     for words in (["status"], ["revive", "0"]):

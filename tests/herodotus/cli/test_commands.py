@@ -364,7 +364,6 @@ def test_a_home_whose_settings_are_gone_does_not_run_on_others(tmp_path: Path) -
         (["mailto:x@example.org"], "only http and https"),
         (["a.example", "--delay", "0"], "be polite"),
         (["a.example", "--scope", "world"], "world"),
-        ([], "Missing argument"),
     ],
 )
 def test_a_crawl_refuses_nonsense_in_a_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
@@ -374,3 +373,15 @@ def test_a_crawl_refuses_nonsense_in_a_sentence(tmp_path: Path, arguments: list[
     refused = called("crawl", *arguments, "--home", home)
     assert refused.code == 2
     assert sentence in refused.err
+
+
+def test_a_crawl_of_nothing_says_how_to_name_something(tmp_path: Path) -> None:
+    nothing = called("crawl", "--home", new_home(tmp_path / "home"))
+    assert nothing.code == 3
+    assert "herodotus seed add URL" in nothing.err
+
+
+def test_a_number_of_seconds_is_a_number() -> None:
+    done = called("stop", "--wait", "nan")
+    assert (done.code, done.out) == (2, "")
+    assert "no number of seconds" in done.err

@@ -73,7 +73,7 @@ CHARTERS = st.builds(
     Charter,
     name=TEXT,
     copies=st.integers(1, 16),
-    successors=st.integers(15, 64),
+    successors=st.integers(15, 16),
     slots=st.integers(1, 256),
     positions_per_address=st.integers(1, 4096),
     id_check=st.sampled_from(["ip", "off"]),
