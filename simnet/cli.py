@@ -123,10 +123,13 @@ def run(
     simnet run toy-log --seeds 1..1000                in parallel, with a table of failures
     """
     from simnet.command import guarded, options_of, run_many, run_one
+    from simnet.runs import SimnetError
 
     def work() -> int:
         options = options_of(seed, peers, days, settings)
         if seeds is not None:
+            if picture is not None:
+                raise SimnetError("--picture is of one run: give --seed instead of --seeds")
             return run_many(scenario, options, seeds, as_json=as_json, own=own, jobs=jobs)
         return run_one(scenario, options, as_json=as_json, own=own, out=out, picture=picture)
 

@@ -11,11 +11,21 @@ import msgspec
 
 from simnet.mutants import MUTANTS, hunt
 from simnet.pictures import draw
-from simnet.runs import Options, Report, Run, SimnetError, check_options, explain, header_of, run_scenario
+from simnet.runs import (
+    Options,
+    Report,
+    Run,
+    Scenario,
+    SimnetError,
+    check_options,
+    explain,
+    header_of,
+    run_scenario,
+)
 from simnet.scenarios import UnknownScenarioError, find_scenario, load, scenarios
-from simnet.sweep import parse_seeds, sweep
+from simnet.sweep import SweepBrokenError, parse_seeds, sweep
 from simnet.world.faults import Fault, FaultError
-from simnet.world.trace import TraceError, read_trace, write_trace
+from simnet.world.trace import TraceError, TraceHeader, read_trace, write_trace
 
 FAILED, USAGE, NOT_FOUND = 1, 2, 3
 FAILURES_SHOWN_MAX = 30
@@ -80,16 +90,45 @@ def _run_one(
     trace_file = None
     if report.violation is not None:
         click.echo("a checker objects; looking for the faults that matter …", err=True)
-        report, run = explain(scenario, options, report)
-        trace_file = out / f"{name}-{report.seed}.trace"
-        write_trace(trace_file, header_of(report, options, commit()), run.world.trace)
+        report, run = _explained(scenario, options, report, run)
+        trace_file = _write_trace(
+            out / f"{name}-{report.seed}.trace", header_of(report, options, commit()), run
+        )
     if as_json:
         _say_json(report.to_json() | {"trace_file": None if trace_file is None else str(trace_file)})
     else:
         _summarise(report)
-    if trace_file is not None:
+    if report.violation is not None:
         _tell_failure(report, trace_file)
     return 0 if report.ok else FAILED
+
+
+def _explained(scenario: Scenario, options: Options, report: Report, run: Run) -> tuple[Report, Run]:
+    """With as few faults as matter; the failure as it was found, where shortening is interrupted or it does not
+    come again. What was found is never lost."""
+    try:
+        found = explain(scenario, options, report)
+    except KeyboardInterrupt:
+        click.echo("interrupted: the faults are all of those that were planned", err=True)
+        return report, run
+    if found is None:
+        click.echo(
+            "the same seed ended otherwise when it was run again: something draws from outside the world "
+            "(a clock, random, the order of a set)",
+            err=True,
+        )
+        return report, run
+    return found
+
+
+def _write_trace(path: Path, header: TraceHeader, run: Run) -> Path | None:
+    """None where that cannot be, said so: the summary of the failure is worth more than its trace."""
+    try:
+        write_trace(path, header, run.world.trace)
+    except OSError as error:
+        click.echo(f"simnet: no trace written to {path}: {error.strerror}", err=True)
+        return None
+    return path
 
 
 def _write_picture(path: Path, text: str) -> None:
@@ -106,6 +145,7 @@ def _run_many(
     check_options(find_scenario(name), options)
     reports: list[Report] = []
     is_interrupted = False
+    broken = ""
     try:
         for report in sweep(name, options, seeds, own=own, jobs=jobs):
             reports.append(report)
@@ -113,24 +153,26 @@ def _run_many(
                 click.echo(f"seed {report.seed}: {_reason(report)}", err=True)
     except KeyboardInterrupt:
         is_interrupted = True
+    except SweepBrokenError as error:
+        broken = str(error)
     reports.sort(key=lambda report: report.seed)
     failed = [report for report in reports if not report.ok]
     if as_json:
         _say_json([report.to_json() for report in reports])
     else:
         _say_table(name, reports, failed, len(seeds))
-    return FAILED if failed or is_interrupted else 0
+    if broken:
+        click.echo(f"simnet: {broken}", err=True)
+    return FAILED if failed or is_interrupted or broken else 0
 
 
 def _replay(path: Path, own: Path | None, as_json: bool) -> int:
     header, _ = read_trace(path)
     load(own)
-    options = Options(
-        seed=header.seed,
-        peers=header.options.get("peers"),
-        days=header.options.get("days"),
-        settings=header.options.get("settings", {}),
-    )
+    try:
+        options = msgspec.convert(header.options | {"seed": header.seed}, Options)
+    except msgspec.ValidationError as error:
+        raise TraceError(f"{path} has options that cannot be: {error}") from error
     faults = [Fault.from_json(fault) for fault in header.faults]
     report, run = run_scenario(find_scenario(header.scenario), options, faults=faults)
     is_same = report.violation == header.violation
@@ -191,27 +233,29 @@ def _progress(is_quiet: bool) -> Callable[[float, float], None]:
 
 
 def _summarise(report: Report) -> None:
-    pace = report.virtual_s / report.cpu_s if report.cpu_s else 0.0
     click.echo(f"{report.scenario}: {report.peers:,} peers, seed {report.seed}, trace {report.trace}")
-    click.echo(
-        f"  {report.virtual_s:,.1f} virtual s in {report.cpu_s:.2f} CPU-s ({pace:,.0f} to one), "
-        f"{report.events:,} events"
-    )
+    pace = f"{report.cpu_s:.2f} CPU-s"
+    if report.virtual_s is not None:
+        ratio = report.virtual_s / report.cpu_s if report.cpu_s else 0.0
+        pace = f"{report.virtual_s:,.1f} virtual s in {pace} ({ratio:,.0f} to one)"
+    click.echo(f"  {pace}" + ("" if report.events is None else f", {report.events:,} events"))
     for name, value in report.figures.items():
         click.echo(f"  {name:<24} {value:>16,.6g}")
     for outcome in report.checkers:
-        click.echo(f"  {'holds' if outcome.ok else 'FAILS':<6} {outcome.name}  {outcome.detail}".rstrip())
+        word = "FAILS" if not outcome.ok else "holds" if outcome.asked else "?"
+        click.echo(f"  {word:<6} {outcome.name}  {outcome.detail}".rstrip())
     if report.interrupted:
         click.echo("  interrupted: the figures are those so far, and what shows at the end was not looked at")
 
 
-def _tell_failure(report: Report, trace_file: Path) -> None:
+def _tell_failure(report: Report, trace_file: Path | None) -> None:
     click.echo(f"seed {report.seed} at commit {commit() or 'unknown'}: {_reason(report)}", err=True)
     for fault in report.faults[:FAILURES_SHOWN_MAX]:
         click.echo(
             f"  {fault['at_s']:10.3f} s  {fault['kind']} {fault['hosts']} {fault['settings']}", err=True
         )
-    click.echo(f"simnet replay {trace_file}", err=True)
+    if trace_file is not None:
+        click.echo(f"simnet replay {trace_file}", err=True)
 
 
 def _reason(report: Report) -> str:

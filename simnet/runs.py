@@ -7,22 +7,29 @@ that `simnet replay` can follow.
 """
 
 import gc
+import logging
+import math
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from simnet.world.faults import Fault, shorten
+from simnet.world.faults import Fault, FaultError, shorten
 from simnet.world.hosts import LivelockError
 from simnet.world.latency import Latency
 from simnet.world.network import Link
 from simnet.world.trace import TraceHeader
-from simnet.world.world import Checker, ViolationError, World
+from simnet.world.world import Checker, ViolationError, World, is_watching
+
+log = logging.getLogger(__name__)
 
 DAY_S = 86_400.0
 STEPS = 200  # a run is cut into so many pieces: for samples, progress and Ctrl-C
 SHORTENING_RUNS_MAX = 60
+RAISED = "programs raise nothing"
 COLLECT_AFTER = 20_000  # objects more than were freed; Python's own 700 is for small heaps
 
 Play = Callable[["Run"], None]
@@ -54,14 +61,18 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
+    """`asked` is False for a checker that looks at the end only, of a run that did not come so far."""
+
     name: str
     ok: bool
     detail: str = ""
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """`figures` are the same for the same seed; what depends on the machine is in `cpu_s` alone."""
+    """`figures` are the same for the same seed; what depends on the machine is in `cpu_s` alone. `virtual_s` and
+    `events` are None where the work has worlds of its own and does not say."""
 
     scenario: str
     seed: int
@@ -70,9 +81,9 @@ class Report:
     ok: bool
     checkers: list[Outcome]
     figures: dict[str, float]
-    virtual_s: float
+    virtual_s: float | None
     cpu_s: float
-    events: int
+    events: int | None
     interrupted: bool = False
     violation: dict[str, Any] | None = None
     faults: list[dict[str, Any]] = field(default_factory=list)
@@ -98,7 +109,9 @@ class Run:
         self.checkers: list[Checker] = []
         self.faults: list[Fault] = []
         self.series: dict[str, list[tuple[float, float]]] = {}
+        self.concluded: list[Checker] = []  # those that were asked at the end and did not object
         self.least_s = 0.0  # `stop_when` is not asked before
+        self.virtual_s: float | None = None  # for work that has a world of its own
         self._is_over: Callable[[], bool] = lambda: False
         self._given_faults = faults
         self._figures: dict[str, Callable[[], float]] = {}
@@ -121,6 +134,8 @@ class Run:
             value = float(text)
         except ValueError as error:
             raise SimnetError(f"--set {name}={text}: not a number") from error
+        if not math.isfinite(value):
+            raise SimnetError(f"--set {name}={text}: must be a finite number")
         if not low <= value <= high:
             raise SimnetError(f"--set {name}={text}: must be {low:g} to {high:g}")
         return value
@@ -174,15 +189,28 @@ class Run:
         for name, value in self._samples.items():
             self.series.setdefault(name, []).append((self.world.now, value()))
 
-    def figures(self) -> dict[str, float]:
+    def figures(self, *, is_whole: bool) -> dict[str, float]:
+        """Of a run that broke off all that can be had."""
         counters = self.world.network.counters
-        standard = {
-            "datagrams": float(counters.sent),
-            "datagram_bytes": float(counters.sent_bytes),
-            "datagrams_lost": float(counters.lost + counters.cut),
-            "faults": float(self.world.faults_applied),
-        }
-        own = {name: value() for name, value in self._figures.items()}
+        # Work with a world of its own sent nothing through this one: a 0 would be a figure that nobody measured.
+        standard = (
+            {}
+            if not self.world.hosts
+            else {
+                "datagrams": float(counters.sent),
+                "datagram_bytes": float(counters.sent_bytes),
+                "datagrams_lost": float(counters.lost + counters.cut),
+                "faults": float(self.world.faults_applied),
+            }
+        )
+        own = {}
+        for name, value in self._figures.items():
+            try:
+                own[name] = value()
+            except Exception:
+                log.exception("no figure")
+                if is_whole:
+                    raise
         return standard | own | self._more_figures()
 
 
@@ -206,7 +234,7 @@ def run_scenario(
     """One seed, from the beginning to the end, a violation, or Ctrl-C."""
     check_options(scenario, options)
     run = Run(scenario, options, faults)
-    scenario.play(run)
+    _play(run)
     run.refuse_unknown_settings()
     began = time.process_time()
     violation: ViolationError | None = None
@@ -214,7 +242,10 @@ def run_scenario(
     try:
         with patient_collector():
             _go(run, progress)
-            run.world.conclude(run.checkers)
+            for checker in run.checkers:
+                run.world.conclude([checker])
+                run.concluded.append(checker)
+            run.figures(is_whole=True)  # one that raises is found here
     except ViolationError as error:
         violation = error
     except LivelockError as error:
@@ -224,8 +255,45 @@ def run_scenario(
         )
     except KeyboardInterrupt:
         is_interrupted = True
+    except BaseExceptionGroup as error:  # of tasks: an interruption may be among what they raised
+        is_interrupted = error.subgroup(KeyboardInterrupt) is not None
+        if not is_interrupted:
+            log.exception("a program raised")
+            violation = _raised(run, error)
+    except Exception as error:
+        log.exception("a program raised")
+        violation = _raised(run, error)
     report = _report(run, violation, is_interrupted, time.process_time() - began)
     return report, run
+
+
+def _play(run: Run) -> None:
+    """Errors of the asking go on as they are; any other is one of the scenario, and says where."""
+    try:
+        run.scenario.play(run)
+    except (SimnetError, FaultError, ValueError):
+        raise
+    except Exception as error:
+        raise SimnetError(
+            f"{run.scenario.name} cannot begin with seed {run.options.seed}: {_told(error)}"
+        ) from error
+
+
+def _raised(run: Run, error: BaseException) -> ViolationError:
+    """A program (or a checker) that raises is a finding like any other: with its seed, its faults and a trace."""
+    world = run.world
+    event = world.trace.lines
+    world.trace.note(world.now, "raised", type(error).__name__)
+    return ViolationError(checker=RAISED, detail=_told(error), time_s=world.now, event=event)
+
+
+def _told(error: BaseException) -> str:
+    """What, and where: of a group its first."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" in {Path(frames[-1].filename).name}:{frames[-1].lineno}, {frames[-1].name}" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 @contextmanager
@@ -243,8 +311,9 @@ def patient_collector() -> Iterator[None]:
         gc.unfreeze()
 
 
-def explain(scenario: Scenario, options: Options, report: Report) -> tuple[Report, Run]:
-    """The same violation with as few faults as bring it about, run once more."""
+def explain(scenario: Scenario, options: Options, report: Report) -> tuple[Report, Run] | None:
+    """The same violation with as few faults as bring it about, run once more; None where it does not come again,
+    as of a program that draws from outside its world."""
     assert report.violation is not None
     checker = report.violation["checker"]
     faults = [Fault.from_json(fault) for fault in report.faults]
@@ -259,7 +328,11 @@ def explain(scenario: Scenario, options: Options, report: Report) -> tuple[Repor
 
     others = [fault for fault in faults if fault.kind != "settle"]
     short = shorten(others, still_fails, SHORTENING_RUNS_MAX)
-    return run_scenario(scenario, options, faults=short + peace)
+    again, run = run_scenario(scenario, options, faults=short + peace)
+    if again.interrupted:
+        raise KeyboardInterrupt
+    is_same = again.violation is not None and again.violation["checker"] == checker
+    return (again, run) if is_same else None
 
 
 def header_of(report: Report, options: Options, commit: str) -> TraceHeader:
@@ -287,8 +360,7 @@ def _go(run: Run, progress: Progress) -> None:
 def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cpu_s: float) -> Report:
     world = run.world
     is_whole = violation is None and not is_interrupted
-    seen = "" if is_whole else "so far: the run did not come to its end"
-    outcomes = [Outcome(name=checker.name, ok=True, detail=seen) for checker in run.checkers]
+    outcomes = [_outcome(checker, is_concluded=checker in run.concluded) for checker in run.checkers]
     told = None
     if violation is not None:
         outcomes = [outcome for outcome in outcomes if outcome.name != violation.checker]
@@ -306,10 +378,10 @@ def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cp
         trace=world.trace.digest(),
         ok=violation is None and not is_interrupted,
         checkers=outcomes,
-        figures=run.figures(),
-        virtual_s=world.now,
+        figures=run.figures(is_whole=is_whole),
+        virtual_s=world.now if world.hosts else run.virtual_s,
         cpu_s=cpu_s,
-        events=world.schedule.events,
+        events=world.schedule.events if world.hosts else None,
         interrupted=is_interrupted,
         violation=told,
         faults=[fault.to_json() for fault in run.faults],
@@ -317,3 +389,11 @@ def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cp
         series=run.series,
         histograms=run.histograms(),
     )
+
+
+def _outcome(checker: Checker, *, is_concluded: bool) -> Outcome:
+    if is_concluded:
+        return Outcome(name=checker.name, ok=True)
+    if is_watching(checker):
+        return Outcome(name=checker.name, ok=True, detail="so far: the run did not come to its end")
+    return Outcome(name=checker.name, ok=True, asked=False, detail="not asked: it looks at the end")

@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -17,6 +18,14 @@ from simnet.scenarios import find_scenario, load
 
 SEEDS_MAX = 1_000_000
 _RANGE = re.compile(r"(\d{1,18})\.\.(\d{1,18})")
+
+
+class SweepBrokenError(Exception):
+    """A process died under a seed (no memory, a crash in C): these were being run, and one of them did it."""
+
+    def __init__(self, seeds: list[int]) -> None:
+        super().__init__(f"a process died while it ran one of the seeds {', '.join(map(str, seeds))}")
+        self.seeds = seeds
 
 
 def parse_seeds(text: str) -> range:
@@ -57,17 +66,24 @@ def sweep(
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin) as pool:
         rest = iter(seeds)
         running: set[Future[Report]] = set()
+        seeds_of: dict[Future[Report], int] = {}
         try:
             while True:
                 for seed in rest:
-                    running.add(pool.submit(_run_one, name, replace(options, seed=seed), own))
+                    future = pool.submit(_run_one, name, replace(options, seed=seed), own)
+                    running.add(future)
+                    seeds_of[future] = seed
                     if len(running) >= 2 * workers:
                         break
                 if not running:
                     return
                 done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    told(future.result())
-                    yield future.result()
+                for future in sorted(done, key=lambda each: each.exception() is not None):
+                    report = future.result()
+                    del seeds_of[future]
+                    told(report)
+                    yield report
+        except BrokenProcessPool as error:
+            raise SweepBrokenError(sorted(seeds_of.values())) from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

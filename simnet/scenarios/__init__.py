@@ -52,11 +52,12 @@ def load(own: Path | None = None) -> None:
         return
     if not own.is_file():
         raise SimnetError(f"no file of scenarios at {own}")
-    spec = importlib.util.spec_from_file_location(own.stem, own)
+    name = f"simnet_own_{own.stem}"  # a tester's random.py must not take the place of Python's
+    spec = importlib.util.spec_from_file_location(name, own)
     if spec is None or spec.loader is None:
         raise SimnetError(f"{own} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[own.stem] = module
+    sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:

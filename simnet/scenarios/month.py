@@ -12,7 +12,7 @@ import trio
 from dht.core.rules import RingRules
 from simnet.host import TrioCarrier, run_world
 from simnet.rings import NETWORK
-from simnet.runs import Run
+from simnet.runs import Run, SimnetError
 from simnet.scenarios import scenario
 from simnet.trials import Figures
 from simnet.web import Web, WebSettings
@@ -33,14 +33,17 @@ class _Month:
     """Run once, asked by several checkers."""
 
     def __init__(self, run: Run) -> None:
-        self.days = max(int(run.options.days or run.setting("for_days", 30, low=1, high=366)), 1)
+        days = run.options.days or run.setting("for_days", 30, low=1, high=366)
+        if days != int(days):
+            raise SimnetError(f"a crawl takes place once a day: whole days, not {days:g}")
+        self.days = int(days)
         hosts = int(run.setting("hosts_per_peer", 2, low=1, high=50)) * run.peers
         pages = int(run.setting("pages", 20, low=1, high=1_000))
         cuts = int(run.setting("cuts", 20, high=1_000))
         change = run.setting("change_share", 0.1, high=1.0)
         self.figures: Figures = {}
         self.complaints: dict[str, str | None] = {}
-        self._seed, self._peers = run.options.seed, run.peers
+        self._seed, self._peers, self._run = run.options.seed, run.peers, run
         self._web = Web(
             WebSettings(
                 seed=self._seed,
@@ -84,6 +87,7 @@ class _Month:
             )
             self.figures["datagrams inside"] = float(carrier.world.network.counters.sent)
             await peers.audit_all()
+            self._run.virtual_s = trio.current_time()
             world.trace.note(world.now, "inside", carrier.world.trace.digest())
             return peers
 

@@ -14,7 +14,7 @@ from dht.core.rules import RingRules
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK, owner_in, peer_number
 from simnet.ringwatch import Lookups, MostAreFound, RingHeals, RingIsSound, bound_s, health
-from simnet.runs import Run
+from simnet.runs import Run, SimnetError
 from simnet.scenarios import scenario
 from simnet.world.faults import Fault, fault_kind
 from simnet.world.network import Link
@@ -37,13 +37,20 @@ def ring_in(run: Run) -> SimulatedRing:
 
 def watch(run: Run, ring: SimulatedRing, peace_at_s: float, *, is_whole: bool = False) -> None:
     heals = RingHeals(ring, peers=run.peers, peace_at_s=peace_at_s)
-    run.check(RingIsSound(ring, peers=run.peers, is_whole=is_whole), heals)
+    sound = RingIsSound(ring, peers=run.peers, is_whole=is_whole)
+    run.check(sound, heals)
     if run.options.days is None:
         run.seconds = peace_at_s + bound_s(ring, run.peers)
+    elif run.seconds <= peace_at_s:
+        raise SimnetError(
+            f"--days {run.options.days:g} is over after {run.seconds:,.0f} s, "
+            f"before the last fault at {peace_at_s:,.0f} s"
+        )
     run.stop_when(lambda: heals.is_done)
     run.figure("first successors right", lambda: heals.first_s)
     run.figure("ideal after", lambda: heals.ideal_s)
     run.figure("bits per s and peer", lambda: _bits(run))
+    run.figure("false alarms", lambda: float(sound.invariants.false_alarms))
     run.sample("first successors right", lambda: health(ring)[0])
     run.sample("lists right", lambda: health(ring)[1])
     run.sample("bits per s and peer, lately", _bits_lately(run))
@@ -61,8 +68,8 @@ def quiet(run: Run) -> None:
     for_s = run.setting("for_s", run.seconds, low=1.0)
     ring = ring_in(run)
     ring.found(run.peers)
-    watch(run, ring, 0.0, is_whole=True)
-    run.least_s = run.seconds = for_s
+    run.seconds = for_s + bound_s(ring, run.peers)
+    watch(run, ring, for_s, is_whole=True)  # it began ideal: what it is after the quiet is the question
     run.plan([])
 
 
@@ -117,7 +124,7 @@ def churn(run: Run) -> None:
     peace_at_s = CALM_S + for_s
     faults = _sessions(run.world.chance("sessions"), run.peers, session_h * 3_600, away_s, peace_at_s)
     lookups = Lookups(
-        ring, per_s=run.setting("lookups_per_s", 5, low=0.01), from_s=CALM_S, until_s=peace_at_s
+        ring, per_s=run.setting("lookups_per_s", 5, low=0.01, high=1e5), from_s=CALM_S, until_s=peace_at_s
     )
     watch(run, ring, peace_at_s)
     _tell_lookups(run, lookups)
@@ -155,10 +162,12 @@ def flash_crowd(run: Run) -> None:
     ring = ring_in(run)
     members = run.peers * 2 // 3
     founders = ring.found(members)
-    for number in range(run.peers - members):
+    newcomers = [
         ring.add(start_at=CALM_S + for_s / 2 * number / (run.peers - members))
+        for number in range(run.peers - members)
+    ]
     key = Key(run.world.chance("crowd").randbytes(KEY_BYTES))
-    line = {ring.contact_of(host): host for host in founders}
+    line = {ring.contact_of(host): host for host in (*founders, *newcomers)}  # who answers when all are there
     owner = line[owner_in(sorted(line, key=lambda contact: contact.position), key)]
     lookups = Lookups(ring, per_s=per_s, from_s=CALM_S, until_s=CALM_S + for_s, key=key)
     watch(run, ring, CALM_S + for_s)
@@ -173,8 +182,7 @@ def split_and_heal(run: Run) -> None:
     apart_s = run.setting("apart_s", 1_800.0, low=1.0, high=864_000.0)
     ring = ring_in(run)
     ring.found(run.peers)
-    rng = run.world.chance("sides")
-    side = tuple(number for number in range(run.peers) if rng.random() < 0.5)
+    side = tuple(sorted(run.world.chance("sides").sample(range(run.peers), run.peers // 2)))
     watch(run, ring, CALM_S + apart_s)
     run.plan(
         [
@@ -272,7 +280,7 @@ def liars(run: Run) -> None:
     ring.found(run.peers)
     chosen = tuple(sorted(run.world.chance("liars").sample(range(run.peers), int(run.peers * share))))
     lookups = Lookups(
-        ring, per_s=run.setting("lookups_per_s", 5, low=0.01), from_s=CALM_S, until_s=CALM_S + for_s
+        ring, per_s=run.setting("lookups_per_s", 5, low=0.01, high=1e5), from_s=CALM_S, until_s=CALM_S + for_s
     )
     watch(run, ring, CALM_S + for_s)
     _tell_lookups(run, lookups)

@@ -108,20 +108,26 @@ class Client:
 
 
 class AcknowledgedStays(Silent):
-    """Whenever the server is up, it has every record that a client was told it has."""
+    """Whenever the server is up, it has every record that a client was told it has. All are looked for when the
+    server has booted, the only time at which it forgets, and else the last of each client."""
 
     name = "acknowledged stays"
 
+    def __init__(self) -> None:
+        self._boots = 0
+
     def after_event(self, world: World) -> str | None:
-        server = world.hosts[0].program
+        server, boots = world.hosts[0].program, world.hosts[0].boots
         if not isinstance(server, Server):
             return None
+        is_known, self._boots = self._boots == boots, boots
         for host in world.hosts[1:]:
             client = host.program
             if not isinstance(client, Client) or not client.acknowledged:
                 continue
-            if (host.number, client.acknowledged) not in server.kept:
-                return f"record {client.acknowledged} of client {host.number} is gone"
+            for number in range(client.acknowledged if is_known else 1, client.acknowledged + 1):
+                if (host.number, number) not in server.kept:
+                    return f"record {number} of client {host.number} is gone"
         return None
 
 

@@ -9,7 +9,7 @@ import msgspec
 import uvloop
 
 from simnet.web.hosts import WebSettings
-from simnet.web.serve import WebServer, serve
+from simnet.web.serve import ServeError, WebServer, serve
 from simnet.web.site import Web
 
 
@@ -18,7 +18,10 @@ def run_web(
 ) -> None:
     web = Web(settings)
     with ExitStack() as stack:
-        lines = stack.enter_context(log.open("ab")) if log else None
+        try:
+            lines = stack.enter_context(log.open("ab")) if log else None
+        except OSError as error:
+            raise ServeError(f"cannot write --log {log}: {error.strerror}") from error
         server = WebServer(web, day=day, log=lines, delay_factor=delay_factor)
 
         def tell() -> None:

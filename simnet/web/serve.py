@@ -122,7 +122,10 @@ class WebServer:
         if self.web.hosts.number(host) is None:
             host = address if self.web.hosts.number(address) is not None else host
         if address == CONTROL_ADDRESS and self.web.hosts.number(host) is None:
-            return (*self._control(method, target), 0.0, host)
+            try:
+                return (*self._control(method, target), 0.0, host)
+            except ValueError as error:  # a URL that is none, a web too large to walk
+                return 400, _json(400, {"error": str(error)}), 0.0, host
         if target.startswith("http://"):
             parts = urlsplit(target)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -313,7 +316,11 @@ class _Connection(asyncio.Protocol):
             self._refuse(413)  # nothing here takes a body
             return
         method, target, version = words
-        status, answer, delay_s, host = self._server.answer(self._address, method, target, headers)
+        try:
+            status, answer, delay_s, host = self._server.answer(self._address, method, target, headers)
+        except ValueError:  # a target such as http://[
+            self._refuse(400)
+            return
         wants_close = headers.get("connection", "").lower() == "close" or version == "HTTP/1.0"
         self._note(host, method, target, headers, status, len(answer))
         if delay_s > 0:

@@ -127,6 +127,11 @@ class Disk:
         del self._open[fd]
         self._release(opened.inode)
 
+    def close_all(self) -> None:
+        """As the operating system does for a program that was killed."""
+        for fd in list(self._open):
+            self.close(fd)
+
     # -- bytes --------------------------------------------------------------------------------------------
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:

@@ -6,18 +6,21 @@ lasts.
 """
 
 import errno
+import math
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simnet.world.disk import SYNCS, WRITES, Failure
+from simnet.world.network import Link
 
 if TYPE_CHECKING:
     from simnet.world.world import World
 
 Strike = Callable[["Fault", "World"], None]
 _KINDS: dict[str, Strike] = {}
+_OF_A_LINK = ("clog", "hold")
 
 
 class FaultError(Exception):
@@ -36,11 +39,20 @@ class Fault:
     def check(self, hosts: int) -> None:
         if self.kind not in _KINDS:
             raise FaultError(f"no fault is called {self.kind!r}; there are {', '.join(sorted(_KINDS))}")
-        if self.at_s < 0:
-            raise FaultError(f"{self.kind} at {self.at_s} s is before the world begins")
+        if not 0 <= self.at_s < math.inf:
+            raise FaultError(f"{self.kind} at {self.at_s} s is before the world begins or never")
         for host in self.hosts:
             if not 0 <= host < hosts:
                 raise FaultError(f"{self.kind} strikes host {host}, but there are {hosts}, from 0")
+        if self.kind in _OF_A_LINK and len(self.hosts) != 2:
+            raise FaultError(
+                f"{self.kind} is of a link: from one host to another, not of {len(self.hosts)} hosts"
+            )
+        if self.kind == "link":
+            try:
+                Link(**self.settings)
+            except (TypeError, ValueError) as error:
+                raise FaultError(f"no link can be like this: {error}") from error
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -210,7 +222,7 @@ def _settle(fault: Fault, world: "World") -> None:
     network = world.network
     network.heal()
     network.release()
-    network.change_link(loss=0.0, duplicate=0.0, reorder=0.0, extra_s=0.0, bytes_per_s=None)
+    network.mend_links()
     for host in world.hosts:
         host.disk.mend()
         host.disk.capacity_bytes = None

@@ -122,9 +122,14 @@ class Host:
             stopped.stop()
         self._backlog.clear()
         self._disarm()
+        # What starts next is another program, on a machine that boots: no pause of the old one is its own.
+        self._asleep_until = self._stalled_until = self._paused_until = 0.0
         self._network.unplug(self.number)
-        if power_cut and "disk" in self.__dict__:
-            self.disk.power_cut(self.rng)
+        if "disk" in self.__dict__:
+            if power_cut:
+                self.disk.power_cut(self.rng)
+            else:
+                self.disk.close_all()
 
     def suspend(self, for_s: float) -> None:
         """A closed lid: no time passes for the program, and what was sent to it is lost."""
@@ -145,7 +150,7 @@ class Host:
     def set_clock(self, *, skew_s: float, drift: float = 0.0) -> None:
         """A jump of the clock, and from then on how fast it goes wrong."""
         self._trace.note(self._schedule.now, "clock", self.number, skew_s, drift)
-        self.skew_s, self.drift = skew_s, drift
+        self.skew_s, self.drift = skew_s - drift * self._schedule.now, drift
         self._settle()
 
     def wake(self) -> None:

@@ -64,6 +64,11 @@ class Counters:
     held: int = 0
 
 
+def _outer(inner: Address) -> int:
+    """Another network has another router, so who moves there is seen to come from elsewhere."""
+    return int(inner[0].split(".")[0]) % 16
+
+
 @dataclass(slots=True)
 class _Plug:
     host: int
@@ -114,7 +119,10 @@ class Network:
         gate = (
             None
             if nat == "none"
-            else Nat(nat, public_ip=f"203.{host >> 16 & 255}.{host >> 8 & 255}.{host & 255}")
+            else Nat(
+                nat,
+                public_ip=f"203.{(host >> 16 & 15) << 4 | _outer(address)}.{host >> 8 & 255}.{host & 255}",
+            )
         )
         plug = _Plug(host, address, receive, gate)
         self._hosts[host] = plug
@@ -148,6 +156,11 @@ class Network:
         self.link = replace(self.link, **changes)  # type: ignore[arg-type]  # names and values checked by Link
         self._note_rules()
 
+    def mend_links(self) -> None:
+        """Good links for everybody, those with rules of their own too."""
+        self._pairs.clear()
+        self.change_link(loss=0.0, duplicate=0.0, reorder=0.0, extra_s=0.0, bytes_per_s=None)
+
     def cut(self, name: str, sources: Iterable[int], targets: Iterable[int]) -> None:
         """Nothing goes from `sources` to `targets`. One direction, so a cut may be asymmetric or partial."""
         self._cuts[name] = (frozenset(sources), frozenset(targets))
@@ -180,8 +193,12 @@ class Network:
 
     def release(self, source: int | None = None, target: int | None = None, *, drop: bool = False) -> int:
         """Let go what is held (of this link, or all); says how many."""
-        wanted = [h for h in self._held if source is None or (h.source, h.target) == (source, target)]
-        self._held = [h for h in self._held if h not in wanted]
+        wanted: list[_Held] = []
+        kept: list[_Held] = []
+        for held in self._held:
+            is_wanted = source is None or (held.source, held.target) == (source, target)
+            (wanted if is_wanted else kept).append(held)
+        self._held = kept
         self._holds = set() if source is None else self._holds - {(source, target or 0)}
         self._note_rules()
         if not drop:

@@ -10,11 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simnet.cli import main
-from simnet.runs import Options, SimnetError, run_scenario
+from simnet.runs import Options, Run, Scenario, SimnetError, run_scenario
 from simnet.scenarios import find_scenario
+from simnet.scenarios.toylog import AcknowledgedStays, Server
 from simnet.sweep import parse_seeds, sweep
-from simnet.world.trace import VERSION
-from simnet.world.world import World
+from simnet.world.trace import VERSION, Trace, TraceHeader, write_trace
+from simnet.world.world import Silent, World
 
 MANUAL = Path(__file__).parents[2] / "docs" / "simulating.md"
 
@@ -102,6 +103,10 @@ def test_seeds_run_in_processes_and_agree_with_a_run_here() -> None:
         (["toy-log", "--seeds", "many"], 2, "such as 1..100"),
         (["toy-log", "--seed", "-1"], 2, "-1"),
         (["toy-log", "--load", "none.py"], 2, "no file of scenarios"),
+        (["toy-log", "--seeds", "1..2", "--picture", "run.svg"], 2, "--picture is of one run"),
+        (["quiet", "--set", "for_s=inf"], 2, "must be a finite number"),
+        (["half-dies", "--days", "0.0001"], 2, "before the last fault at 30 s"),
+        (["month-of-crawls", "--days", "1.5"], 2, "whole days, not 1.5"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(arguments: list[str], code: int, message: str) -> None:
@@ -109,6 +114,160 @@ def test_what_cannot_be_is_refused_with_the_way_out(arguments: list[str], code: 
     assert result.exit_code == code
     assert message in result.stderr
     assert result.stdout == ""
+
+
+RAISING = """
+from simnet.runs import SimnetError
+from simnet.scenarios import scenario
+from simnet.scenarios.rumour import AllKnowAll, Gossip
+from simnet.world.faults import Fault
+
+class Raising(Gossip):
+    def advance(self, now):
+        super().advance(now)
+        if now > 5 and self._world.seed % 2:
+            raise ValueError("a bug")
+
+@scenario("raising", summary="odd seeds raise", peers=2, seconds=20)
+def raising(run):
+    for _ in range(run.peers):
+        run.world.add_host(lambda host: Raising(host, run.world, run.peers))
+    run.plan([Fault(kind="stall", at_s=1.0, hosts=(0,), settings={"for_s": 0.1})])
+    run.check(AllKnowAll())
+
+@scenario("dying", summary="seed 2 ends its process", peers=1, seconds=1)
+def dying(run):
+    import os
+    if run.options.seed == 2:
+        os._exit(1)
+
+@scenario("unnamed", summary="an error while it is set up", peers=1, seconds=1)
+def unnamed(run):
+    run.nothing
+"""
+
+
+@pytest.fixture
+def raising(tmp_path: Path) -> Path:
+    (tmp_path / "random.py").write_text(RAISING)  # a name that must not hide Python's own
+    return tmp_path / "random.py"
+
+
+def test_a_program_that_raises_is_a_failure_with_its_seed_and_a_trace_that_replays(raising: Path) -> None:
+    failed = simnet("run", "raising", "--seed", "3", "--load", raising, "--out", raising.parent, "--json")
+    report = told(failed)
+    assert failed.exit_code == 1
+    assert report["violation"]["checker"] == "programs raise nothing"
+    assert re.fullmatch(r"ValueError: a bug in random\.py:\d+, advance", report["violation"]["detail"])
+    assert report["faults"] == []
+    assert [(each["name"], each["ok"], each["asked"]) for each in report["checkers"]] == [
+        ("programs raise nothing", False, True),
+        ("all know all", True, False),
+    ]
+    assert "?      all know all" in simnet("replay", report["trace_file"], "--load", raising).stdout
+    assert told(simnet("replay", report["trace_file"], "--load", raising, "--json"))["reproduced"]
+
+
+def test_a_figure_that_raises_is_a_failure_and_does_not_hide_one() -> None:
+    def play(run: Run) -> None:
+        run.figure("hosts", lambda: float(len(run.world.hosts)))
+        run.figure("nothing", lambda: 1 / 0)
+
+    broken = Scenario(name="broken", summary="", play=play, peers=1, seconds=1.0)
+    report, _ = run_scenario(broken, Options())
+    assert report.violation is not None
+    assert "ZeroDivisionError" in report.violation["detail"]
+    assert report.figures == {"hosts": 0.0}
+
+
+def test_seeds_that_raise_stand_in_the_table_beside_those_that_hold(raising: Path) -> None:
+    done = simnet("run", "raising", "--seeds", "1..4", "--load", raising)
+    assert done.exit_code == 1
+    assert "4 of 4 seeds run, 2 failed" in done.stdout
+    assert done.stdout.count("ValueError: a bug") == 2
+
+
+def test_a_process_that_dies_ends_the_sweep_with_the_seeds_it_may_have_been(raising: Path) -> None:
+    done = simnet("run", "dying", "--seeds", "1..2", "--jobs", "1", "--load", raising)
+    assert done.exit_code == 1
+    assert "a process died while it ran one of the seeds" in done.stderr
+    assert "2" in done.stderr
+    assert "of 2 seeds run" in done.stdout
+
+
+def test_an_error_of_the_scenario_itself_is_told_with_its_line(raising: Path) -> None:
+    done = simnet("run", "unnamed", "--load", raising)
+    assert done.exit_code == 2
+    assert "unnamed cannot begin with seed 0: AttributeError" in done.stderr
+    assert "random.py:" in done.stderr
+
+
+class OnlyOnce(Silent):
+    """As a program that reads a clock: the second time it is another run."""
+
+    name = "only once"
+    times = 0
+
+    def at_end(self, world: World) -> str | None:
+        OnlyOnce.times += 1
+        return "wrong" if OnlyOnce.times == 1 else None
+
+
+def test_a_failure_that_does_not_come_again_is_still_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("simnet.scenarios.rumour.AllKnowAll", OnlyOnce)
+    OnlyOnce.times = 0
+    done = simnet("run", "rumour", "--peers", "2", "--days", "0.0005", "--out", tmp_path, "--json")
+    assert done.exit_code == 1
+    assert told(done)["violation"]["checker"] == "only once"
+    assert "ended otherwise when it was run again" in done.stderr
+
+
+def test_ctrl_c_while_faults_are_sorted_out_keeps_the_failure_and_all_its_faults(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simnet.command.explain", interrupted)
+    done = simnet("run", "toy-log", "--set", "sync=0", "--seed", "3", "--out", tmp_path, "--json")
+    assert done.exit_code == 1
+    assert len(told(done)["faults"]) == 9
+    assert told(simnet("replay", told(done)["trace_file"], "--json"))["reproduced"]
+
+
+def test_ctrl_c_among_tasks_is_an_interruption_and_no_failure() -> None:
+    class Interrupted(Silent):
+        name = "interrupted"
+
+        def at_end(self, world: World) -> str | None:
+            raise BaseExceptionGroup("tasks", [KeyboardInterrupt()])
+
+    alone = Scenario(
+        name="alone", summary="", play=lambda run: run.check(Interrupted()), peers=1, seconds=1.0
+    )
+    report, _ = run_scenario(alone, Options())
+    assert report.interrupted
+    assert report.violation is None
+
+
+def test_work_that_has_a_world_of_its_own_reports_no_figures_of_the_empty_one() -> None:
+    options = Options(peers=50, settings={"lookups": "5"})
+    report, _ = run_scenario(find_scenario("chord-table"), options)
+    assert (report.virtual_s, report.events) == (None, None)
+    assert "wrong answers" in report.figures
+    assert not {"datagrams", "faults"} & set(report.figures)
+    assert "virtual s" not in simnet("run", "chord-table", "--peers", "50", "--set", "lookups=5").stdout
+
+
+def test_a_record_that_is_gone_is_missed_although_a_later_one_is_there() -> None:
+    _, run = run_scenario(find_scenario("toy-log"), Options(seed=1, peers=2, days=0.0005))
+    server = run.world.hosts[0].program
+    assert isinstance(server, Server)
+    assert AcknowledgedStays().after_event(run.world) is None
+    server.kept.discard((1, 1))
+    assert AcknowledgedStays().after_event(run.world) == "record 1 of client 1 is gone"
 
 
 def test_a_picture_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
@@ -135,6 +294,10 @@ def test_a_trace_of_another_version_and_a_missing_one_are_refused(tmp_path: Path
     assert simnet("replay", old).exit_code == 2
     assert f"version 0, and this simnet reads {VERSION}" in simnet("replay", old).stderr
     assert "cannot read" in simnet("replay", tmp_path / "none").stderr
+    header = TraceHeader(scenario="toy-log", seed=1, options={"peers": "many"})
+    write_trace(old, header, Trace())
+    assert simnet("replay", old).exit_code == 2
+    assert "has options that cannot be" in simnet("replay", old).stderr
 
 
 def test_a_picture_is_well_formed_svg_with_a_line_per_series(tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 import pytest
 import trio
 
+from dht.core.ids import KEY_BYTES, Key
 from dht.core.records import Contact
 from dht.core.ring import VirtualNode
 from dht.core.rules import RingRules
 from simnet.host import TrioCarrier, run_world
 from simnet.mutants import MUTANTS, hunt, sound
-from simnet.ringprogram import SimulatedRing
-from simnet.rings import NETWORK
+from simnet.ringprogram import RingProgram, SimulatedRing
+from simnet.rings import NETWORK, owner_in, ring_of
 from simnet.ringwatch import RingHeals, RingIsSound
-from simnet.runs import Options, Report, run_scenario
+from simnet.runs import Options, Report, Run, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.whole import WholeNodes
 from simnet.world.faults import Fault
@@ -51,6 +52,49 @@ def test_a_ring_stays_sound_and_becomes_ideal_after(name: str, settings: dict[st
     assert report.ok, report.violation
     assert report.figures["ideal after"] >= 0
     assert report.figures["datagrams"] > 100
+
+
+def test_a_ring_that_is_not_ideal_after_the_quiet_is_reported() -> None:
+    options = Options(seed=1, peers=6, settings={"for_s": "120"})
+    apart = [Fault(kind="partition", at_s=30.0, hosts=(0, 1, 2))]
+    report, _ = run_scenario(find_scenario("quiet"), options, faults=apart)
+    assert report.violation is not None
+    assert report.virtual_s is not None
+    assert report.virtual_s > 120
+
+
+def test_what_a_large_ring_is_not_asked_is_not_in_the_checkers_name() -> None:
+    names = [
+        RingIsSound(SimulatedRing(World(seed=1), RULES), peers=peers, is_whole=is_whole).name
+        for peers in (32, 33)
+        for is_whole in (True, False)
+    ]
+    assert names == [
+        "ring I1-I6",
+        "ring I3-I6",
+        "ring I1, I3-I5, I6 of own records",
+        "ring I3-I5, I6 of own records",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_in_a_flash_crowd_the_peer_that_answers_for_the_key_dies(seed: int) -> None:
+    scenario, options = find_scenario("flash-crowd"), Options(seed=seed, peers=12, settings={"for_s": "30"})
+    run = Run(scenario, options)
+    scenario.play(run)
+    (crash,) = run.faults
+    run.world.run_until(crash.at_s - 0.001)
+    ring = next(host.program.ring for host in run.world.hosts if isinstance(host.program, RingProgram))
+    key = Key(run.world.chance("crowd").randbytes(KEY_BYTES))
+    assert ring.peers[crash.hosts[0]] == owner_in(ring_of(ring), key).peer
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_split_ring_of_four_has_two_on_each_side(seed: int) -> None:
+    scenario = find_scenario("split-and-heal")
+    run = Run(scenario, Options(seed=seed, peers=4))
+    scenario.play(run)
+    assert len(run.faults[0].hosts) == 2
 
 
 def test_churn_reports_lookups_that_mostly_find_the_owner() -> None:

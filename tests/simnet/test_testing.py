@@ -12,6 +12,7 @@ from simnet.rings import NETWORK
 from simnet.ringtest import MakeRing, RingUnderTest
 from simnet.runs import Options, run_scenario
 from simnet.scenarios import find_scenario
+from simnet.scenarios.measures import _links_wrong
 from simnet.world.faults import Fault, FaultError
 from simnet.world.network import Link
 from simnet.world.world import ViolationError
@@ -133,6 +134,10 @@ def test_links_cost_least_on_a_walk_and_most_by_a_lookup_each() -> None:
     direct, batched = figures["direct, bytes per link"], figures["batched lookup, bytes per link"]
     assert direct > batched > figures["ring walk, bytes per link"] > 59
     assert figures["thesis sizes, ring walk"] < 72
+    assert _links_wrong(figures) is None
+    assert _links_wrong(figures | {"lookups wrong": 2.0}) == "2 lookups found a wrong owner"
+    assert _links_wrong(figures | {"links undelivered": 3.0}) == "3 links did not arrive"
+    assert "on a walk" in str(_links_wrong(figures | {"ring walk, bytes per link": 9_999.0}))
 
 
 def test_lookups_in_a_ring_that_nobody_repairs_find_the_owner_while_half_is_dead() -> None:

@@ -93,6 +93,8 @@ async def test_the_tester_can_ask_the_oracle_from_outside() -> None:
             assert set((await answer.text()).split()) == oracle.reachable(oracle.front_pages(), 0)
         async with ring.client.get(f"{ring.control}/expect", params={"url": "http://elsewhere/"}) as answer:
             assert answer.status == 404
+        async with ring.client.get(f"{ring.control}/expect", params={"url": "http://["}) as answer:
+            assert answer.status == 400
 
 
 async def test_each_request_is_a_line_of_the_log() -> None:
@@ -120,6 +122,7 @@ async def raw(ring: Running, data: bytes) -> bytes:
     ("sent", "status"),
     [
         (b"nonsense\r\n\r\n", b"400"),
+        (b"GET http://[ HTTP/1.1\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nno colon\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"413"),
         (b"GET / HTTP/1.1\r\nX: " + b"y" * 70_000, b"431"),

@@ -213,6 +213,110 @@ def test_a_wrong_clock_shows_in_what_a_program_is_told_and_moves_its_deadlines()
     assert program(one).ticks == [10.0, 20.0]
 
 
+def test_a_clock_that_drifts_does_so_from_then_on() -> None:
+    world, one, _ = two_hosts()
+    world.run_until(1_000.0)
+    one.set_clock(skew_s=5.0, drift=0.01)
+    assert one.clock() == pytest.approx(1_005.0)
+    world.run_until(1_100.0)
+    assert one.clock() == pytest.approx(1_106.0)
+
+
+def test_a_host_that_crashed_while_it_slept_is_awake_when_it_starts() -> None:
+    for pause in ("suspend", "stall"):
+        world, one, _ = two_hosts(tick_s=1.0)
+        world.plan([Fault(kind=pause, at_s=0.5, hosts=(0,), settings={"for_s": 100.0})])
+        world.plan([Fault(kind="restart", at_s=2.0, hosts=(0,), settings={"for_s": 1.0})])
+        world.run_until(5.5)
+        assert program(one).ticks == [4.0, 5.0]
+
+
+def test_who_is_killed_leaves_no_descriptor_open_and_its_disk_as_it_was() -> None:
+    _, one, _ = two_hosts()
+    fd = one.disk.open("/unlinked", os.O_CREAT | os.O_RDWR)
+    one.disk.pwrite(fd, b"unsynced", 0)
+    one.disk.unlink("/unlinked")
+    kept = one.disk.open("/kept", os.O_CREAT | os.O_RDWR)
+    one.disk.pwrite(kept, b"unsynced", 0)
+    assert one.disk.statistics().bytes_used == 16
+    one.crash(power_cut=False)
+    assert one.disk.statistics().bytes_used == 8
+    assert one.disk.read_bytes("/kept") == b"unsynced"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        one.disk.pread(kept, 1, 0)
+
+
+def test_settling_mends_links_with_rules_of_their_own_and_lets_go_what_is_held() -> None:
+    world, one, two = two_hosts()
+    world.network.set_link(0, 1, Link(loss=1.0))
+    world.plan([Fault(kind="hold", at_s=0.0, hosts=(1, 0)), Fault(kind="settle", at_s=10.0)])
+    world.run_until(1.0)
+    program(one).say(two, b"lost")
+    program(two).say(one, b"held")
+    world.run_until(9.0)
+    assert (heard(one), heard(two)) == ([], [])
+    world.run_until(11.0)
+    program(one).say(two, b"found")
+    world.run_until(12.0)
+    assert (heard(one), heard(two)) == ([b"held"], [b"found"])
+
+
+def test_letting_go_of_one_link_keeps_what_others_hold() -> None:
+    world, one, two = two_hosts()
+    for source, target in ((0, 1), (1, 0)):
+        world.network.hold(source, target)
+    program(one).say(two, b"first")
+    program(two).say(one, b"second")
+    assert world.network.release(1, 0) == 1
+    world.run_until(1.0)
+    assert (heard(one), heard(two)) == ([b"second"], [])
+
+
+def test_who_moves_behind_another_router_is_seen_to_come_from_there() -> None:
+    world = World(seed=1)
+    inner, friend = world.add_host(Echo, nat="cone"), world.add_host(Echo)
+    world.run_until(0.0)
+    program(inner).say(friend, b"home")
+    world.run_until(1.0)
+    world.plan([Fault(kind="move", at_s=1.0, hosts=(0,))])
+    world.run_until(1.0)
+    program(inner).say(friend, b"away")
+    world.run_until(2.0)
+    (_, _, before), (_, _, after) = program(friend).heard
+    assert before[0] != after[0]
+    program(friend).out.append((before, b"to the old"))
+    program(friend).out.append((after, b"to the new"))
+    friend.wake()
+    world.run_until(3.0)
+    assert heard(inner) == [b"to the new"]
+
+
+@pytest.mark.parametrize("kind", ["disk full", "disk errors"])
+def test_a_disk_that_fails_does_so_until_it_is_mended(kind: str) -> None:
+    world, one, _ = two_hosts()
+    fd = one.disk.open("/log", os.O_CREAT | os.O_RDWR)
+    world.plan([Fault(kind=kind, at_s=1.0, hosts=(0,), settings={"share": 1.0})])
+    world.plan([Fault(kind="disk mended", at_s=2.0, hosts=(0,))])
+    world.run_until(1.0)
+    with pytest.raises(OSError, match="No space" if kind == "disk full" else "Input/output"):
+        one.disk.append(fd, b"x")
+    world.run_until(2.0)
+    assert one.disk.append(fd, b"x") == 1
+
+
+def test_rot_turns_one_bit_of_a_disk_and_slowness_makes_its_calls_dearer() -> None:
+    world, one, _ = two_hosts()
+    fd = one.disk.open("/log", os.O_CREAT | os.O_RDWR)
+    one.disk.append(fd, bytes(100))
+    one.disk.sync()
+    cost_s = one.disk.take_delay_s()
+    world.plan([Fault(kind="rot", at_s=1.0, hosts=(0,)), Fault(kind="disk slow", at_s=1.0, hosts=(0,))])
+    world.run_until(1.0)
+    assert sum(byte.bit_count() for byte in one.disk.read_bytes("/log")) == 1
+    one.disk.append(fd, bytes(100))
+    assert one.disk.take_delay_s() > 10 * cost_s
+
+
 def test_a_moved_host_is_reached_at_its_new_address_only() -> None:
     world, one, two = two_hosts()
     old = two.address
@@ -258,6 +362,10 @@ def test_a_checker_that_objects_stops_the_run_at_that_event() -> None:
         (lambda: World(seed=1).plan([Fault(kind="meteor", at_s=1.0)]), "no fault is called 'meteor'"),
         (lambda: World(seed=1).plan([Fault(kind="crash", at_s=1.0, hosts=(4,))]), "host 4, but there are 0"),
         (lambda: World(seed=1).plan([Fault(kind="heal", at_s=-1.0)]), "before the world begins"),
+        (lambda: World(seed=1).plan([Fault(kind="heal", at_s=float("nan"))]), "or never"),
+        (lambda: World(seed=1).plan([Fault(kind="clog", at_s=1.0)]), "clog is of a link"),
+        (lambda: World(seed=1).plan([Fault(kind="link", at_s=1.0, settings={"lost": 1})]), "lost"),
+        (lambda: World(seed=1).plan([Fault(kind="link", at_s=1.0, settings={"loss": 2})]), "a share, 0 to 1"),
         (lambda: draw_faults(random.Random(1), hosts=0, count=1, until_s=1.0), "cannot draw"),
         (lambda: Fault.from_json({"kind": "crash"}), "not a fault"),
     ],
