@@ -438,6 +438,19 @@ async def test_records_beside_a_capture_are_bounded_and_checked() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.timeout(30)
+async def test_a_page_that_packs_well_does_not_stop_the_import_at_its_end() -> None:
+    pages = [foreign_response(f"{URL}{n}", "2020-01-01T00:00:00Z", bytes(3_000_000 + n)) for n in range(3)]
+    memory = _memory()
+    report = await import_file(memory, io.BytesIO(b"".join(map(gzip.compress, pages))))
+    assert (report.stored, report.skipped) == (3, 0)
+    for number in range(3):
+        found = await memory.newest(f"{URL}{number}", 2**32 - 1)
+        assert found is not None
+        assert len(found.body) == 3_000_000 + number
+
+
+@pytest.mark.anyio
 async def test_a_visit_of_no_url_is_skipped_and_the_archive_opens_again() -> None:
     memory = _memory()
     revisit = format_record(
