@@ -133,6 +133,9 @@ async def _answer(perform: Perform, line: bytes, stream: anyio.abc.SocketStream)
                     "error": f"{error.filename or 'the disk'}: {(error.strerror or '').lower()}",
                     "exit_code": 1,
                 }
+            except Exception as error:  # an order that goes wrong must not take the peer along
+                logger.exception("order failed")
+                last = {"error": f"a mistake of ours: {type(error).__name__}: {error}", "exit_code": 1}
     await stream.send(_line(last) + content)
 
 

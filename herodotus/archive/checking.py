@@ -4,14 +4,14 @@ Every file is read from its first byte to its last: checksums, digests, payloads
 with what was found. Repairing makes the index anew and tells which captures must come from another copy.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 from herodotus.archive.engine import Archive, Damage
 from herodotus.archive.recovery import rebuild
 from herodotus.archive.scan import Bundle, Progress, check_payload, scan_bundles
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.entries import CAPTURE, TOMBSTONE, after, capture_key, decode_entry, family_key
+from herodotus.core.entries import CAPTURE, TOMBSTONE, Place, after, capture_key, decode_entry, family_key
 
 Report = Callable[[str, int, int], None]
 """Path, bytes done, bytes altogether."""
@@ -52,16 +52,24 @@ def verify(
         found.missing = sum(
             1
             for _, value in archive.index.scan(CAPTURE, after(CAPTURE))
-            if (place := decode_entry(value).place).file in ends
-            and place.offset < ends[place.file]
-            and (place.file, place.offset, place.skip) not in places
+            if _is_missing(decode_entry(value).place, ends, places, archive.files.catalogue)
         )
-        archive.files.load()
+        with archive.lock:  # or a log that is begun meanwhile would be forgotten again
+            archive.files.load()
         found.foreign = tuple(archive.files.foreign)
         if repair and not found.is_sound:
             rebuild(archive)
             found.is_repaired = True
         return found
+
+
+def _is_missing(
+    place: Place, ends: Mapping[int, int], places: set[tuple[int, int, int]], catalogue: Container[int]
+) -> bool:
+    """What was stored since verifying began is not looked for."""
+    if place.file not in ends:
+        return place.file not in catalogue
+    return place.offset < ends[place.file] and (place.file, place.offset, place.skip) not in places
 
 
 def _verify_file(

@@ -13,6 +13,7 @@ from itertools import pairwise
 from herodotus.archive.engine import Archive, Item, NewCapture, NewTombstones
 from herodotus.archive.intake import Intake, compress_bundle
 from herodotus.archive.reading import Reader, original_of
+from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.deposits import (
     CaptureId,
     Deposit,
@@ -32,15 +33,28 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
     with archive.upkeep_lock, archive.lock:
         intake.forget()
         victims = [id_ for id_ in dict.fromkeys(ids) if reader.find(id_) is not None]
-        items: list[Item] = []
+        if any(_is_away(archive, reader, id_) for id_ in victims):
+            raise StoreRefusedError("a capture to be deleted is on a slice that is missing")
+        moved: list[Item] = []
         for id_ in victims:
-            items += _bereaved(reader, id_, frozenset(victims))
-        for at in range(0, len(victims), TOMBSTONES_PER_RECORD):
-            items.append(NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD])))
-        if items:
-            archive.commit(items)
+            moved += _bereaved(reader, id_, frozenset(victims))
+        tombstones = [
+            NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))
+            for at in range(0, len(victims), TOMBSTONES_PER_RECORD)
+        ]
+        # Two flushes: a power cut may leave the end of a commit without its beginning, and must not leave the
+        # tombstone of a body that has not moved yet.
+        for items in (moved, tombstones):
+            if items:
+                archive.commit(items)
         intake.forget()
     return len(victims)
+
+
+def _is_away(archive: Archive, reader: Reader, id_: CaptureId) -> bool:
+    entry = reader.find(id_)
+    is_lost = entry is not None and entry.place.file not in archive.files.catalogue
+    return is_lost and bool(archive.files.missing)
 
 
 def _bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> list[Item]:
@@ -60,7 +74,9 @@ def _bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> 
         if found.kind is Kind.BODY:
             return []  # another full copy stays, and revisits find it by the payload
         revisits.append(other)
-    captures = [capture for capture in map(reader.read, sorted(revisits, key=_age)) if capture is not None]
+    captures = [
+        capture for other in sorted(revisits, key=_age) if (capture := _readable(reader, other)) is not None
+    ]
     if not captures:
         return []
     heir, *rest = captures
@@ -71,6 +87,14 @@ def _bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> 
         members = compress_bundle(deposit_of_stored(capture), original)
         items.append(_rewritten(reader, capture.id, Kind.REVISIT, members))
     return items
+
+
+def _readable(reader: Reader, id_: CaptureId) -> StoredCapture | None:
+    """None when the body is damaged: nothing is left that could move."""
+    try:
+        return reader.read(id_)
+    except DamagedRecordError:
+        return None
 
 
 def _rewritten(reader: Reader, id_: CaptureId, kind: Kind, members: tuple[bytes, ...]) -> NewCapture:

@@ -54,6 +54,7 @@ logger = logging.getLogger(__name__)
 FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
+MISSING_KEY = META + b"missing"
 NOTE_TARGET = "urn:herodotus:archive"
 DAMAGE_MAX = 10_000
 

@@ -5,6 +5,7 @@ nothing else. Open files are kept, within a bound, and a file that was removed i
 is reading it.
 """
 
+import errno
 import hashlib
 import os
 import re
@@ -37,6 +38,7 @@ from herodotus.core.layout import (
 OPEN_FILES_MAX = 256
 DICTIONARIES_MAX = 64  # of 110 kB each, and as much again prepared
 PIECE_BYTES = 1024 * 1024
+SECTOR_BYTES = 4_096
 MISSING_NUMBERS = 1_000_000  # 256 TB of segments; the index has room for 4,000 such leaps
 
 
@@ -62,6 +64,8 @@ class Files:
         self.catalogue: dict[int, Located] = {}
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
+        self.unreadable: set[int] = set()
+        """Files with places that the disk could not read."""
         self._dictionaries: OrderedDict[int, Dictionary | None] = OrderedDict()
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
@@ -70,6 +74,10 @@ class Files:
     @property
     def present(self) -> list[int]:
         return [number for number, disk in enumerate(self.slices) if disk is not None]
+
+    @property
+    def missing(self) -> list[int]:
+        return [number for number, disk in enumerate(self.slices) if disk is None]
 
     def disk(self, number: int) -> Disk:
         disk = self.slices[number]
@@ -84,15 +92,17 @@ class Files:
 
     def load(self) -> None:
         """Read the directory listings, which are the catalogue."""
-        self.catalogue.clear()
-        self.foreign.clear()
+        catalogue: dict[int, Located] = {}
+        foreign: list[str] = []
         for number in self.present:
             for path in self._paths(self.disk(number)):
                 name = parse_path(path)
                 if name is not None:
-                    self.catalogue[name.number] = Located(number, name)
+                    catalogue[name.number] = Located(number, name)
                 elif not path.endswith((".cdxj", ".zdict", ".part")):
-                    self.foreign.append(path)
+                    foreign.append(path)
+        # At once: there may be readers, who must not find a half.
+        self.catalogue, self.foreign = catalogue, foreign
 
     def _paths(self, disk: Disk) -> Iterator[str]:
         for folder in (LOG_FOLDER, SEGMENT_FOLDER):
@@ -141,9 +151,9 @@ class Files:
     def read_at(self, number: int, offset: int, length: int) -> bytes:
         disk, opened = self._acquire(number)
         try:
-            data = disk.pread(opened.fd, length, offset)
+            data = self._pread(disk, opened, number, length, offset)
             while 0 < len(data) < length:  # a single read stops at 2 GiB, and on some file systems earlier
-                more = disk.pread(opened.fd, length - len(data), offset + len(data))
+                more = self._pread(disk, opened, number, length - len(data), offset + len(data))
                 if not more:
                     break
                 data += more
@@ -153,6 +163,28 @@ class Files:
                 opened.users -= 1
                 if opened.is_retired and not opened.users:
                     disk.close(opened.fd)
+
+    def _pread(self, disk: Disk, opened: _Open, number: int, length: int, offset: int) -> bytes:
+        """What the disk cannot read comes as zeros, as checksums find those: a bad sector costs what is in it."""
+        try:
+            return disk.pread(opened.fd, length, offset)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+        self.unreadable.add(number)
+        data = bytearray()
+        while len(data) < length:
+            wanted = min(SECTOR_BYTES - (offset + len(data)) % SECTOR_BYTES, length - len(data))
+            try:
+                piece = disk.pread(opened.fd, wanted, offset + len(data))
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                piece = bytes(wanted)
+            data += piece
+            if len(piece) < wanted:
+                break
+        return bytes(data)
 
     def dictionary(self, number: int) -> Dictionary | None:
         """What the frames of a segment were compressed with; None for nearly all."""

@@ -76,7 +76,7 @@ class _Gzip:
         while True:
             yield self._inflate.decompress(rest, OUTPUT_BYTES_MAX)
             rest = self._inflate.unconsumed_tail
-            if not rest:
+            if not rest or self._inflate.eof:  # at the end zlib still shows the next member there
                 return
 
 

@@ -16,7 +16,7 @@ import anyio.to_thread
 from herodotus.archive.foreign import Broken, Found, RecordReader
 from herodotus.archive.intake import Outcome
 from herodotus.archive.store import ArchiveStore
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
 from herodotus.core.deposits import (
     Deposit,
     StoredCapture,
@@ -24,20 +24,22 @@ from herodotus.core.deposits import (
     parse_http_head,
     split_payload,
 )
-from herodotus.core.notes import Visit, is_note, parse_visits
+from herodotus.core.notes import VISITS_TYPE, Visit, is_note, parse_visits
 from herodotus.core.replay import merged_head
 from herodotus.core.transfer import without_chunks
 from herodotus.core.warc import (
+    COMPANIONS_BYTES_MAX,
     NOT_MODIFIED_PROFILE,
     WarcRecord,
     check_block,
+    clean,
     decode_digest,
     field,
     parse_date,
     sha1_label,
 )
 
-COMPANIONS_MAX = 64
+COMPANIONS_MAX = 64  # beside one capture, and together no larger than COMPANIONS_BYTES_MAX
 PROBLEMS_MAX = 1_000
 VERSIONS_LOOKED_AT = 200
 FOREIGN_DIGEST = "Herodotus-Foreign-Payload-Digest"
@@ -118,7 +120,7 @@ async def import_file(
     held = 0
     async for group in _groups(file, start, report):
         pending.append(group)
-        held += len(group.found.record.block)
+        held += sum(len(record.block) for record in (group.found.record, *group.companions))
         if len(pending) >= CONCURRENT_STORES or held >= CONCURRENT_BYTES:
             await _store_all(store, pending, canonical, report)
             progress(report)
@@ -132,15 +134,26 @@ async def _store_all(
     store: ArchiveStore, groups: list[_Group], canonical: Callable[[str], str], report: ImportReport
 ) -> None:
     """Together, so that they share flushes; but revisits after the captures that they may refer to."""
-    async with anyio.create_task_group() as tasks:
-        for group in groups:
-            if group.found.record.kind != "revisit":
-                tasks.start_soon(_store_one, store, group, canonical, report)
+    try:
+        async with anyio.create_task_group() as tasks:
+            for group in groups:
+                if group.found.record.kind != "revisit":
+                    tasks.start_soon(_store_one, store, group, canonical, report)
+    except BaseExceptionGroup as failed:
+        refused, others = failed.split(StoreRefusedError)
+        if refused is None or others is not None:
+            raise
+        raise StoreRefusedError(_first(refused).reason) from failed
     for group in groups:
         if group.found.record.kind == "revisit":
             await _store_one(store, group, canonical, report)
     if groups:
         report.offset = groups[-1].found.offset
+
+
+def _first(group: BaseExceptionGroup[StoreRefusedError]) -> StoreRefusedError:
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIterator[_Group]:
@@ -190,10 +203,19 @@ def _some(records: Iterator[Found | Broken]) -> list[Found | Broken]:
 
 
 def _keep(companions: list[WarcRecord], found: Found, report: ImportReport) -> None:
-    if len(companions) < COMPANIONS_MAX:
-        companions.append(found.record)
-    else:
-        report.skip(found.offset, f"more than {COMPANIONS_MAX} records beside one capture")
+    size = sum(len(companion.block) for companion in companions) + len(found.record.block)
+    if len(companions) >= COMPANIONS_MAX or size > COMPANIONS_BYTES_MAX:
+        report.skip(
+            found.offset,
+            f"more than {COMPANIONS_MAX} records or {COMPANIONS_BYTES_MAX} bytes beside one capture",
+        )
+        return
+    try:
+        check_block(found.record)
+    except MalformedRecordError as error:
+        report.skip(found.offset, error.reason)
+        return
+    companions.append(found.record)
 
 
 def _belongs(record: WarcRecord, capture: WarcRecord) -> bool:
@@ -207,9 +229,11 @@ async def _store_one(
     record = group.found.record
     try:
         _check(record)
-        url = canonical(record.url or "")
+        url = canonical(clean(record.url or "").strip())
         for companion in [companion for companion in group.companions if is_note(companion)]:
             group.companions.remove(companion)
+            if companion.get("Content-Type") != VISITS_TYPE:
+                continue  # what another archive deleted is its own affair
             visits = parse_visits(companion)
             await store.note_visits(visits)
             report.visits += len(visits)
@@ -280,6 +304,8 @@ async def _deposit_of_revisit(
         if name.lower() not in ("warc-truncated", "warc-block-digest", "warc-payload-digest")
     )
     head = merged_head(split_payload(record)[0], original.head)
+    if head and not head.endswith((b"\n\r\n", b"\n\n")):
+        head = head.rstrip(b"\r\n") + b"\r\n\r\n"  # alone in its record it needed no end
     whole = replace(record, fields=fields, block=head + original.body)
     deposit = deposit_of_record(whole, url, tuple(group.companions))
     # The original may be a resource, or have no head that says where its body starts.

@@ -126,7 +126,8 @@ async def _take_in_one(
 ) -> ImportReport:
     with _opened(path) as file:
         status = os.fstat(file.fileno())
-        if zipfile.is_zipfile(file):
+        # A plain WARC that ends in an archived ZIP looks like one from behind.
+        if file.read(2) == b"PK" and zipfile.is_zipfile(file):
             return await _take_in_package(store, path, file, tell)
         file.seek(0)
         begin = marks.start_of(path, status) if start is None else start

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from herodotus.archive.engine import Archive, NewCapture
 from herodotus.archive.members import gzip_quickly, gzip_stored
 from herodotus.archive.reading import Reader
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.bundles import format_bundle
 from herodotus.core.deposits import CaptureId, Deposit, Mode, Original, RecordType
-from herodotus.core.entries import Kind, bucket_of, capture_key
+from herodotus.core.entries import Kind, bucket_of, capture_key, decode_entry
 
 RECENT_MAX = 65_536  # originals, some 400 bytes each
 # Compressed already: trying again costs time and gains nothing (images, sound, video, archives).
@@ -68,15 +69,18 @@ class Intake:
         key = capture_key(id_)
         if self._archive.is_deleted(key):
             return Prepared(id=id_, outcome=Outcome.DELETED, item=None, original=None, generation=generation)
-        if self._archive.index.get(key) is not None:
+        known = self._archive.index.get(key)
+        if known is not None and self._is_whole(id_):
             return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
-        found = self._find_original(deposit, mode, bucket_of(id_.key))
+        # What is stored anew must not refer to itself.
+        found = self._find_original(deposit, mode, generation) if known is None else None
         record_id = deposit.record_id
         item = NewCapture(
             id=id_,
             kind=Kind.BODY if found is None else Kind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
             url=deposit.url,
+            arrival=None if known is None else decode_entry(known).arrival,
         )
         own = Original(
             url=deposit.url,
@@ -93,7 +97,18 @@ class Intake:
             generation=generation,
         )
 
-    def _find_original(self, deposit: Deposit, mode: Mode, bucket: int) -> Original | None:
+    def _is_whole(self, id_: CaptureId) -> bool:
+        """False when what the index knows is damaged: then this copy repairs it."""
+        try:
+            capture = self._reader.read(id_)
+        except DamagedRecordError:
+            return False
+        if capture is None and self._reader.find(id_) is not None:
+            raise MalformedRecordError("another capture of that URL and second begins with the same digest")
+        return True
+
+    def _find_original(self, deposit: Deposit, mode: Mode, generation: int) -> Original | None:
+        bucket = bucket_of(deposit.key)
         if mode is Mode.FORCE_NEW or not deposit.body or deposit.type is not RecordType.RESPONSE:
             return None
         if mode is Mode.COMPARE:
@@ -103,19 +118,23 @@ class Intake:
             known = self._recent.get((bucket, deposit.sha256))
             if known is not None:
                 self._recent.move_to_end((bucket, deposit.sha256))
+                if (known.url, known.time_s) == (deposit.url, deposit.time_s):
+                    return None  # this very capture is on its way: it must not become a revisit of itself
         if known is None:
             known = self._reader.original(bucket, deposit.sha256, len(deposit.body), None)
             if known is not None:
-                self._remember(bucket, known)
+                self._remember(bucket, known, generation)
         return known if known is not None and known.size == len(deposit.body) else None
 
     def promise(self, prepared: Prepared) -> None:
         """It was handed to the committer: those after it may refer to it."""
         if prepared.original is not None:
-            self._remember(bucket_of(prepared.id.key), prepared.original)
+            self._remember(bucket_of(prepared.id.key), prepared.original, prepared.generation)
 
-    def _remember(self, bucket: int, original: Original) -> None:
+    def _remember(self, bucket: int, original: Original, generation: int) -> None:
         with self._lock:
+            if generation != self.generation:
+                return  # what was seen then may be gone: it was refused or deleted meanwhile
             self._recent[bucket, original.digest] = original
             while len(self._recent) > RECENT_MAX:
                 self._recent.popitem(last=False)

@@ -15,11 +15,13 @@ import zstandard
 from isal import igzip_lib, isal_zlib
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.warc import BLOCK_BYTES_MAX, HEAD_BYTES_MAX
+from herodotus.core.warc import BLOCK_BYTES_MAX, COMPANIONS_BYTES_MAX
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-MEMBER_BYTES_MAX = BLOCK_BYTES_MAX + 4 * HEAD_BYTES_MAX
+MEMBER_BYTES_MAX = (
+    BLOCK_BYTES_MAX + 2 * COMPANIONS_BYTES_MAX
+)  # a capture with all that belongs to it, and heads
 DICTIONARY_MAGIC = b"\x5d\x2a\x4d\x18"
 DICTIONARY_BYTES_MAX = 4 * 1024 * 1024
 _SAMPLES_MIN = 100  # fewer, and the dictionary costs more than it saves
@@ -32,6 +34,10 @@ _PIECE_BYTES = 4 * 1024 * 1024
 _WINDOW_BYTES_MAX = 128 * 1024 * 1024  # what `zstd -d` accepts without being asked
 
 _per_thread = local()  # zstandard's objects must not be shared between threads
+
+
+class CutOffError(MalformedRecordError):
+    """So far nothing is wrong, but there is more of it elsewhere, or nowhere."""
 
 
 def gzip_member(data: bytes) -> bytes:
@@ -141,7 +147,7 @@ def _decode_gzip(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     if len(content) > bytes_max:
         raise MalformedRecordError(f"the member holds more than {bytes_max} bytes")
     if not inflate.eof:
-        raise MalformedRecordError("the gzip member is cut off")
+        raise CutOffError("the gzip member is cut off")
     return content, len(data) - len(inflate.unused_data)
 
 
@@ -157,7 +163,7 @@ def _decode_zstd(data: bytes, bytes_max: int, dictionary: Dictionary | None) -> 
         raise MalformedRecordError(f"broken zstd frame: {error}") from error
     if size >= 0:
         if not decompressor.eof or len(content) != size:
-            raise MalformedRecordError("the zstd frame is cut off")
+            raise CutOffError("the zstd frame is cut off")
         return content, len(data) - len(decompressor.unused_data)
     return content, zstd_frame_length(data)
 
@@ -190,7 +196,7 @@ def zstd_frame_length(data: bytes) -> int:
     while True:
         header = data[at : at + 3]
         if len(header) < 3:
-            raise MalformedRecordError("the zstd frame is cut off")
+            raise CutOffError("the zstd frame is cut off")
         bits = int.from_bytes(header, "little")
         is_last, block_type, size = bits & 1, bits >> 1 & 3, bits >> 3
         if block_type == 3:
@@ -200,7 +206,7 @@ def zstd_frame_length(data: bytes) -> int:
             break
     at += 4 if parameters.has_checksum else 0
     if at > len(data):
-        raise MalformedRecordError("the zstd frame is cut off")
+        raise CutOffError("the zstd frame is cut off")
     return at
 
 
@@ -232,7 +238,7 @@ def scan_members(
             offered = piece[at - piece_at : at - piece_at + window]
             try:
                 decoded = decode_member(offered, dictionary=dictionary)
-            except MalformedRecordError:
+            except CutOffError:
                 if at + len(offered) >= end or window > MEMBER_BYTES_MAX:
                     raise
                 window *= 4

@@ -197,7 +197,7 @@ class Reader:
                 return None
             entry = decode_entry(data)
             try:
-                return self.read_entry(entry)
+                capture = self.read_entry(entry)
             except FileNotFoundError as error:
                 # Sealing may have moved it between the two steps; the index knows the new place.
                 moved = self._archive.index.get(key)
@@ -205,6 +205,8 @@ class Reader:
                     path = self._archive.files.path(entry.place.file)
                     raise DamagedRecordError(path, entry.place.offset, str(error)) from error
                 data = moved
+            else:
+                return capture if capture.id == id_ else None  # the key has only the start of each
         raise DamagedRecordError("", 0, "the capture keeps moving")
 
     def _try_read(self, key: bytes, value: bytes) -> StoredCapture | None:

@@ -15,20 +15,25 @@ from herodotus.archive.engine import (
     FORMAT,
     FORMAT_KEY,
     INCARNATION_KEY,
+    MISSING_KEY,
     Applying,
     Archive,
 )
 from herodotus.archive.index import Batch
 from herodotus.archive.journal import settle_journals
 from herodotus.archive.scan import Bundle, Progress, scan_bundles
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.entries import (
+    AUXILIARY,
     Entry,
     Place,
+    after,
     arrival_of,
     auxiliary_key,
+    auxiliary_place,
     capture_key,
     decode_entry,
+    decode_numbers,
     encode_numbers,
 )
 from herodotus.core.layout import README
@@ -44,8 +49,7 @@ def open_archive(archive: Archive) -> None:
     with archive.lock:
         _prepare_folders(archive)
         archive.files.load()
-        if _index_fits(archive):
-            archive.load_counts()
+        if _index_fits(archive) and _is_loaded(archive):
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, [])
         else:
@@ -74,6 +78,11 @@ def _prepare_folders(archive: Archive) -> None:
 def _index_fits(archive: Archive) -> bool:
     if archive.index.get(FORMAT_KEY) != FORMAT:
         return False
+    missing = archive.files.missing
+    if any(slice_ not in missing for slice_ in decode_numbers(archive.index.get(MISSING_KEY) or b"")):
+        return False  # it was made while a slice was away that is here again
+    if not missing and archive.epoch > _last_epoch(archive):
+        return False  # of a later moment than the files: they are a copy
     number, offset = archive.applied
     if number in archive.files.catalogue:
         return archive.files.size(number) >= offset
@@ -81,18 +90,30 @@ def _index_fits(archive: Archive) -> bool:
     return number == 0 or any(log > number for log in archive.files.logs())
 
 
+def _is_loaded(archive: Archive) -> bool:
+    try:
+        archive.load_counts()
+    except (UnusableArchiveError, MalformedRecordError) as error:
+        logger.warning("index given up error=%s", error)
+        return False
+    return True
+
+
 def _rebuild(archive: Archive) -> None:
     archive.index.clear()
     archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
-    first = Batch([(FORMAT_KEY, FORMAT), (INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
+    first = Batch([(INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
     first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
+    first.put(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))
     archive.index.write(first)
     visits: list[tuple[int, Bundle]] = []
     # Ascending: of two records of one capture the later file has the one that counts.
     for number in sorted(archive.files.segments()):
         _Indexing(archive, number, visits).run(0)
     _apply_logs(archive, 0, 0, visits)
+    # Last: what a crash leaves of an index that was being made must not be taken for a whole one.
+    archive.index.write(Batch([(FORMAT_KEY, FORMAT)]))
     if archive.refusal is None:
         if archive.log.number < max(archive.files.catalogue):
             archive.begin_log()  # with a number above every segment's, so that new captures arrive last
@@ -106,10 +127,20 @@ def _last_epoch(archive: Archive) -> int:
 def _catch_up_with_sealing(archive: Archive) -> None:
     """Segments were put in place and the index had not heard yet: give it their places."""
     known = archive.epoch
+    if _last_epoch(archive) <= known:
+        return
+    visits: list[tuple[int, Bundle]] = []
     for number in sorted(archive.files.segments()):
         if archive.files.catalogue[number].name.epoch > known:
-            _Indexing(archive, number, []).run(0)
-    archive.index.write(Batch([(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))]))
+            _Indexing(archive, number, visits).run(0)
+    # The visits were counted when they were in the log; only their place is new.
+    batch = Batch([(auxiliary_key(number, bundle.offset), b"") for number, bundle in visits])
+    if not archive.files.missing:
+        for key, _ in archive.index.scan(AUXILIARY, after(AUXILIARY)):
+            if auxiliary_place(key)[0] not in archive.files.catalogue:
+                batch.delete(key)
+    batch.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
+    archive.index.write(batch)
 
 
 def _apply_logs(archive: Archive, number: int, offset: int, visits: list[tuple[int, Bundle]]) -> None:
@@ -120,7 +151,11 @@ def _apply_logs(archive: Archive, number: int, offset: int, visits: list[tuple[i
     # Captures first: a visit counts for the newest version before it, wherever that is filed.
     applying = Applying()
     for file, bundle in visits:
-        applying.visits += parse_visits(bundle.record)
+        try:
+            applying.visits += parse_visits(bundle.record)
+        except MalformedRecordError as error:
+            archive.note_damage(file, bundle.offset, error.reason)
+            continue
         applying.batch.put(auxiliary_key(file, bundle.offset))
     if logs:
         _resume(archive, *end)
@@ -130,11 +165,13 @@ def _apply_logs(archive: Archive, number: int, offset: int, visits: list[tuple[i
 
 
 def _resume(archive: Archive, log: int, end: int) -> None:
+    archive.log.number, archive.log.tail = log, end
+    if log in archive.files.unreadable:
+        return  # what the disk would not read today it may read tomorrow: nothing is cut, another log is begun
     size = archive.files.size(log)
     if size > end:
         archive.counters.truncated_bytes += size - end
         logger.warning("log cut path=%s from=%d to=%d", archive.files.path(log), size, end)
-    archive.log.number, archive.log.tail = log, end
     if archive.refusal is None:
         try:
             archive.log.resume(log, end)

@@ -68,7 +68,8 @@ class RocksIndex:
         try:
             self._db = Rdict(path, _options())
         except Exception as error:
-            if "lock" in str(error).lower():
+            # Not "lock" alone: a broken index is full of "block checksum mismatch".
+            if any(words in str(error).lower() for words in ("lock file", "lock hold")):
                 raise UnusableArchiveError(path, f"another process has its index open: {error}") from error
             # Whatever RocksDB cannot open (torn, copied while it ran, of a newer version) is derived: begin
             # anew.
@@ -93,7 +94,25 @@ class RocksIndex:
         prefix = start[:PREFIX_BYTES]
         is_within = len(prefix) == PREFIX_BYTES and end <= after(prefix)
         items = self._db.items(from_key=start, read_opt=None if is_within else self._total_order)
-        return _up_to(items, end)
+        return _up_to(items, end) if is_within else self._checked(items, start, end)
+
+    def _checked(self, items: Iterable[Any], start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """rocksdict ends at an error as at the end, and what sealing does not see it leaves behind: ask."""
+        last = start
+        for key, value in items:
+            if key >= end:
+                return
+            last = key
+            yield key, value
+        iterator = self._db.iter(self._total_order)
+        iterator.seek(last)
+        if iterator.valid():
+            iterator.next()
+        try:
+            iterator.status()
+        except Exception as error:
+            reason = f"its index is damaged, make it anew (`herodotus rebuild-index`): {error}"
+            raise UnusableArchiveError(os.fspath(self.folder), reason) from error
 
     def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
         is_within = len(start) >= PREFIX_BYTES and start[:PREFIX_BYTES] == end[:PREFIX_BYTES]

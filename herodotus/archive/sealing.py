@@ -21,7 +21,7 @@ from herodotus.archive.members import Dictionary, scan_members
 from herodotus.archive.reading import Reader
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.archive.written import MemberCache
-from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
 from herodotus.core.cdxj import mime_of_line, place_of_line
 from herodotus.core.deposits import CaptureId, parse_http_head, url_key
 from herodotus.core.entries import (
@@ -180,16 +180,17 @@ class _Merge:
                 continue
             try:
                 record, _ = reader.read_records(self._note_place(file, offset))
-            except DamagedRecordError as error:
+                is_tombstones = record.get("Content-Type") == TOMBSTONES_TYPE
+                deleted = parse_tombstones(record) if is_tombstones else []
+                seen = [] if is_tombstones else parse_visits(record)
+            except (DamagedRecordError, MalformedRecordError) as error:
                 self._archive.note_damage(file, offset, error.reason)
                 self._skipped += 1
                 continue
-            if record.get("Content-Type") == TOMBSTONES_TYPE:
-                for id_ in parse_tombstones(record):
-                    tombstones[bucket_of(id_.key)].append(id_)
-            else:
-                for visit in parse_visits(record):
-                    visits[bucket_of(url_key(visit.url))].add(visit)
+            for id_ in deleted:
+                tombstones[bucket_of(id_.key)].append(id_)
+            for visit in seen:
+                visits[bucket_of(url_key(visit.url))].add(visit)
         return visits, tombstones
 
     def _note_place(self, file: int, offset: int) -> Place:
@@ -389,7 +390,8 @@ class _Merge:
                 batch.delete(key)
         for file, offset in self._auxiliary:
             batch.put(auxiliary_key(file, offset))
-        batch.put(EPOCH_KEY, encode_numbers((self._epoch,)))
+        if self._writers:
+            batch.put(EPOCH_KEY, encode_numbers((self._epoch,)))
         index.write(batch)
         return moved
 
@@ -435,7 +437,7 @@ class _Lines:
             data = read_file(self._files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX)
         except FileNotFoundError:
             return {}
-        for line in data.decode().split("\n"):
+        for line in data.decode(errors="replace").split("\n"):
             place = place_of_line(line)
             if place is not None:
                 lines[place[0]].append((place[1], line))

@@ -15,6 +15,7 @@ from herodotus.core.warc import (
     format_record,
     sha1_label,
     sha1_of,
+    split_head,
 )
 
 _REQUEST = "application/http;msgtype=request"
@@ -38,6 +39,9 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
                 _format_companion("metadata", "application/warc-fields", block, primary_id, shared)
             )
     records += [format_record(record.fields, record.block) for record in deposit.companions]
+    if deposit.extra or deposit.companions:
+        for record in records:
+            split_head(record)  # a stranger's fields and ours together may be more than anybody reads
     return records
 
 

@@ -14,10 +14,12 @@ from typing import NamedTuple, Protocol
 from crawler.core.capture import Capture
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import (
+    BLOCK_BYTES_MAX,
     NOT_MODIFIED_PROFILE,
     PAYLOAD_SHA256,
     Fields,
     WarcRecord,
+    clean,
     decode_digest,
     derive_record_id,
     format_date,
@@ -100,8 +102,15 @@ class Deposit:
     def __post_init__(self) -> None:
         if not 0 < len(self.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
             raise MalformedRecordError("the URL is empty or too long")
+        # It is found by what the record says, so that must be the very same.
+        if clean(self.url) != self.url or self.url.strip() != self.url or self.url[0] == "<":
+            raise MalformedRecordError("the URL has control characters, or spaces or brackets around it")
         if not 0 <= self.time_s < 2**32:
             raise MalformedRecordError("the date is outside 1970 to 2106")
+        if len(self.head) + len(self.body) > BLOCK_BYTES_MAX:
+            raise MalformedRecordError(f"a block of more than {BLOCK_BYTES_MAX} bytes")
+        if self.head and self.body and not self.head.endswith((b"\n\r\n", b"\n\n")):
+            raise MalformedRecordError("the head has no end, so nobody could tell where the body starts")
 
     @property
     def key(self) -> bytes:
@@ -201,11 +210,12 @@ def split_http(block: bytes) -> tuple[bytes, bytes]:
 
 
 def end_of_http_head(data: bytes, start: int, end: int) -> int:
-    crlf = data.find(b"\r\n\r\n", start, end)
+    # As the crawler sees it: the lines of a head may end in either way, and in both.
+    crlf = data.find(b"\n\r\n", start, end)
     bare = data.find(b"\n\n", start, end if crlf < 0 else crlf)
     if bare >= 0:
         return bare + 2
-    return crlf + 4 if crlf >= 0 else end
+    return crlf + 3 if crlf >= 0 else end
 
 
 def parse_http_head(head: bytes) -> tuple[int, str]:

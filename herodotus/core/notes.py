@@ -33,6 +33,11 @@ class Visit:
     status: int
     """304, or what came with the known content again."""
 
+    def __post_init__(self) -> None:
+        # A line that cannot be read again would take its neighbours along.
+        if not self.url or "\n" in self.url or not 0 <= self.status <= 999:
+            raise MalformedRecordError("a visit without a URL, or with a status that is none")
+
 
 def format_visits(visits: Iterable[Visit], target: str) -> bytes:
     lines = [f"{format_digits(visit.time_s)} {visit.status} {visit.url}" for visit in visits]

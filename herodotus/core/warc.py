@@ -24,6 +24,7 @@ FIELDS_MAX = 256
 BLOCK_BYTES_MAX = (
     128 * 1024 * 1024
 )  # one record is held in memory; half a segment is the most that makes sense
+COMPANIONS_BYTES_MAX = 16 * 1024 * 1024  # of the records that came with a capture: they share its frame
 TIME_MAX_S = 2**32 - 1  # the index has 32 bits for a second: until 2106
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"

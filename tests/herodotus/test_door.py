@@ -86,6 +86,18 @@ async def test_a_disk_that_fails_over_there_is_told_here(home: Home) -> None:
             await asked(home, Statistics())
 
 
+async def test_an_order_that_goes_wrong_does_not_take_the_peer_along(home: Home) -> None:
+    async def perform(order: Order, say: Say) -> Report:
+        if isinstance(order, Get):
+            raise ExceptionGroup("several", [RuntimeError("unheard of")])
+        return Report(facts="still here")
+
+    async with door(home, perform):
+        with pytest.raises(Refused, match="a mistake of ours: ExceptionGroup"):
+            await asked(home, Get(url="http://example.org/"))
+        assert (await asked(home, Statistics())).facts == "still here"
+
+
 @pytest.mark.parametrize(
     "line",
     [b"\n", b"hello\n", b"{}\n", b"[1]\n", b'{"order": "fly", "arguments": {}}\n',
