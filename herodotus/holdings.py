@@ -15,6 +15,7 @@ import anyio.to_thread
 from herodotus.archive.commands import archive_of
 from herodotus.archive.operations import Order, Report, Say, perform_in_peer
 from herodotus.archive.store import ArchiveStatistics, DiskStore, open_store, statistics_of
+from herodotus.archive.upkeep import keep_tidy
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.status import StoreStatus
 from herodotus.home import Home
@@ -90,7 +91,11 @@ class Holdings:
                     self.state = ArchiveState.OPEN
                     logger.debug("archive open captures=%d", archive.captures)
                     settled.set()
-                    await leave.wait()
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(keep_tidy, self.store)
+                        await leave.wait()
+                        self.store.end_upkeep()
+                        tasks.cancel_scope.cancel()
             except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer goes on
                 self._give_up(error)
             finally:

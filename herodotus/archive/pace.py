@@ -1,7 +1,7 @@
 """How does moving old bytes stay out of the way of new ones?
 
 Sealing and compaction say what they just moved; whoever moved too much for the time that passed waits. The
-wait ends early when the archive closes: what was begun is then finished at full speed or given up by a crash.
+wait ends early when the archive closes.
 """
 
 from collections.abc import Callable

@@ -21,7 +21,12 @@ from herodotus.archive.members import Dictionary, scan_members
 from herodotus.archive.reading import Reader
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.archive.written import MemberCache
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
+from herodotus.core.archive_errors import (
+    DamagedRecordError,
+    MalformedRecordError,
+    StoreRefusedError,
+    UpkeepStoppedError,
+)
 from herodotus.core.cdxj import mime_of_line, place_of_line
 from herodotus.core.deposits import CaptureId, parse_http_head, url_key
 from herodotus.core.entries import (
@@ -142,16 +147,23 @@ class _Merge:
         self._epoch = 0
 
     def run(self) -> Sealed:
-        """StoreRefusedError when a disk fails or is full: then all is as it was, and the unfinished files go."""
+        """StoreRefusedError when a disk fails or is full, UpkeepStoppedError when the pace says so: then all is as
+        it was, and the unfinished files go."""
         if not self._inputs:
             return NOTHING
         try:
             installs = self._write_all()
         except OSError as error:
-            for writer in self._writers:
-                writer.give_up()
+            self._give_up()
             raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
+        except UpkeepStoppedError:
+            self._give_up()
+            raise
         return self._swap(installs)
+
+    def _give_up(self) -> None:
+        for writer in self._writers:
+            writer.give_up()
 
     def _write_all(self) -> list[tuple[int, str]]:
         # What the index knows of the inputs is durable before they go: visits are counted once and for all.

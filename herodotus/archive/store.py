@@ -26,7 +26,7 @@ from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_di
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Pace, Sealed, compact, seal
 from herodotus.archive.streaming import Cursor, Query, Stream
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
 from herodotus.core.sketch import Sketch
@@ -288,7 +288,20 @@ class DiskStore:
         return await self._in_thread(lambda: compact(self.archive, pace=self._pace()), self._upkeep)
 
     def _pace(self) -> Pace:
-        return Throttle(self.archive.settings.upkeep_bytes_per_s, clock.monotonic_seconds, self._closing.wait)
+        throttle = Throttle(
+            self.archive.settings.upkeep_bytes_per_s, clock.monotonic_seconds, self._closing.wait
+        )
+
+        def pace(moved: int) -> None:
+            throttle(moved)
+            if self._closing.is_set():
+                raise UpkeepStoppedError
+
+        return pace
+
+    def end_upkeep(self) -> None:
+        """Sealing and compaction under way are given up, and none begins: before closing, so that it is quick."""
+        self._closing.set()
 
     async def statistics(self) -> ArchiveStatistics:
         return await self._in_thread(lambda: statistics_of(self.archive), self._upkeep)

@@ -43,6 +43,11 @@ class StoreRefusedError(ArchiveError):
         super().__init__(f"nothing can be stored: {reason}")
 
 
+class UpkeepStoppedError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__("sealing or compaction was given up, as the archive closes; all is as it was")
+
+
 class CursorExpiredError(ArchiveError):
     def __init__(self) -> None:
         super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream anew")

@@ -1,0 +1,58 @@
+"""When does the log become segments? A running peer looks every minute, and seals when there is enough of it.
+
+Sealing is paced, so it may take a while; a peer that stops gives it up, and the next one begins it again.
+"""
+
+import logging
+
+import anyio
+import anyio.to_thread
+
+from herodotus.archive.sealing import NOTHING, Sealed
+from herodotus.archive.store import DiskStore
+from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
+
+logger = logging.getLogger(__name__)
+
+SEALED_FROM_BYTES = 64 * 1024 * 1024
+"""Of the log: some 20,000 captures, whose sealing takes seconds; fewer would make many small segments."""
+PERIOD_S = 60.0
+
+
+async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
+    """Seal when the log is long enough, then rewrite segments of which a good part is dead."""
+    if await anyio.to_thread.run_sync(_log_bytes, store) < from_bytes:
+        return NOTHING
+    sealed = await store.seal()
+    await store.compact()
+    return sealed
+
+
+async def keep_tidy(
+    store: DiskStore, period_s: float = PERIOD_S, from_bytes: int = SEALED_FROM_BYTES
+) -> None:
+    """Until it is cancelled or the store ends its upkeep. A disk that refuses is asked again the next time."""
+    while True:
+        await anyio.sleep(period_s)
+        try:
+            sealed = await tidy(store, from_bytes)
+        except UpkeepStoppedError:
+            return
+        except (ArchiveError, OSError) as error:
+            logger.warning("the archive could not be tidied error=%s", error)
+        except Exception:  # a fault of upkeep must not take the archive from those who read and store
+            logger.exception("the archive could not be tidied")
+        else:
+            if sealed is not NOTHING:
+                logger.info("archive sealed captures=%d", sealed.captures)
+
+
+def _log_bytes(store: DiskStore) -> int:
+    return sum(_size(store, number) for number in store.archive.files.logs())
+
+
+def _size(store: DiskStore, number: int) -> int:
+    try:
+        return store.archive.files.size(number)
+    except (KeyError, FileNotFoundError):
+        return 0  # sealed meanwhile

@@ -1,0 +1,67 @@
+"""The log of a running peer becomes segments, and a peer that stops does not wait for it."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from herodotus.archive.commands import archive_of
+from herodotus.archive.sealing import NOTHING
+from herodotus.archive.store import DiskStore, open_store
+from herodotus.archive.upkeep import keep_tidy, tidy
+from herodotus.core.archive_errors import UpkeepStoppedError
+from herodotus.core.deposits import Deposit
+from tests.herodotus.archive.making import NOW_S, page, random_text
+
+pytestmark = pytest.mark.anyio
+
+
+def _pages(count: int) -> list[Deposit]:
+    rng = random.Random(1)
+    return [page(f"http://example.org/{n}", NOW_S + n, random_text(rng, 900)) for n in range(count)]
+
+
+@asynccontextmanager
+async def _holding(folder: Path, deposits: list[Deposit]) -> AsyncIterator[DiskStore]:
+    async with open_store(archive_of(folder)) as store:
+        async with anyio.create_task_group() as tasks:
+            for deposit in deposits:
+                tasks.start_soon(store.store, deposit)
+        yield store
+        for deposit in deposits:
+            assert await store.read(deposit.id) is not None
+
+
+async def test_a_log_is_sealed_when_it_is_long_enough_and_not_before(tmp_path: Path) -> None:
+    async with _holding(tmp_path, _pages(40)) as store:
+        assert await tidy(store, from_bytes=1_000_000) is NOTHING
+        assert store.archive.files.segments() == []
+        assert (await tidy(store, from_bytes=1_000)).captures == 40
+        assert store.archive.files.segments() != []
+        assert await tidy(store, from_bytes=1_000) is NOTHING
+
+
+async def test_a_peer_looks_by_itself(tmp_path: Path) -> None:
+    async with _holding(tmp_path, _pages(40)) as store:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(keep_tidy, store, 0.01, 1_000)
+                while not store.archive.files.segments():
+                    await anyio.lowlevel.checkpoint()
+                store.end_upkeep()
+                tasks.cancel_scope.cancel()
+
+
+async def test_sealing_is_given_up_when_the_peer_stops_and_done_by_the_next(tmp_path: Path) -> None:
+    deposits = _pages(40)
+    async with _holding(tmp_path, deposits) as store:
+        store.end_upkeep()
+        with pytest.raises(UpkeepStoppedError):
+            await tidy(store, from_bytes=1_000)
+        assert store.archive.files.segments() == []
+    async with _holding(tmp_path, []) as again:
+        assert (await tidy(again, from_bytes=1_000)).captures == 40
+        assert all([await again.read(deposit.id) is not None for deposit in deposits])
