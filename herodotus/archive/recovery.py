@@ -25,6 +25,7 @@ from herodotus.archive.scan import Bundle, Progress, scan_bundles
 from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.entries import (
     AUXILIARY,
+    CAPTURE,
     Entry,
     Place,
     after,
@@ -81,13 +82,19 @@ def _index_fits(archive: Archive) -> bool:
     missing = archive.files.missing
     if any(slice_ not in missing for slice_ in decode_numbers(archive.index.get(MISSING_KEY) or b"")):
         return False  # it was made while a slice was away that is here again
-    if not missing and archive.epoch > _last_epoch(archive):
+    if not missing and archive.epoch > _last_epoch(archive) and not _has_its_files(archive):
         return False  # of a later moment than the files: they are a copy
     number, offset = archive.applied
     if number in archive.files.catalogue:
         return archive.files.size(number) >= offset
     # Its log was sealed since, or lies on a slice that is missing.
     return number == 0 or any(log > number for log in archive.files.logs())
+
+
+def _has_its_files(archive: Archive) -> bool:
+    """An epoch whose captures were all deleted leaves no file, and no capture looks for one."""
+    places = (decode_entry(value).place for _, value in archive.index.scan(CAPTURE, after(CAPTURE)))
+    return all(place.file in archive.files.catalogue for place in places)
 
 
 def _is_loaded(archive: Archive) -> bool:
