@@ -71,8 +71,9 @@ def _head(headers: Message) -> bytes:
 def _fetch(address: str, headers: dict[str, str]) -> tuple[Message, bytes] | None:
     """None: there is no such thing. An archived error is an answer, as it carries its date."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310  # http or https: read_from saw to it
     try:
-        with opener.open(urllib.request.Request(address, headers=headers), timeout=_ANSWER_S) as answer:  # noqa: S310
+        with opener.open(request, timeout=_ANSWER_S) as answer:
             return answer.headers, answer.read(_ANSWER_BYTES_MAX)
     except urllib.error.HTTPError as error:
         with error:

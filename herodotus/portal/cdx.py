@@ -234,13 +234,14 @@ def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
     seen: dict[str, int] = {}
     counts = "dupecount" in question.fields
     last: tuple[str, ...] | None = None
-    for row in rows:
-        if not all(one.admits(row) for one in question.filters):
+    for found in rows:
+        if not all(one.admits(found) for one in question.filters):
             continue
+        row = found
         if counts:
             earlier = seen.get(row["digest"], 0)
             seen[row["digest"]] = earlier + 1
-            row = {**row, "dupecount": str(earlier)}  # noqa: PLW2901
+            row = {**row, "dupecount": str(earlier)}
         if question.collapse:
             key = tuple(row.get(name, "-")[: length or None] for name, length in question.collapse)
             if key == last:
