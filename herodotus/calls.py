@@ -1,0 +1,63 @@
+"""What may one peer ask of another, apart from messages of the ring? Calls by name, each end sure of the other.
+
+A call carries at most some megabytes and its answer comes whole, or in pieces for as long as the caller reads. Links,
+leases and copies are services of their own on top of it; they are written against `Calls`, and know no sockets.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dht import Contact
+
+PeerKey = bytes
+"""A peer's public key, 32 bytes: proven by the connection, never taken from a message."""
+
+CALL_BYTES_MAX = 8 << 20
+CALL_DEADLINE_S = 30.0
+
+
+class CallError(Exception):
+    """The call had no answer; whether it was carried out is unknown, so calls must bear repetition."""
+
+
+class UnreachableError(CallError):
+    """No connection, or it broke, or the deadline passed."""
+
+
+class RefusedError(CallError):
+    """The peer answered that it will not: `reason` is a word of the service's protocol."""
+
+    def __init__(self, reason: str, *, retry_after_s: float | None = None) -> None:
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+        super().__init__(reason)
+
+
+class WrongPeerError(CallError):
+    """Somebody else sits at that address."""
+
+
+class Calls(Protocol):
+    async def call(
+        self, to: Contact, service: str, body: bytes, *, deadline_s: float = CALL_DEADLINE_S
+    ) -> bytes:
+        """One question of at most `CALL_BYTES_MAX`, one answer of the same bound. Raises a CallError."""
+        ...
+
+    def stream(
+        self, to: Contact, service: str, body: bytes
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """One question, an answer in pieces; the peer makes the next when this one was read. Raises a CallError, also
+        in the middle: an answer that ends without one is whole.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a peer answers, by the service's name. A handler raises RefusedError to refuse."""
+
+    calls: Mapping[str, Callable[[PeerKey, bytes], Awaitable[bytes]]] = field(default_factory=dict)
+    streams: Mapping[str, Callable[[PeerKey, bytes], AsyncIterator[bytes]]] = field(default_factory=dict)
