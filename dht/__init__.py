@@ -44,6 +44,10 @@ class Ring(Protocol):
         """The keys that this peer must hold, as arcs (start, end] of the circle."""
         ...
 
+    def positions(self) -> tuple[Contact, ...]:
+        """Every position that the table knows, ours included, in the order of the ring."""
+        ...
+
     def events(self) -> AbstractContextManager[Subscription]:
         """Changes of arcs, neighbours and clocks from now on; `EventsLost` where the subscriber was too slow."""
         ...

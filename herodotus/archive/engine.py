@@ -157,6 +157,8 @@ class Archive:
         self.has_tombstones = False
         self.rewrites = 0
         """How often captures were deleted or written anew: what was read from the index before may be stale."""
+        self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
+        """Told what is durable since a moment, in the thread that committed it: it must be quick."""
 
     # -- storing ------------------------------------------------------------------------------------------
 
@@ -186,6 +188,7 @@ class Archive:
             self._unflushed += size
             if self._unflushed > self.settings.index_flush_bytes:
                 self.flush_index()
+            self.on_stored([item.id for item in items if isinstance(item, NewCapture)])
 
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)

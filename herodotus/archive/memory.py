@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio.lowlevel
 
@@ -35,6 +36,8 @@ from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
 from herodotus.core.sketch import Sketch
 from herodotus.core.warc import TIME_MAX_S
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +191,10 @@ class MemoryStore:
     async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
         await anyio.lowlevel.checkpoint()
         return sketch_of(self.archive, key_from, key_to, cells)
+
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        await anyio.lowlevel.checkpoint()
+        return work(self.archive, self._intake)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         await anyio.lowlevel.checkpoint()

@@ -111,6 +111,10 @@ class ArchiveStore(Protocol):
         """Of the same members: two of them subtracted give away what differs."""
         ...
 
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        """What other peers ask of it (`herodotus.archive.holding`), where waiting for the disk holds up nobody."""
+        ...
+
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         """A stream by pieces: give the cursor of one page for the next."""
         ...
@@ -235,6 +239,9 @@ class DiskStore:
 
     async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
         return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), self._upkeep)
+
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        return await self._in_thread(lambda: work(self.archive, self._intake))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         def work() -> Page:

@@ -132,6 +132,44 @@ class CrawlSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesSettings:
+    """How copies are kept; how many there are is in the charter."""
+
+    acknowledge: str = setting(
+        "local",
+        choice("local", "k"),
+        "when a fetched capture counts as stored: durable here, or at every holder that can be reached",
+    )
+    upload_bytes_per_s: float = setting(
+        1_000_000.0, number(1_000, 1e10, "bytes a second"), "what sending copies to other peers may take"
+    )
+    download_bytes_per_s: float = setting(
+        2_000_000.0, number(1_000, 1e10, "bytes a second"), "what taking copies from other peers may take"
+    )
+    compare_s: float = setting(
+        86_400.0, number(1, 604_800, "seconds"), "how often this peer and each other holder compare"
+    )
+    departed_s: float = setting(
+        86_400.0,
+        number(1, 2_592_000, "seconds"),
+        "how long a lost peer may be away before its copies are made anew",
+    )
+    low_s: float = setting(
+        900.0,
+        number(1, 86_400, "seconds"),
+        "the same where less than two thirds of the copies are within reach",
+    )
+    keep_s: float = setting(
+        3_600.0,
+        number(1, 2_592_000, "seconds"),
+        "how long this peer's share must be unchanged before copies that it need not hold may go",
+    )
+    audit_s: float = setting(
+        3_600.0, number(1, 604_800, "seconds"), "how often another holder is asked to prove what it has"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -166,6 +204,7 @@ class Settings:
     ring: RingSettings = field(default_factory=RingSettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    copies: CopiesSettings = field(default_factory=CopiesSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
@@ -177,6 +216,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "ring": RingSettings,
         "discovery": DiscoverySettings,
         "crawl": CrawlSettings,
+        "copies": CopiesSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
     }
@@ -206,6 +246,13 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "ring.rumour_s": 1.0,
                 "ring.digest_s": 5.0,
                 "ring.graveyard_s": 5.0,
+                "copies.upload_bytes_per_s": 1e9,
+                "copies.download_bytes_per_s": 1e9,
+                "copies.compare_s": 10.0,
+                "copies.departed_s": 10.0,
+                "copies.low_s": 5.0,
+                "copies.keep_s": 5.0,
+                "copies.audit_s": 10.0,
                 "discovery.lan": False,
                 "discovery.kademlia": False,
                 "discovery.port_mapping": False,

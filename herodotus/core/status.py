@@ -74,6 +74,38 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HolderStatus:
+    """Somebody who holds some of what we hold; `compared_s_ago` is None where that has not been yet."""
+
+    peer: str
+    compared_s_ago: int | None
+    differences: int
+    is_absent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesStatus:
+    """Captures under way and since the start. `suspects` says who broke its word, and how."""
+
+    to_send: int = 0
+    to_fetch: int = 0
+    pushed: int = 0
+    pulled: int = 0
+    received: int = 0
+    refused: int = 0
+    dropped: int = 0
+    compared: int = 0
+    failed: int = 0
+    audited: int = 0
+    disputed: int = 0
+    claimed_deleted: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    holders: tuple[HolderStatus, ...] = ()
+    suspects: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStatus:
     """`copies` counts captures by how many peers hold them."""
 
@@ -90,3 +122,4 @@ class PeerStatus:
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)
+    copying: CopiesStatus = field(default_factory=CopiesStatus)
