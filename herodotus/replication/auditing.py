@@ -81,8 +81,6 @@ async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> Verdict | 
     ours = await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])
     verdict = judge(members, ours, theirs)
     parts.counts.audited += 1
-    if verdict.without:
-        parts.suspects.note(peer, "has not what it confirmed")
     if verdict.unproven:
         parts.suspects.note(peer, "cannot prove that it has the bytes")
     if verdict.without or verdict.unproven:

@@ -108,6 +108,7 @@ class Copies:
         self._scopes: dict[Task, Scope] = {}
         self._survey = Survey()
         self._met: dict[PeerKey, _Met] = {}
+        self._doubted: set[PeerKey] = set()
         self._fresh: deque[bytes] = deque()
         self._unwritten: deque[Added] = deque()
         self._stored = 0
@@ -208,7 +209,8 @@ class Copies:
     def _look(self, ring: RingView) -> None:
         now = self.parts.now()
         contacts = ring.positions()
-        self._absence.see([(contact.position, contact.peer) for contact in contacts], now)
+        for peer in self._absence.see([(contact.position, contact.peer) for contact in contacts], now):
+            self.parts.ledger.doubt(peer)  # it may have lost its disk
         self._absence.advance(now)
         view = self.parts.view
         view.absent = self._absence.absent
@@ -325,6 +327,7 @@ class Copies:
         keep_s = self._settings.keep_s
         await let_go(parts, store, self._survey, keep_s=keep_s, stored=lambda: self._stored)
         self._ask_about_surplus(now)
+        self._ask_about_lacking(now)
 
     def _ask_about_surplus(self, now: float) -> None:
         """Promises are short; those that are needed now are asked for again."""
@@ -335,6 +338,14 @@ class Copies:
                 if not self._pusher.is_pending(peer) and peer not in self.parts.view.absent:
                     self._schedule.hurry((peer, Purpose.SURPLUS), now)
         self._scheduled.set()
+
+    def _ask_about_lacking(self, now: float) -> None:
+        """What came from another holder, the others may have as well: nobody knows until they are asked."""
+        for peer in self.parts.view.others():
+            met = self._met.get(peer)
+            is_due = met is not None and now - met.at >= self._settings.compare_s / SURVEY_SHARE
+            if is_due and self.parts.ledger.is_behind(peer) and not self._pusher.is_pending(peer):
+                self._schedule.hurry((peer, Purpose.SHARED), now)
 
     async def _audit_now_and_then(self) -> None:
         while True:
@@ -349,6 +360,13 @@ class Copies:
         verdict = await audit(self.parts, peer, members)
         if verdict is None:
             return
+        if verdict.without:
+            # It may have let go of it when it was no holder for a while; who says again that it has it lies.
+            if peer in self._doubted:
+                self.parts.suspects.note(peer, "has not what it confirmed")
+            self._doubted.add(peer)
+        else:
+            self._doubted.discard(peer)
         if verdict.without or verdict.unproven:
             self._compare_again(peer)
         if verdict.different:

@@ -25,17 +25,19 @@ class Absence:
         """Since when they are."""
         return {peer: since for peer, (since, _) in self._absent.items()}
 
-    def see(self, positions: Iterable[tuple[bytes, PeerKey]], now: float) -> None:
-        """Everybody whom the ring's table has now."""
+    def see(self, positions: Iterable[tuple[bytes, PeerKey]], now: float) -> list[PeerKey]:
+        """Everybody whom the ring's table has now; who of them is back."""
         present: dict[PeerKey, list[bytes]] = {}
         for key, peer in positions:
             present.setdefault(peer, []).append(key)
         for peer, keys in self._present.items():
             if peer not in present and len(self._absent) < ABSENT_MAX:
                 self._absent[peer] = (now, keys)
-        for peer in present:
+        returned = sorted(peer for peer in present if peer not in self._present)
+        for peer in returned:
             self._absent.pop(peer, None)  # at its old place or at a new one: it is there
         self._present = {peer: tuple(keys) for peer, keys in present.items()}
+        return returned
 
     def depart(self, peer: PeerKey) -> None:
         """It will not come back: no day is waited."""

@@ -107,6 +107,10 @@ class Ledger:
             has(one.scope, member) and member not in one.lacking for one in self._confirmed.get(peer, ())
         )
 
+    def is_behind(self, peer: PeerKey) -> bool:
+        """Is there something that the peer is not known to have, though it had all before?"""
+        return any(one.lacking for one in self._confirmed.get(peer, ()))
+
     def may_go(self, segment: Segment, absent: Collection[PeerKey], now: float) -> bool:
         """Ours of a segment that is no longer ours: each of its holders promised all of it, just now."""
         return bool(segment.holders) and all(
