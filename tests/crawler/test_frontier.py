@@ -350,8 +350,8 @@ def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_
 def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link(f"http://a.example/{n}") for n in range(5)])
-    for row in list(frontier._rows(b"mdue")):
-        frontier._db.delete(row)
+    for row in list(frontier._disk.rows(b"mdue", b"mdue")):
+        frontier._disk.delete(row)
     frontier.close()
     for _ in range(2):
         frontier = Frontier(tmp_path, day=1)
