@@ -137,9 +137,11 @@ class Frontier:
             if found is None:
                 new += self._add_new(batch, row, link, counted)
                 continue
-            self._remembered.add(link.url)
-            if self._limits.tracks_depth or link.is_seed:
-                self._shorten(batch, row[1:], decode_known(found), link)
+            record = decode_known(found)
+            if not record.hops:
+                self._remembered.add(link.url)
+            if self._limits.tracks_depth or link.is_seed or link.hops < record.hops:
+                self._shorten(batch, row[1:], record, link)
         for origin_id, counts in counted.items():
             self._counts.put_origin(batch, origin_id, counts)
         if new:
@@ -158,8 +160,16 @@ class Frontier:
             self._counts.over_budget += 1
             return False
         counts.known += 1
-        self._remembered.add(link.url)
-        known = Known(url=link.url, depth=link.depth, priority=link.priority, via=link.via, due_day=self._day)
+        if not link.hops:  # or a shorter way would go unnoticed
+            self._remembered.add(link.url)
+        known = Known(
+            url=link.url,
+            depth=link.depth,
+            priority=link.priority,
+            via=link.via,
+            due_day=self._day,
+            hops=link.hops,
+        )
         batch.put(row, encode_known(known))
         self._turns.put_due(batch, origin_id, known, row[1:])
         return True
@@ -168,14 +178,17 @@ class Frontier:
         """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
         again.
         """
-        if link.depth >= known.depth and link.priority >= known.priority:
+        is_nearer = link.depth < known.depth or link.hops < known.hops
+        if not is_nearer and link.priority >= known.priority:
             return
         origin_id = origin_id_of(origin_of(known.url))
         old_due = due_row(origin_id, known, key)
         known.depth, known.priority = min(link.depth, known.depth), min(link.priority, known.priority)
+        known.hops = min(link.hops, known.hops)
         entry = self._turns.taken.get(key)
         if entry is not None:  # being fetched: its links will be given the new depth
             entry.known.depth, entry.known.priority = known.depth, known.priority
+            entry.known.hops = known.hops
             batch.put(KNOWN + key, encode_known(known))
             return
         if known.last_day == self._day and known.due_day > self._day:

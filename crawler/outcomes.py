@@ -14,7 +14,7 @@ from crawler.core.entries import LINKS_KEPT_MAX, Entry, FoundLink, fingerprint
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.recrawl import Known, Recrawl, Result
-from crawler.core.scope import CrawlScope
+from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.similarity import SeenSketches
 from crawler.core.urls import Origin, UrlRules
 from crawler.counts import COUNT_OF, CrawlCounts
@@ -191,11 +191,13 @@ class Outcomes:
         depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
         refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
         refuses_url, via = self._refuses_url, page.url
+        hops = page.hops + 1 if is_redirect else 0
+        is_endless = hops > REDIRECT_HOPS_MAX
         for url, kind in links:
-            reason = refused_at[kind] or refuses_url(url)
+            reason = "trap: redirects" if is_endless else refused_at[kind] or refuses_url(url)
             if reason is None:
                 is_embedded = kind is not LinkKind.PAGE
-                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via))
+                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via, hops))
             else:
                 self.counts.links_left[reason] += 1
         return wanted

@@ -32,6 +32,8 @@ class FoundLink(NamedTuple):
     is_doubtful: bool = False
     """Found on a page much like others: it comes after all that is not."""
     via: str = ""
+    hops: int = 0
+    """Redirects between the page that links and this URL."""
 
     @property
     def priority(self) -> int:

@@ -62,6 +62,8 @@ class Known(msgspec.Struct, array_like=True, kw_only=True):
     last_modified: str = ""
     digest: bytes = b""
     """SHA-256 of the last archived payload."""
+    hops: int = 0
+    """Redirects between the page that links and this URL, by the shortest way known."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
