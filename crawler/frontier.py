@@ -49,6 +49,7 @@ __all__ = [
 
 _DAY_ROW = META + b"day"
 _TO_BE_READ = frozenset({Result.CHANGED.value, Result.UNCHANGED.value})
+_TO_BE_SEEN = _TO_BE_READ | {Result.UNWANTED.value}
 
 URLS_REMEMBERED = 32_768
 """Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
@@ -191,7 +192,8 @@ class Frontier:
             entry.known.hops = known.hops
             batch.put(KNOWN + key, encode_known(known))
             return
-        if known.last_day == self._day and known.due_day > self._day:
+        is_read = known.last_result in _TO_BE_READ  # nothing else has links
+        if is_read and known.last_day == self._day and known.due_day > self._day:
             self._counts.move_due(batch, known.due_day, self._day)
             known.due_day = self._day
             self._turns.suspect(batch, key)
@@ -280,16 +282,16 @@ class Frontier:
 
     def reread(self, takes: Callable[[Origin], bool]) -> int:
         """The crawl takes in more than before: pages that may hold links left out then come again as
-        suspects, to be read from the archive. Says how many.
+        suspects, to be read from the archive; what was of no wanted type is due again. Says how many.
         """
         count = 0
         batch = new_batch()
         for row in self._disk.rows(KNOWN, KNOWN):
             record = self._disk.get(row)
             known = None if record is None else decode_known(record)
-            if known is None or known.last_result not in _TO_BE_READ or not takes(origin_of(known.url)):
+            if known is None or known.last_result not in _TO_BE_SEEN or not takes(origin_of(known.url)):
                 continue
-            self._bring_back(batch, row[1:], known)
+            self._bring_back(batch, row[1:], known, is_archived=known.last_result in _TO_BE_READ)
             count += 1
             if count % REREAD_BATCH == 0:
                 self._disk.write(batch)
@@ -297,7 +299,7 @@ class Frontier:
         self._disk.write(batch)
         return count
 
-    def _bring_back(self, batch: WriteBatch, key: bytes, known: Known) -> None:
+    def _bring_back(self, batch: WriteBatch, key: bytes, known: Known, *, is_archived: bool) -> None:
         if key in self._turns.taken:
             return
         origin_id = origin_id_of(origin_of(known.url))
@@ -307,7 +309,8 @@ class Frontier:
             known.due_day = self._day
             batch.put(KNOWN + key, encode_known(known))
             self._turns.put_due(batch, origin_id, known, key)
-        self._turns.suspect(batch, key)
+        if is_archived:
+            self._turns.suspect(batch, key)
 
     # -- asking
 

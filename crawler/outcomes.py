@@ -98,7 +98,7 @@ class Outcomes:
         elif isinstance(found, Skipped):
             self.counts.skipped += 1
             self.counts.by_status[found.status] += 1
-            self._frontier.record(entry, Result.REFUSED, recrawl=self._recrawl)
+            self._frontier.record(entry, Result.UNWANTED, recrawl=self._recrawl)
         else:
             self._note_error(entry, found)
 

@@ -40,6 +40,10 @@ def test_gone_pages_are_asked_for_ever_more_rarely_and_never_forgotten() -> None
     assert days_due([Result.GONE] * 9) == [1, 2, 4, 8, 16, 32, 64, 64, 64]
 
 
+def test_what_is_of_no_wanted_type_is_looked_at_ever_more_rarely() -> None:
+    assert days_due([Result.UNWANTED] * 9) == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+
+
 def test_a_page_that_comes_back_is_daily_again() -> None:
     assert days_due([Result.GONE, Result.GONE, Result.GONE, Result.CHANGED, Result.GONE]) == [1, 2, 4, 1, 1]
 
