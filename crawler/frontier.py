@@ -20,6 +20,7 @@ from rocksdict import WriteBatch
 
 from crawler.core.capture import UrlKey
 from crawler.core.entries import (
+    DUE,
     FINGERPRINT_BYTES,
     KNOWN,
     LINKS,
@@ -27,6 +28,7 @@ from crawler.core.entries import (
     Entry,
     FoundLink,
     OriginCounts,
+    day_of,
     due_row,
     fingerprint,
     origin_id_of,
@@ -272,6 +274,16 @@ class Frontier:
         counts.last_day = self._day
         self._counts.put_origin(batch, origin_id, counts)
 
+    def owe_rest(self, origin: Origin, until: float) -> None:
+        """The origin is to be left alone until then, whatever happens to this process."""
+        origin_id = origin_id_of(origin)
+        counts = self._counts.origin(origin_id)
+        if counts.origin and until > counts.rests_until:
+            counts.rests_until = until
+            batch = new_batch()
+            self._counts.put_origin(batch, origin_id, counts)
+            self._disk.write(batch)
+
     def release(self, entry: Entry) -> None:
         """Not visited after all; it stays due, and is the next to come."""
         self._turns.release(entry)
@@ -332,6 +344,11 @@ class Frontier:
         for origin in probe:
             self.retire(origin)
         return bool(probe)
+
+    def due_at(self, origin: Origin) -> int:
+        """URLs of this origin that are due today; counted one by one."""
+        prefix = DUE + origin_id_of(origin)
+        return sum(day_of(row) <= self._day for row in self._disk.rows(prefix, prefix))
 
     def origin_counts(self, origin: Origin) -> OriginCounts:
         return self._counts.origin(origin_id_of(origin))

@@ -6,6 +6,7 @@ new links, one batch); the last two are `crawler.outcomes`. A crash between them
 sink is asked for today's capture. It opens no file and no socket itself; all of that is behind its ports.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,6 +32,8 @@ TURNS_IN_A_ROW_MAX = 16
 """An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
 UNCONDITIONAL_EVERY = 30
 """Every so many visits no condition is sent: a validator that lies is noticed within a month."""
+REST_SHOWN_S = 30.0
+"""A shorter rest is the ordinary pace."""
 REST_S_MAX = 86_400.0
 """As long as any Retry-After that is heeded; more is a clock that was set back."""
 
@@ -48,6 +51,19 @@ class CrawlSettings:
     day_offset_s: float = 0.0
     """When a day begins, after the midnights of a calendar that began in 1970."""
     reads_sitemaps: bool = True
+    patience_s: float = math.inf
+    """The run ends when all that is left belongs to hosts that rest longer than this: what is due stays due."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """A host that is left alone for a while."""
+
+    origin: Origin
+    until: float
+    """Seconds since 1970."""
+    due: int | None = None
+    """URLs that wait for it, where that was counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +79,8 @@ class CrawlProgress:
     """Links not taken because their host has as many known URLs as it may have."""
     held_back: int
     """Hosts that had their share of today's visits."""
+    resting: tuple[Rest, ...]
+    """Hosts that rest for longer than a moment, the soonest first."""
 
 
 class Crawler:
@@ -82,6 +100,8 @@ class Crawler:
         rules: UrlRules = STANDARD,
     ) -> None:
         self.counts = CrawlCounts()
+        self.given_up: tuple[Rest, ...] = ()
+        """What the last run did not wait for."""
         self._frontier = frontier
         self._fetcher = fetcher
         self._steward = steward
@@ -109,18 +129,35 @@ class Crawler:
         self._started = 0
 
     async def run(self) -> None:
-        """Fetch what is due today; ends when nothing is left, the limit is reached or `stop` was called."""
-        self._rota = Rota(
+        """Fetch what is due today; ends when nothing is left but hosts that rest for too long, the limit is reached or
+        `stop` was called.
+        """
+        self._rota = rota = Rota(
             lambda wanted: self._frontier.activate(wanted, self._takes_origin),
             active_max=self._settings.active_origins_max,
             rest_s=self._rest_s,
+            patience_s=self._settings.patience_s,
         )
         self._started = 0
         self._now = loop_clock()
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.connections):
-                tasks.start_soon(self._work, self._rota)
+                tasks.start_soon(self._work, rota)
+        self.given_up = self._rests(rota, 0.0, counts_due=True) if rota.has_lost_patience else ()
+        for origin in rota.left():
+            self._frontier.retire(origin)  # or no later run would find them
         self._frontier.sync()
+
+    def _rests(self, rota: Rota, longer_than_s: float, *, counts_due: bool = False) -> tuple[Rest, ...]:
+        shift = self._wall_clock() - self._now()
+        return tuple(
+            Rest(
+                origin=origin,
+                until=at + shift,
+                due=self._frontier.due_at(origin) if counts_due else None,
+            )
+            for at, origin in rota.resting(longer_than_s)
+        )
 
     def stop(self) -> None:
         """Let the fetches that are under way end and begin no other."""
@@ -143,6 +180,7 @@ class Crawler:
             due=frontier.due,
             over_budget=frontier.over_budget,
             held_back=frontier.held_back,
+            resting=self._rests(self._rota, REST_SHOWN_S) if self._rota is not None else (),
         )
 
     async def pause(self) -> None:
@@ -195,7 +233,7 @@ class Crawler:
                 return None
             rules = await self._steward.rules(origin)
             if isinstance(rules, Wait):
-                return rules.until
+                return self._waited_for(origin, rules)
             if not rules.is_reachable:
                 while (entry := await self._next_entry(origin, rules)) is not None:
                     self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
@@ -203,7 +241,7 @@ class Crawler:
             self._outcomes.add_sitemaps(origin, rules.sitemaps)
             lease = await self._steward.lease(origin, await self._fetcher.address_of(host_of(f"{origin}/")))
             if isinstance(lease, Wait):
-                return lease.until
+                return self._waited_for(origin, lease)
             entry = await self._next_entry(origin, rules)
             is_over = entry is None or self.is_limit_reached or rota.is_closed
             if entry is None or is_over or not self._resumed.is_set():
@@ -224,6 +262,13 @@ class Crawler:
             if again_at > self._now() or not self._resumed.is_set():
                 return again_at
         return self._now()
+
+    def _waited_for(self, origin: Origin, wait: Wait) -> float:
+        """A long rest is noted, also one that robots.txt asked for: a restart owes it, too."""
+        seconds = wait.until - self._now()
+        if seconds > REST_SHOWN_S:
+            self._frontier.owe_rest(origin, self._wall_clock() + seconds)
+        return wait.until
 
     async def _give_back_unused(self, lease: Lease, entry: Entry | None) -> None:
         await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
