@@ -31,6 +31,7 @@ from herodotus.core.entries import (
     after,
     arrival_of,
     auxiliary_key,
+    bucket_of,
     capture_key,
     decode_numbers,
     decode_visits,
@@ -161,31 +162,37 @@ class Archive:
     # -- storing ------------------------------------------------------------------------------------------
 
     def commit(self, items: Sequence[Item]) -> None:
-        """Make the items durable and visible, all or none; returning is the acknowledgement."""
+        """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
+        part."""
         with self.lock:
-            if self.refusal is not None:
-                self.counters.refused += len(items)
-                raise StoreRefusedError(self.refusal)
-            notes, buffers = _lay_out(items)
-            size = sum(map(len, buffers))
-            self._make_room(size)
-            good_tail = self.log.tail
-            try:
-                self._perform(items, notes, buffers)
-            except OSError as error:
-                self.counters.refused += len(items)
-                logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
-                    "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
-                )
-                self.log.abandon(good_tail)
-                self.begin_log()
-                raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
-            self.counters.commits += 1
-            self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
-            self.counters.stored += len(items)
-            self._unflushed += size
-            if self._unflushed > self.settings.index_flush_bytes:
-                self.flush_index()
+            for wave in _waves(items):
+                self._commit_at_once(wave)
+
+    def _commit_at_once(self, items: Sequence[Item]) -> None:
+        """All or none."""
+        if self.refusal is not None:
+            self.counters.refused += len(items)
+            raise StoreRefusedError(self.refusal)
+        notes, buffers = _lay_out(items)
+        size = sum(map(len, buffers))
+        self._make_room(size)
+        good_tail = self.log.tail
+        try:
+            self._perform(items, notes, buffers)
+        except OSError as error:
+            self.counters.refused += len(items)
+            logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
+                "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
+            )
+            self.log.abandon(good_tail)
+            self.begin_log()
+            raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
+        self.counters.commits += 1
+        self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
+        self.counters.stored += len(items)
+        self._unflushed += size
+        if self._unflushed > self.settings.index_flush_bytes:
+            self.flush_index()
 
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)
@@ -360,6 +367,25 @@ class Archive:
 
 def _rewrites(item: NewCapture | NewTombstones) -> bool:
     return isinstance(item, NewTombstones) or item.arrival is not None
+
+
+def _waves(items: Sequence[Item]) -> list[Sequence[Item]]:
+    """A power cut may leave the end of a flush without its beginning, and must not leave a revisit without its
+    original: where both come together, the revisits are flushed after it, and the notes with them."""
+    bodies = {_payload_of(item) for item in items if isinstance(item, NewCapture) and not item.kind}
+    later = [
+        item
+        for item in items
+        if not isinstance(item, NewCapture) or (item.kind and _payload_of(item) in bodies)
+    ]
+    if not any(isinstance(item, NewCapture) for item in later):
+        return [items]
+    kept = {id(item) for item in later}
+    return [[item for item in items if id(item) not in kept], later]
+
+
+def _payload_of(item: NewCapture) -> tuple[int, bytes]:
+    return bucket_of(item.id.key), item.id.digest
 
 
 def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
