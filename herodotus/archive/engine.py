@@ -9,13 +9,13 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
 
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
+from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
 from herodotus.archive.log import IngestLog
-from herodotus.archive.members import gzip_member
 from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
@@ -31,7 +31,6 @@ from herodotus.core.entries import (
     after,
     arrival_of,
     auxiliary_key,
-    bucket_of,
     capture_key,
     decode_numbers,
     decode_visits,
@@ -45,8 +44,6 @@ from herodotus.core.entries import (
 from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
 from herodotus.core.notes import (
     Visit,
-    format_tombstones,
-    format_visits,
 )
 from herodotus.core.warc import Fields
 
@@ -56,7 +53,6 @@ FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY = META + b"missing"
-NOTE_TARGET = "urn:herodotus:archive"
 DAMAGE_MAX = 10_000
 
 
@@ -76,31 +72,6 @@ class ArchiveSettings:
     pages of few sites, and then `zstd -dc` alone no longer reads the file."""
     software: Fields = (("software", "Herodotus"),)
     """What warcinfo says: the program, and which peer it was."""
-
-
-class NewCapture(NamedTuple):
-    """A capture ready to be written: compressed members, the capture's own first."""
-
-    id: CaptureId
-    kind: Kind
-    members: tuple[bytes, ...]
-    url: str = ""
-    """For the list of addresses; empty when it stands there already."""
-    arrival: int | None = None
-    """When it first came, if it is only written anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVisits:
-    visits: tuple[Visit, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTombstones:
-    ids: tuple[CaptureId, ...]
-
-
-Item = NewCapture | NewVisits | NewTombstones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +106,7 @@ class Archive:
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
         free_bytes: Callable[[], int] | None = None,
+        scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
         self.files = files
@@ -151,6 +123,8 @@ class Archive:
         self.now = now
         self.log = IngestLog(files, self.settings.software)
         self._free_bytes = free_bytes
+        self.scratch = scratch
+        """For what is sorted on disk; the system's place for such files if None."""
         self.refusal: str | None = None
         self._unflushed = 0
         self.standing = Standing(index)
@@ -165,7 +139,7 @@ class Archive:
         """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
         part."""
         with self.lock:
-            for wave in _waves(items):
+            for wave in waves(items):
                 self._commit_at_once(wave)
 
     def _commit_at_once(self, items: Sequence[Item]) -> None:
@@ -173,7 +147,7 @@ class Archive:
         if self.refusal is not None:
             self.counters.refused += len(items)
             raise StoreRefusedError(self.refusal)
-        notes, buffers = _lay_out(items)
+        notes, buffers = lay_out(items)
         size = sum(map(len, buffers))
         self._make_room(size)
         good_tail = self.log.tail
@@ -188,7 +162,7 @@ class Archive:
             self.begin_log()
             raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
         self.counters.commits += 1
-        self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
+        self.rewrites += any(map(rewrites, items))
         self.counters.stored += len(items)
         self._unflushed += size
         if self._unflushed > self.settings.index_flush_bytes:
@@ -363,41 +337,3 @@ class Archive:
             self.files.close()
             self.index.close()
             self.refusal = "the archive is closed"
-
-
-def _rewrites(item: NewCapture | NewTombstones) -> bool:
-    return isinstance(item, NewTombstones) or item.arrival is not None
-
-
-def _waves(items: Sequence[Item]) -> list[Sequence[Item]]:
-    """A power cut may leave the end of a flush without its beginning, and must not leave a revisit without its
-    original: where both come together, the revisits are flushed after it, and the notes with them."""
-    bodies = {_payload_of(item) for item in items if isinstance(item, NewCapture) and not item.kind}
-    later = [
-        item
-        for item in items
-        if not isinstance(item, NewCapture) or (item.kind and _payload_of(item) in bodies)
-    ]
-    if not any(isinstance(item, NewCapture) for item in later):
-        return [items]
-    kept = {id(item) for item in later}
-    return [[item for item in items if id(item) not in kept], later]
-
-
-def _payload_of(item: NewCapture) -> tuple[int, bytes]:
-    return bucket_of(item.id.key), item.id.digest
-
-
-def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
-    """Captures in order, then the visits of all items as one note, then the tombstones."""
-    buffers = [member for item in items if isinstance(item, NewCapture) for member in item.members]
-    notes: list[Item] = []
-    visits = tuple(sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits))
-    if visits:
-        notes.append(NewVisits(visits=visits))
-        buffers.append(gzip_member(format_visits(visits, NOTE_TARGET)))
-    for item in items:
-        if isinstance(item, NewTombstones):
-            notes.append(item)
-            buffers.append(gzip_member(format_tombstones(item.ids, NOTE_TARGET)))
-    return notes, buffers

@@ -14,13 +14,13 @@ import pytest
 from herodotus.archive.checking import verify
 from herodotus.archive.deleting import delete
 from herodotus.archive.engine import Archive
-from herodotus.archive.exporting import all_visits
 from herodotus.archive.files import Files
 from herodotus.archive.importing import import_file
 from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.members import scan_members
 from herodotus.archive.memory import MemoryStore
+from herodotus.archive.noted import all_visits
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.rocks import RocksIndex
