@@ -15,6 +15,7 @@ from herodotus.archive.engine import DAMAGE_MAX, Archive, Damage
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import rebuild
 from herodotus.archive.scan import Bundle, Progress, check_payload, scan_bundles
+from herodotus.archive.searching import Search
 from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.entries import (
     CAPTURE,
@@ -155,6 +156,7 @@ def _verify_file(
     found.bytes += end
     path = archive.files.path(number)
     progress = Progress()
+    search = Search(archive.files, number)
     start = 0
     while start < end:
         try:
@@ -175,9 +177,8 @@ def _verify_file(
             start = end
         except MalformedRecordError as error:
             _note(archive, number, progress.whole_to, error.reason, found)
-            start = archive.files.find(
-                number, archive.files.catalogue[number].name.codec.magic, progress.whole_to + 1, end
-            )
+            following = search.next_whole(progress.whole_to + 1, end)
+            start = end if following is None else following
 
 
 def _verify_capture(archive: Archive, number: int, bundle: Bundle, found: Verification, seen: _Seen) -> None:

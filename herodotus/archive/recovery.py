@@ -23,6 +23,7 @@ from herodotus.archive.index import Batch
 from herodotus.archive.journal import settle_journals
 from herodotus.archive.noted import note_at, note_places
 from herodotus.archive.scan import Bundle, Progress, scan_bundles
+from herodotus.archive.searching import Search
 from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.entries import (
     AUXILIARY,
@@ -206,7 +207,6 @@ class _Indexing:
         self.counting = counting
         self.batch = Batch()
         name = archive.files.catalogue[number].name
-        self.magic = name.codec.magic
         self.is_segment = not name.is_log
         self.is_last_log = name.is_log and number == archive.files.logs()[-1]
 
@@ -214,31 +214,25 @@ class _Indexing:
         size = self.archive.files.size(self.number)
         progress = Progress()
         dictionary = self.archive.files.dictionary(self.number)
+        search = Search(self.archive.files, self.number)
         while True:
             try:
                 for bundle in scan_bundles(self._read_at, start, size, progress, dictionary=dictionary):
                     self._apply(bundle)
                 break
             except MalformedRecordError as error:
-                following = self._next_whole(progress.whole_to + 1, size)
-                if following is None and self.is_last_log:
+                following = search.next_whole(progress.whole_to + 1, size)
+                reason = error.reason
+                if search.is_given_up:
+                    reason += "; what follows was not searched to its end"
+                    self.archive.files.unreadable.add(self.number)  # so that nothing is cut
+                elif following is None and self.is_last_log:
                     break  # what a power cut leaves; everything acknowledged lies before
                 # What lies behind was written later, so this was whole once: it is rot, and costs only itself.
-                self.archive.note_damage(self.number, progress.whole_to, error.reason)
+                self.archive.note_damage(self.number, progress.whole_to, reason)
                 start = size if following is None else following
         self.archive.write(self.batch)
         return progress.whole_to
-
-    def _next_whole(self, at: int, size: int) -> int | None:
-        """Where the next capture or note begins that can be read."""
-        while (at := self.archive.files.find(self.number, self.magic, at, size)) < size:
-            try:
-                if next(scan_bundles(self._read_at, at, size), None) is not None:
-                    return at
-            except MalformedRecordError:
-                pass
-            at += 1
-        return None
 
     def _read_at(self, offset: int, length: int) -> bytes:
         return self.archive.files.read_at(self.number, offset, length)
