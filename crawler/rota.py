@@ -86,6 +86,12 @@ class Rota:
         self._is_closed = True
         self.wake(len(self._waiting))
 
+    def left(self) -> list[Origin]:
+        """Origins whose turn did not come any more; asked once, after all is over."""
+        origins = [origin for _, _, origin in self._ready]
+        self._ready.clear()
+        return origins
+
     def _start(self) -> Origin:
         self._busy += 1
         return heapq.heappop(self._ready)[2]

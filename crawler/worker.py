@@ -125,6 +125,8 @@ class Crawler:
         async with anyio.create_task_group() as tasks:
             for _ in range(self._settings.connections):
                 tasks.start_soon(self._work, self._rota)
+        for origin in self._rota.left():  # another run finds them again
+            self._frontier.retire(origin)
         self._frontier.sync()
 
     def stop(self) -> None:
@@ -160,6 +162,11 @@ class Crawler:
 
     def resume(self) -> None:
         self._resumed.set()
+
+    def look_again(self) -> None:
+        """The frontier was given something from outside, which may be due now."""
+        if self._rota is not None:
+            self._rota.wake()
 
     def seed(self, urls: list[str]) -> int:
         """Canonical URLs to start from; whatever the scope is, a seed is taken."""
