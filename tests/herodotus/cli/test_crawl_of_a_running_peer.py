@@ -52,7 +52,9 @@ async def test_a_running_peer_crawls_its_seeds_and_takes_orders(tmp_path: Path) 
             added = await do("seed", "add", "--home", home, first, second)
             assert added.code == 0, added.err
             handed = await do("crawl", "--home", home, "--json", third)
-            assert (handed.code, handed.json) == (0, {"ended": "handed over", "urls": 1, "new": 1}), handed.err
+            assert (handed.code, handed.json) == (0, {"ended": "handed over", "urls": 1, "new": 1}), (
+                handed.err
+            )
             crawl = await status_when(peer, lambda crawl: crawl["state"] == "paused")
             assert (crawl["known"], crawl["due"], web.requests()) == (3, 3, [])
             resumed = await do("resume", "--home", home, "--json")
