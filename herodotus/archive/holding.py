@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from herodotus.archive.deleting import TOMBSTONES_PER_RECORD, bereaved, delete, deposit_of_stored
-from herodotus.archive.engine import Archive, NewTombstones
+from herodotus.archive.engine import Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import Intake, compress_bundle
+from herodotus.archive.items import NewTombstones
 from herodotus.archive.members import scan_members
 from herodotus.archive.reading import Reader
 from herodotus.archive.written import PRIMARY

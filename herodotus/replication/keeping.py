@@ -334,7 +334,9 @@ class Copies:
         if now - self.parts.view.changed_at < self._settings.keep_s:
             return
         for segment in self._survey.surplus:
-            for peer in segment.holders:
+            if self.parts.view.is_promised(segment.ranges, now):
+                continue
+            for peer in self.parts.ledger.needs_promises(segment, now):
                 if not self._pusher.is_pending(peer) and peer not in self.parts.view.absent:
                     self._schedule.hurry((peer, Purpose.SURPLUS), now)
         self._scheduled.set()

@@ -27,6 +27,8 @@ class Confirmation:
     at: float
     is_promise: bool
     lacking: set[bytes]
+    is_outdated: bool = False
+    """Something was stored here since."""
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class Ledger:
             for one in known:
                 if has(one.scope, member):
                     one.lacking.add(member)
+                    one.is_outdated = True
             known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         for comparison in self._open:
             if has(comparison.scope, member):
@@ -108,8 +111,17 @@ class Ledger:
         )
 
     def is_behind(self, peer: PeerKey) -> bool:
-        """Is there something that the peer is not known to have, though it had all before?"""
-        return any(one.lacking for one in self._confirmed.get(peer, ()))
+        """Is there something that the peer was not asked about, and did not acknowledge?"""
+        return any(one.is_outdated and one.lacking for one in self._confirmed.get(peer, ()))
+
+    def needs_promises(self, segment: Segment, now: float) -> list[PeerKey]:
+        """Whose word for a segment is missing, or will soon be too old."""
+        since = now - PROMISE_USED_WITHIN_S / 2
+        return [
+            peer
+            for peer in segment.holders
+            if any(self._confirmation(peer, part, since, is_promise=True) is None for part in segment.ranges)
+        ]
 
     def may_go(self, segment: Segment, absent: Collection[PeerKey], now: float) -> bool:
         """Ours of a segment that is no longer ours: each of its holders promised all of it, just now."""
