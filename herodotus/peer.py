@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
 from herodotus import clock
+from herodotus.calls import Services
 from herodotus.config import Settings
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
@@ -28,6 +29,7 @@ from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
+from herodotus.net.port import CallPort, CallPortParts
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.handlers import Handlers
@@ -70,6 +72,15 @@ class Peer:
                 previous_key=parts.previous_key,
             )
         )
+        self._call_port = CallPort(
+            CallPortParts(
+                key=parts.key,
+                rules=self._membership.rules,
+                settings=parts.settings.calls,
+                is_one_machine=parts.charter.allow_private_addresses,
+                wall_clock=clock.unix_seconds,
+            )
+        )
         own_key = parts.key.public_key().public_bytes_raw()
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         self._relay = HttpRelay()
@@ -91,6 +102,7 @@ class Peer:
             started=self._started.isoformat(timespec="seconds"),
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
+            calls=self._call_port.status(),
             store=await self._holdings.status(),
         )
 
@@ -109,12 +121,23 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._calls_opened(),
                 self._relay.opened(),
                 open_door(self._parts.home, self._holdings.perform),
                 self._portal.serving(drain_s),
             ):
                 publish_address(self._parts.home, self.http)
                 yield
+
+    @asynccontextmanager
+    async def _calls_opened(self) -> AsyncIterator[None]:
+        """What calls others is opened between the two: what answers them must be there before they come."""
+        ring = self._membership.node
+        async with (
+            self._call_port.calling(ring),
+            self._call_port.answering(ring, self._membership.listener, Services.of()),
+        ):
+            yield
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:
