@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import herodotus
 from crawler.core.politeness import HostSteward
 from herodotus import clock
-from herodotus.calls import Services
 from herodotus.archive.operations import Report, Say
+from herodotus.calls import Services
 from herodotus.config import Settings
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
