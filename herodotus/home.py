@@ -86,6 +86,11 @@ class Home:
         return self.path / "state"
 
     @property
+    def copies(self) -> Path:
+        """New captures that other holders have not got yet."""
+        return self.path / "queue" / "copies"
+
+    @property
     def mark(self) -> Path:
         """Says that this is a home, of which format and which network."""
         return self.state / "home.json"

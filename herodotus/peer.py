@@ -6,11 +6,13 @@ no error is lost. The life: lock the home, open the parts, say "ready", wait for
 
 import logging
 import os
+import random
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,11 +21,12 @@ import herodotus
 from crawler.core.politeness import HostSteward
 from herodotus import clock
 from herodotus.archive.operations import Report, Say
-from herodotus.calls import Services
+from herodotus.calls import Calls, Services
 from herodotus.config import Settings
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
+from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
 from herodotus.crawling import local_steward, standing_order
 from herodotus.daily import DailyCrawl, DailyParts
@@ -41,6 +44,7 @@ from herodotus.portal.handlers import Handlers
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
+from herodotus.replication.keeping import Copies, CopiesPorts
 from herodotus.systemd import ServiceManager
 
 logger = logging.getLogger(__name__)
@@ -88,12 +92,30 @@ class Peer:
         )
         own_key = parts.key.public_key().public_bytes_raw()
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._calls: Calls
+        self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
         self._daily = self._make_daily()
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
         pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
         self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
+
+    def _copies_ports(self, own_key: bytes) -> CopiesPorts:
+        async def archive_opened() -> None:
+            await self._holdings.wait_open()
+
+        return CopiesPorts(
+            me=own_key,
+            copies=self._parts.charter.copies,
+            ring=lambda: self._membership.node,
+            store=lambda: self._holdings.store,
+            store_opened=archive_opened,
+            calls=lambda: self._calls,
+            sign=partial(signed, self._parts.key),
+            random=random.SystemRandom(),
+            backlog=self._parts.home.copies,
+        )
 
     def _make_daily(self) -> DailyCrawl:
         parts = self._parts
@@ -132,6 +154,8 @@ class Peer:
             calls=self._call_port.status(),
             crawl=self._daily.status(),
             store=await self._holdings.status(),
+            copies={str(copies): count for copies, count in self._copies.histogram.items()},
+            copying=self._copies.status(),
         )
 
     @property
@@ -163,8 +187,9 @@ class Peer:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
         async with (
-            self._call_port.calling(ring),
-            self._call_port.answering(ring, self._membership.listener, Services.of()),
+            self._call_port.calling(ring) as self._calls,
+            self._call_port.answering(ring, self._membership.listener, Services.of(self._copies.services())),
+            self._copies.opened(),
         ):
             yield
 

@@ -18,7 +18,7 @@ from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, 
 from herodotus.archive.log import IngestLog
 from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import StoreRefusedError
-from herodotus.core.deposits import CaptureId, url_key
+from herodotus.core.deposits import CaptureId, Deposit, url_key
 from herodotus.core.entries import (
     META,
     TOMBSTONE,
@@ -132,6 +132,8 @@ class Archive:
         self.has_tombstones = False
         self.rewrites = 0
         """How often captures were deleted or written anew: what was read from the index before may be stale."""
+        self.sign: Callable[[Deposit], Deposit] = lambda deposit: deposit
+        """How this peer vouches for what it brings in; only a running peer has its key at hand."""
         self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
         """Told what is durable since a moment, in the thread that committed it: it must be quick."""
 

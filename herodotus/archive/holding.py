@@ -30,10 +30,10 @@ from herodotus.core.entries import (
     family_key,
     payload_key,
 )
-from herodotus.core.signatures import stated_in
 from herodotus.core.warc import WarcRecord, check_block, split_records
 
 Sign = Callable[[Deposit], Deposit]
+"""Gives the very same deposit where somebody vouches for it already."""
 DROPPED_AT_ONCE = 1_000
 """Captures that go under one lock: others wait a tenth of a second at most."""
 COMPANIONS_MAX = 256
@@ -93,10 +93,10 @@ def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | 
     if capture is None:
         return None
     deposit = deposit_of_stored(capture)
-    is_signed = stated_in(deposit) is not None
-    data = _as_it_lies(archive, key) if is_signed and not capture.is_revisit else None
+    vouched = sign(deposit)
+    data = _as_it_lies(archive, key) if vouched is deposit and not capture.is_revisit else None
     if data is None:
-        data = b"".join(compress_bundle(deposit if is_signed else sign(deposit), None))
+        data = b"".join(compress_bundle(vouched, None))
     return Parcel(id=capture.id, data=data)
 
 

@@ -25,9 +25,11 @@ from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
 from herodotus.archive.store import (
     STREAM_PAGE,
+    Acknowledge,
     ArchiveStatistics,
     Page,
     Stored,
+    at_once,
     digests_of,
     sketch_of,
     statistics_of,
@@ -144,6 +146,7 @@ class MemoryStore:
         self.archive = Archive(files, index, now=now, settings=settings)
         open_archive(self.archive)
         self._intake = Intake(self.archive)
+        self.acknowledge: Acknowledge = at_once
         self._reader = Reader(self.archive)
 
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
@@ -152,6 +155,7 @@ class MemoryStore:
         if prepared.item is not None:
             self.archive.commit([prepared.item])
             self._intake.promise(prepared)
+            await self.acknowledge(prepared.id)
         return Stored(id=prepared.id, outcome=prepared.outcome)
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:

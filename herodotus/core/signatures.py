@@ -5,6 +5,7 @@ does not fit it any more. It says who is to blame, not that the page really look
 """
 
 import hashlib
+from dataclasses import replace
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -27,6 +28,14 @@ def statement(deposit: Deposit) -> bytes:
         (deposit.ip or "").encode("ascii", "replace"),
     )
     return _PREFIX + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def signed(key: Ed25519PrivateKey, deposit: Deposit) -> Deposit:
+    """As it is when somebody vouches for it already; else it is we who do."""
+    if signer_of(deposit) is not None:
+        return deposit
+    kept = tuple(pair for pair in deposit.extra if pair[0] != SIGNATURE)
+    return replace(deposit, extra=(*kept, field_of(key, deposit)))
 
 
 def field_of(key: Ed25519PrivateKey, deposit: Deposit) -> tuple[str, str]:

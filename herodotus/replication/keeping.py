@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 
 from dht import Contact, EventsLost, PeerChanged
+from herodotus.archive.engine import Archive
 from herodotus.archive.holding import Sign, has_member, keys_of, member_after
 from herodotus.archive.loops import Bell, current_bell
 from herodotus.archive.store import ArchiveStore
@@ -143,7 +144,12 @@ class Copies:
     async def _wait_for_store(self) -> None:
         await self._ports.store_opened()
         store = self.parts.opened_store()
-        await store.work(lambda archive, _intake: setattr(archive, "on_stored", self._on_stored))
+        if self._settings.acknowledge == "k":
+            store.acknowledge = self.wait_copied
+        await store.work(lambda archive, _intake: self._listen_to(archive))
+
+    def _listen_to(self, archive: Archive) -> None:
+        archive.sign, archive.on_stored = self._ports.sign, self._on_stored
 
     # -- what is new here ---------------------------------------------------------------------------------
 
@@ -182,10 +188,9 @@ class Copies:
 
     async def wait_copied(self, id_: CaptureId) -> None:
         """Until every holder of a capture that can be reached has it, or has said why not; some time at most."""
-        if self._settings.acknowledge == "k":
-            self._push_fresh()
-            with anyio.move_on_after(ACKNOWLEDGE_S):
-                await self._pusher.wait_settled(capture_key(id_)[1:])
+        self._push_fresh()
+        with anyio.move_on_after(ACKNOWLEDGE_S):
+            await self._pusher.wait_settled(capture_key(id_)[1:])
 
     # -- who holds what -----------------------------------------------------------------------------------
 

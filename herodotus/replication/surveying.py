@@ -25,7 +25,7 @@ class Survey:
     counts: dict[Range, int] = field(default_factory=dict)
     """Captures in each range of our segments, and of those that are not ours."""
     surplus: list[Segment] = field(default_factory=list)
-    standing: tuple[int, int, float] = (-1, -1, -1.0)
+    standing: tuple[int, int, int] = (-1, -1, -1)
     """What it was made from; while that is the same, so is it."""
 
     def surplus_of(self, peer: PeerKey) -> Scope:
@@ -34,11 +34,9 @@ class Survey:
 
 async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
     view = parts.view
-    standing = await store.work(
-        lambda archive, _intake: (archive.captures, archive.rewrites, view.changed_at)
-    )
+    standing = await store.work(lambda archive, _intake: (archive.captures, archive.rewrites, view.version))
     segments = list(view.segments)
-    if standing == last.standing and {one for s in segments for one in s.ranges} <= last.counts.keys():
+    if standing == last.standing:
         return last
     surplus = view.places.segments_in(await _foreign(parts, store)) if len(view.places) else []
     ranges = [one for segment in (*segments, *surplus) for one in segment.ranges]

@@ -29,6 +29,8 @@ class View:
     wide_scope: Scope = ()
     changed_at: float = 0.0
     """When this peer's own share last was another."""
+    version: int = 0
+    """Grows with every change of who holds what, anywhere."""
     promises: dict[PeerKey, Promise] = field(default_factory=dict)
 
     def take(self, places: Places, contacts: Mapping[PeerKey, Contact], now: float) -> bool:
@@ -38,6 +40,7 @@ class View:
         scope = joined(one for segment in segments for one in segment.ranges)
         if scope != self.scope:
             self.changed_at = now
+        self.version += not places.is_like(self.places)
         self.places, self.contacts = places, contacts
         self.segments, self.scope = segments, scope
         self.wide_scope = places.scope_of(self.me, SLACK)

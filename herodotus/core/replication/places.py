@@ -44,6 +44,14 @@ class Places:
     def __len__(self) -> int:
         return len(self._positions)
 
+    def is_like(self, other: "Places") -> bool:
+        """The same peers in the same places, and the same of them away."""
+        return (self._positions, self._absent, self._missed) == (
+            other._positions,
+            other._absent,
+            other._missed,
+        )
+
     @property
     def peers(self) -> frozenset[PeerKey]:
         return frozenset(peer for _, peer in self._positions)
