@@ -88,7 +88,7 @@ class Home:
     @property
     def copies(self) -> Path:
         """New captures that other holders have not got yet."""
-        return self.path / "queue" / "copies"
+        return self.state / "copies"
 
     @property
     def mark(self) -> Path:

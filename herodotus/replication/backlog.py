@@ -1,6 +1,6 @@
 """Which new captures do their holders not have yet, also after a crash? A short list on disk.
 
-Segments of capture keys in `queue/copies/`, appended behind the store's back: a key may be lost with a crash, as
+Segments of capture keys in `state/copies/`, appended behind the store's back: a key may be lost with a crash, as
 comparing copies finds it anyway. A segment goes when every holder of every key in it has answered. What does not fit
 is not listed; those holders are compared with instead.
 """
