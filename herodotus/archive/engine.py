@@ -7,7 +7,8 @@ opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sea
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
@@ -17,7 +18,7 @@ from herodotus.archive.index import Batch, Index
 from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
 from herodotus.archive.log import IngestLog
 from herodotus.archive.standing import Standing
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
 from herodotus.core.entries import (
     META,
@@ -138,7 +139,7 @@ class Archive:
     def commit(self, items: Sequence[Item]) -> None:
         """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
         part."""
-        with self.lock:
+        with self.lock, self.writing_index():
             for wave in waves(items):
                 self._commit_at_once(wave)
 
@@ -167,6 +168,17 @@ class Archive:
         self._unflushed += size
         if self._unflushed > self.settings.index_flush_bytes:
             self.flush_index()
+
+    @contextmanager
+    def writing_index(self) -> Iterator[None]:
+        """An index that cannot be written is behind the log: nothing may follow what it lacks, until an opening
+        gives it that. What is there is served."""
+        try:
+            yield
+        except IndexFailedError as error:
+            self.refusal = str(error)
+            logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
+            raise StoreRefusedError(self.refusal) from error
 
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)
@@ -226,10 +238,10 @@ class Archive:
     def write(self, batch: Batch) -> None:
         """Every change of captures passes here, as the batch carries their number."""
         if batch.added:
-            self.captures += batch.added
-            batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+            batch.put(COUNT_KEY, encode_numbers((self.captures + batch.added,)))
         changes = self.standing.prepare(batch)
         self.index.write(batch)
+        self.captures += batch.added
         self.standing.apply(changes)
 
     def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
