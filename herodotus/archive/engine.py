@@ -16,7 +16,7 @@ from threading import RLock
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
 from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
-from herodotus.archive.log import IngestLog
+from herodotus.archive.log import FullDiskError, IngestLog
 from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
@@ -55,6 +55,7 @@ FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY = META + b"missing"
 DAMAGE_MAX = 10_000
+NO_ROOM = "the disk is full: no new log can be begun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,7 @@ class Archive:
         self.scratch = scratch
         """For what is sorted on disk; the system's place for such files if None."""
         self.refusal: str | None = None
+        """Why nothing can be stored until the next opening."""
         self._unflushed = 0
         self.standing = Standing(index)
         self.captures = 0
@@ -188,7 +190,7 @@ class Archive:
     def _make_room(self, size: int) -> None:
         if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
             raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
-        if self.log.tail + size > self.settings.log_bytes_max:
+        if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
 
     def roll(self) -> None:
@@ -196,15 +198,25 @@ class Archive:
         with self.lock:
             if self.refusal is not None:
                 raise StoreRefusedError(self.refusal)
-            self.begin_log()
-            if self.refusal is not None:
-                raise StoreRefusedError(self.refusal)
+            if not self.begin_log():
+                raise StoreRefusedError(self.problem or NO_ROOM)
 
-    def begin_log(self) -> None:
+    def begin_log(self) -> bool:
+        """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
         try:
             self.log.begin(int(self.now()))
+        except FullDiskError:
+            logger.warning("no log begun: the disk is full")
+            return False
         except OSError as error:
             self.refusal = f"no new log can be begun: {error.strerror}"
+            return False
+        return True
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be stored now, or None."""
+        return self.refusal or (None if self.log.is_open else NO_ROOM)
 
     # -- indexing -----------------------------------------------------------------------------------------
 

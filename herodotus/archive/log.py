@@ -33,6 +33,30 @@ def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
     )
 
 
+class FullDiskError(OSError):
+    """Nothing was begun and no flush has failed, so it may be tried again when there is room."""
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
+    """A file that a full disk did not take is removed again: there may be many attempts."""
+    fd = -1
+    try:
+        fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        return fd, write_all(disk, fd, [info], 0)
+    except OSError as error:
+        if fd >= 0:
+            disk.close(fd)
+            with suppress(OSError):
+                disk.unlink(name.path)
+        if _is_full(error):
+            raise FullDiskError(error.errno, error.strerror) from error
+        raise
+
+
 class IngestLog:
     def __init__(self, files: Files, software: Fields) -> None:
         self._files = files
@@ -47,22 +71,22 @@ class IngestLog:
         return self._fd >= 0
 
     def begin(self, time_s: int) -> None:
-        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it."""
-        self.end()
+        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it.
+        Until there is one, the log before it stays in use. FullDiskError when there may be one later."""
         failures = []
         for slice_ in self._files.present:
             try:
                 return self._begin_on(slice_, time_s)
             except OSError as error:
                 failures.append(error)
-        raise failures[0]
+        raise next((error for error in failures if isinstance(error, FullDiskError)), failures[0])
 
     def _begin_on(self, slice_: int, time_s: int) -> None:
         disk = self._files.disk(slice_)
         name = FileName(number=self._files.take_number())
-        fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        info = gzip_member(format_warcinfo(name, time_s, self._software))
+        fd, tail = _create(disk, name, info)
         try:
-            tail = write_all(disk, fd, [gzip_member(format_warcinfo(name, time_s, self._software))], 0)
             disk.fsync(fd)
             sync_folder(disk, LOG_FOLDER)
         except OSError:
@@ -70,6 +94,7 @@ class IngestLog:
             self._files.add(slice_, name)  # whatever is there must keep its number for itself
             raise
         self._files.add(slice_, name)
+        self.end()
         self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
 
     def resume(self, number: int, tail: int) -> None:
@@ -94,7 +119,7 @@ class IngestLog:
         try:
             self.tail = write_all(self._disk, self._fd, buffers, start)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not _is_full(error):
                 raise
             self._disk.ftruncate(self._fd, start)
             raise StoreRefusedError("the disk is full") from error

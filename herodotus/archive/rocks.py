@@ -162,9 +162,8 @@ class RocksIndex:
     def close(self) -> None:
         try:
             self._db.close()
-        except (
-            Exception
-        ) as error:  # what it could not write is in the log, and is read there at the next opening
+        except Exception as error:  # noqa: BLE001 - rocksdict has no error of its own
+            # What it could not write is in the log, and is read there at the next opening.
             logger.warning("index closed as it was path=%s error=%s", self.folder, error)
 
 

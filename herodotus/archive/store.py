@@ -333,7 +333,7 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
         damaged=counters.damaged,
         recovered=counters.recovered,
         truncated_bytes=counters.truncated_bytes,
-        refusal=archive.refusal,
+        refusal=archive.problem,
     )
 
 
