@@ -39,6 +39,7 @@ from herodotus.archive.operations import (
 )
 from herodotus.archive.slices import add_slice, archive_at
 from herodotus.archive.store import DiskStore, open_store
+from herodotus.archive.upkeep import tidy_before_leaving
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import TIME_MAX_S, parse_digits
 
@@ -81,7 +82,10 @@ def performer_of(home: Path) -> Performer:
     def work(order: Order, say: Say) -> Report:
         async def main() -> Report:
             async with opened(home) as store:
-                return await perform(store, order, say, home / "state")
+                report = await perform(store, order, say, home / "state")
+                if isinstance(order, Import):
+                    await tidy_before_leaving(store)
+                return report
 
         return anyio.run(main)
 

@@ -1,6 +1,7 @@
 """The archive's commands, as an operator or a script uses them."""
 
 import json
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from herodotus.archive import commands
 from herodotus.archive.commands import COMMANDS, parse_moment
 from herodotus.archive.exporting import export_warc
+from herodotus.archive.upkeep import tidy_before_leaving
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
 
 URL = "http://example.org/"
@@ -36,6 +39,19 @@ def home(tmp_path: Path) -> Path:
     assert imported.exit_code == 0, imported.output
     assert json.loads(imported.stdout)[0]["stored"] == 2
     return tmp_path / "home"
+
+
+def test_an_import_seals_what_it_stored_when_that_is_enough(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list((home / "archive" / "segments").rglob("*.zst")) == []
+    monkeypatch.setattr(commands, "tidy_before_leaving", partial(tidy_before_leaving, from_bytes=1))
+    again = run(home, "import", str(tmp_path / "two.warc.gz"))
+    assert again.exit_code == 0
+    assert "2 known already" in again.stderr
+    [segment] = (home / "archive" / "segments").rglob("*.zst")
+    assert segment.stat().st_size > 500
+    assert run(home, "get", URL).stdout_bytes == b"second"
 
 
 def test_get_gives_the_body_of_a_date(home: Path) -> None:
