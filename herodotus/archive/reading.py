@@ -144,6 +144,11 @@ class Reader:
         seen = self._seen_at(key, value)
         return None if seen is None else seen.id
 
+    def named_at(self, key: bytes, value: bytes) -> tuple[CaptureId, str] | None:
+        """With its URL."""
+        seen = self._seen_at(key, value)
+        return None if seen is None else (seen.id, seen.url)
+
     def _seen_at(self, key: bytes, value: bytes) -> Seen | None:
         written = self._written_at(key, value, MemberCache(self._archive.files))
         return None if written is None else self._try_seen(written)

@@ -50,17 +50,17 @@ async def keep_tidy(
 
 async def tidy_before_leaving(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
     """For a command that stored, as its last act. What cannot be tidied now is left to the next."""
+    sealed = NOTHING
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_upkeep_with, store)
         try:
-            return await tidy(store, from_bytes)
+            sealed = await tidy(store, from_bytes)
         except UpkeepStoppedError:
-            return NOTHING
+            pass
         except (ArchiveError, OSError) as error:
             logger.warning("the archive could not be tidied error=%s", error)
-            return NOTHING
-        finally:
-            tasks.cancel_scope.cancel()
+        tasks.cancel_scope.cancel()
+    return sealed
 
 
 async def _end_upkeep_with(store: DiskStore) -> None:

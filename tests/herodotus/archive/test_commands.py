@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from herodotus.archive import commands
-from herodotus.archive.commands import COMMANDS, parse_moment
+from herodotus.archive.commands import COMMANDS
+from herodotus.archive.console import parse_moment
 from herodotus.archive.exporting import export_warc
 from herodotus.archive.upkeep import tidy_before_leaving
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
@@ -99,6 +100,28 @@ def test_verify_finds_damage_and_repair_makes_the_index_fit(home: Path) -> None:
     result = run(home, "verify", "--json")
     assert result.exit_code == 1
     assert len(json.loads(result.stdout)["damage"]) == 1
+
+
+def test_expunging_deletes_versions_that_newer_ones_follow_and_says_which(home: Path) -> None:
+    asked_for = run(home, "expunge", "--older-than", "30")
+    assert asked_for.exit_code == 1  # nobody there to say yes
+    for words in ((), ("--older-than", "1", "--before", "2020")):
+        assert run(home, "expunge", "--yes", *words).exit_code == 2
+    rehearsed = run(home, "expunge", "--dry-run", "--older-than", "30")
+    assert rehearsed.stdout == f"2023-11-14T22:13:20Z  {URL}\n"
+    assert "1 captures would be deleted" in rehearsed.stderr
+    assert json.loads(run(home, "history", "--json", URL).stdout)[0]["date"] == "2023-11-14T22:13:20Z"
+    assert run(home, "expunge", "--yes", "--before", "2023").exit_code == 0
+    expunged = run(home, "expunge", "--yes", "--json", "--before", "2024")
+    assert json.loads(expunged.stdout) == {
+        "captures": 1,
+        "first": [{"url": URL, "date": "2023-11-14T22:13:20Z"}],
+    }
+    assert [line["date"] for line in json.loads(run(home, "history", "--json", URL).stdout)] == [
+        "2023-11-15T22:13:20Z"
+    ]
+    assert run(home, "get", URL).stdout_bytes == b"second"
+    assert "1 captures" not in run(home, "expunge", "--dry-run", "--before", "2024").stderr
 
 
 def test_rebuild_index_counts_what_it_found(home: Path) -> None:
