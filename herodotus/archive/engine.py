@@ -193,6 +193,12 @@ class Archive:
         if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
 
+    def has_room(self, bytes_: int) -> bool:
+        """Whether so much could be stored now, as far as the disk tells."""
+        if self.refusal is not None:
+            return False
+        return self._free_bytes is None or self._free_bytes() - bytes_ >= self.settings.reserve_bytes
+
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""
         with self.lock:

@@ -196,6 +196,7 @@ COMMAND_MODULES = {
         "archive",
     ),
     "completion": "completion",
+    **dict.fromkeys(("pause", "resume"), "pausing"),
     "crawl": "crawl",
     "ring": "ring",
     "seed": "seed",
