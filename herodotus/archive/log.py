@@ -4,11 +4,15 @@ The ingest log is one file in arrival order. `write` puts bytes at the known tai
 only then may anybody be told. A file counts only after its own name is durable. After a failed flush the
 kernel may have dropped the pages and called them clean, so it is never tried again: the file is left at its
 last good byte and a new one begun.
+
+Each log has a mark, four bytes by chance in the header of every member: behind a damaged place nothing else can be
+taken for one, such as a member that a page had as its body.
 """
 
 import errno
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from herodotus.archive.disk import Disk, sync_folder, write_all
@@ -31,6 +35,9 @@ def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
         ),
         block.encode(),
     )
+
+
+MARK_BYTES = 4
 
 
 class FullDiskError(OSError):
@@ -57,12 +64,18 @@ def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
         raise
 
 
+def marked(members: Iterable[bytes], mark: bytes) -> bytes:
+    """The time in a gzip header means nothing here, so it may say whose the member is."""
+    return b"".join(part for member in members for part in (member[:4], mark, memoryview(member)[8:]))
+
+
 class IngestLog:
     def __init__(self, files: Files, software: Fields) -> None:
         self._files = files
         self._software = software
         self.number = 0
         self.tail = 0
+        self._mark = bytes(MARK_BYTES)
         self._disk: Disk | None = None
         self._fd = -1
 
@@ -84,7 +97,8 @@ class IngestLog:
     def _begin_on(self, slice_: int, time_s: int) -> None:
         disk = self._files.disk(slice_)
         name = FileName(number=self._files.take_number())
-        info = gzip_member(format_warcinfo(name, time_s, self._software))
+        mark = secrets.token_bytes(MARK_BYTES)
+        info = marked([gzip_member(format_warcinfo(name, time_s, self._software))], mark)
         fd, tail = _create(disk, name, info)
         try:
             disk.fsync(fd)
@@ -95,6 +109,7 @@ class IngestLog:
             raise
         self._files.add(slice_, name)
         self.end()
+        self._mark = mark
         self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
 
     def resume(self, number: int, tail: int) -> None:
@@ -110,6 +125,7 @@ class IngestLog:
         except OSError:
             disk.close(fd)
             raise
+        self._mark = self._files.read_at(number, 0, 8)[4:].ljust(MARK_BYTES, b"\0")
         self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
 
     def write(self, buffers: Sequence[bytes]) -> int:
@@ -117,7 +133,7 @@ class IngestLog:
         assert self._disk is not None
         start = self.tail
         try:
-            self.tail = write_all(self._disk, self._fd, buffers, start)
+            self.tail = write_all(self._disk, self._fd, [marked(buffers, self._mark)], start)
         except OSError as error:
             if not _is_full(error):
                 raise

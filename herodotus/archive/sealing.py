@@ -41,13 +41,12 @@ from herodotus.core.entries import (
     encode_entry,
     encode_numbers,
 )
-from herodotus.core.layout import Codec, FileName, slice_of
+from herodotus.core.layout import CDXJ_BYTES_MAX, Codec, FileName, slice_of
 
 BUCKETS = 16
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000
 COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
-CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 
 LINES_FILES_MAX = 4
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
