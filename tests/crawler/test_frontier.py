@@ -14,8 +14,10 @@ A = Origin("http://a.example")
 B = Origin("http://b.example")
 
 
-def link(url: str, depth: int = 1, *, is_embedded: bool = False, is_seed: bool = False) -> FoundLink:
-    return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed)
+def link(
+    url: str, depth: int = 1, *, is_embedded: bool = False, is_seed: bool = False, hops: int = 0
+) -> FoundLink:
+    return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed, hops=hops)
 
 
 def taken(frontier: Frontier, origin: Origin) -> Entry:
@@ -356,6 +358,17 @@ def test_what_was_of_no_wanted_type_is_due_again_when_the_crawl_takes_in_more(tm
     assert frontier.reread(lambda origin: origin == A) == 1
     entry = taken(frontier, A)
     assert (entry.known.url, entry.is_suspect) == ("http://a.example/paper.pdf", False)
+    frontier.close()
+
+
+def test_a_page_behind_a_redirect_that_links_to_itself_has_had_its_visit(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/moved", hops=1)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    frontier.record(entry, Result.CHANGED, links=[link("http://a.example/moved", depth=1)])
+    assert frontier.take(A) is None
+    assert frontier.statistics().due == 0
     frontier.close()
 
 
