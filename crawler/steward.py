@@ -63,9 +63,8 @@ class LocalSteward:
             return known
         search = self._searches.pop(origin, None) or _Search(f"{origin}/robots.txt")
         while search.rules is None:
-            lease = await self.lease(
-                origin_of(search.url), await self._fetcher.address_of(host_of(search.url))
-            )
+            address = await self._fetcher.address_of(host_of(search.url))
+            lease = address if isinstance(address, Wait) else await self.lease(origin_of(search.url), address)
             if isinstance(lease, Wait):
                 self._searches[origin] = search
                 return lease
