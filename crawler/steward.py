@@ -75,7 +75,7 @@ class LocalSteward:
                 if search.rules is not None:  # now, so that the rest after this request keeps a crawl-delay
                     self.core.set_rules(origin, search.rules, anyio.current_time())
             finally:
-                self.core.give_back(lease, report, anyio.current_time())
+                await self.give_back(lease, report)
             if search.rules is None and search.has_failed:
                 self._searches[origin] = search
                 until = anyio.current_time() + self.core.robots_second_try_s
