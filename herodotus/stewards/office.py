@@ -123,7 +123,10 @@ class StewardOffice:
         self.books.give_back(holder, returned.subject, returned.number, report, now)
         outer = self._addresses.pop((holder, returned.subject, returned.number), None)
         if outer is not None:
-            self._return_address(outer, returned.subject)
+            purpose = _purpose_of((holder, returned.subject, returned.number))
+            self._world.return_elsewhere(
+                outer.steward, Return(outer.subject, outer.number, 1, 200, 0, -1, purpose)
+            )
 
     def note_crawl_delay(self, host: str, crawl_delay_s: float) -> None:
         self.books.set_crawl_delay(subject_of(host), crawl_delay_s, anyio.current_time())
@@ -199,14 +202,13 @@ class StewardOffice:
     ) -> NotYet | Window:
         """The window, moved to where the address has one, too."""
         now = anyio.current_time()
-        host = mark[1].removeprefix("host:")
         tail_s = 2 * self.books.duration_s(mark[1])  # the last fetch ends before others at the address begin
         ask = Ask(
             subject=f"address:{address}",
             wanted=window.count,
             from_ms=to_ms(window.starts_at - now),
             lasts_ms=to_ms(window.ends_at - window.starts_at + tail_s, up=True),
-            purpose=host,
+            purpose=_purpose_of(mark),
         )
         answer, asked, got, steward = await self._world.ask_elsewhere(ask)
         if isinstance(answer, NotYet):
@@ -226,9 +228,10 @@ class StewardOffice:
             moved = self.books.shift(mark[0], mark[1], mark[2], starts_at, ends_at, anyio.current_time())
         return moved or NotYet(to_ms(SOON_S), "its address is busy")
 
-    def _return_address(self, outer: _AddressWindow, host_subject: str) -> None:
-        host = host_subject.removeprefix("host:")
-        self._world.return_elsewhere(outer.steward, Return(outer.subject, outer.number, 1, 200, 0, -1, host))
+
+def _purpose_of(mark: tuple[Holder, str, int]) -> str:
+    """Of each window of the host its own: the next one's must not be taken for it."""
+    return f"{mark[2]} {mark[1]}"
 
 
 def _answer_of(found: Window | Wait, now: float, rules: int = 0) -> Answer:

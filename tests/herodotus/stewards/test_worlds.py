@@ -10,6 +10,7 @@ import pytest
 from crawler.core.leases import LeaseTerms
 from crawler.core.politeness import OptOutList, PolitenessPolicy
 from simnet.stewards import (
+    SimulatedPeer,
     StewardWorld,
     in_virtual_time,
     most_within,
@@ -174,7 +175,7 @@ def test_a_peer_cut_off_from_the_steward_stops_within_a_lease() -> None:
     run(2, story)
 
 
-def steward_up(world: StewardWorld, name: str) -> "object":
+def steward_up(world: StewardWorld, name: str) -> SimulatedPeer:
     for peer in world.peers:
         peer.is_up = True
     return steward_of(world, name)
@@ -296,7 +297,7 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
             world.start(peer, {"h.example": 10_000})
         await anyio.sleep(0.1)
         hasty = replace(TERMS, policy=replace(PUBLIC, delay_floor_s=0.01), silent_s=0.0)
-        liar.steward._office.books._terms = hasty  # type: ignore[attr-defined]  # it lies in its own process
+        liar.steward._office.books._terms = hasty  # it lies in its own process
         await settled(world)
         await anyio.sleep(600)
         for peer in world.peers:
