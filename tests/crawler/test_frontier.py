@@ -176,6 +176,17 @@ def test_a_shorter_way_makes_a_visited_page_come_again_as_a_suspect_only_when_de
         frontier.close()
 
 
+def test_a_page_that_a_redirect_led_to_and_that_links_to_itself_is_visited_once(tmp_path: Path) -> None:
+    """The link is a shorter way than the redirect, but the visit that found it is the page's own."""
+    frontier = Frontier(tmp_path, day=1)
+    itself = link("http://a.example/1")
+    frontier.add([itself._replace(hops=1)])
+    frontier.activate(1)
+    frontier.record(taken(frontier, A), Result.CHANGED, links=[itself])
+    assert frontier.take(A) is None
+    frontier.close()
+
+
 def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(tracks_depth=True))
     frontier.add([link("http://a.example/x", 5)])
@@ -347,11 +358,23 @@ def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_
     frontier.close()
 
 
+def test_what_was_of_no_wanted_type_is_due_again_when_the_crawl_takes_in_more(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/paper.pdf")])
+    frontier.activate(1)
+    frontier.record(taken(frontier, A), Result.UNWANTED)
+    assert frontier.take(A) is None
+    assert frontier.reread(lambda origin: origin == A) == 1
+    entry = taken(frontier, A)
+    assert (entry.known.url, entry.is_suspect) == ("http://a.example/paper.pdf", False)
+    frontier.close()
+
+
 def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link(f"http://a.example/{n}") for n in range(5)])
-    for row in list(frontier._rows(b"mdue")):
-        frontier._db.delete(row)
+    for row in list(frontier._disk.rows(b"mdue", b"mdue")):
+        frontier._disk.delete(row)
     frontier.close()
     for _ in range(2):
         frontier = Frontier(tmp_path, day=1)
