@@ -19,6 +19,7 @@ import herodotus
 from crawler.core.politeness import HostSteward
 from herodotus import clock
 from herodotus.archive.operations import Report, Say
+from herodotus.calls import Services
 from herodotus.config import Settings
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
@@ -32,6 +33,7 @@ from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
+from herodotus.net.port import CallPort, CallPortParts
 from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
@@ -73,6 +75,15 @@ class Peer:
                 settings=parts.settings,
                 key=parts.key,
                 previous_key=parts.previous_key,
+            )
+        )
+        self._call_port = CallPort(
+            CallPortParts(
+                key=parts.key,
+                rules=self._membership.rules,
+                settings=parts.settings.calls,
+                is_one_machine=parts.charter.allow_private_addresses,
+                wall_clock=clock.unix_seconds,
             )
         )
         own_key = parts.key.public_key().public_bytes_raw()
@@ -118,6 +129,7 @@ class Peer:
             started=self._started.isoformat(timespec="seconds"),
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
+            calls=self._call_port.status(),
             crawl=self._daily.status(),
             store=await self._holdings.status(),
         )
@@ -137,6 +149,7 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._calls_opened(),
                 self._relay.opened(),
                 self._daily.opened(),
                 open_door(self._parts.home, self.perform),
@@ -144,6 +157,16 @@ class Peer:
             ):
                 publish_address(self._parts.home, self.http)
                 yield
+
+    @asynccontextmanager
+    async def _calls_opened(self) -> AsyncIterator[None]:
+        """What calls others is opened between the two: what answers them must be there before they come."""
+        ring = self._membership.node
+        async with (
+            self._call_port.calling(ring),
+            self._call_port.answering(ring, self._membership.listener, Services.of()),
+        ):
+            yield
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:

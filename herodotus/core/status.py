@@ -51,6 +51,20 @@ class RingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallsStatus:
+    """Calls between peers by TCP since the start; `dropped` counts who was not let in or broke a rule, by a word."""
+
+    connections: int = 0
+    called: int = 0
+    failed: int = 0
+    answered: int = 0
+    refused: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlStatus:
     """`known` and `due` as they are now; what follows is of today. `restarts` counts crawls that an error ended."""
 
@@ -101,6 +115,7 @@ class PeerStatus:
     started: str
     uptime_s: int
     ring: RingStatus
+    calls: CallsStatus = field(default_factory=CallsStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)
