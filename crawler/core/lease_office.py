@@ -95,9 +95,10 @@ class LeaseOffice:
         *,
         not_before: float = 0.0,
         lasts_s: float = 0.0,
+        place: Holder = b"",
     ) -> Window | Wait:
-        """A window of so many starts; of an address (`lasts_s`), one of that length. The caller has looked whether the
-        subject is ours, and whether we are silent.
+        """A window of so many starts; of an address (`lasts_s`), one of that length, where `place` is who stands in
+        the queue. The caller has looked whether the subject is ours, and whether we are silent.
         """
         book = self._book(subject, now)
         self._tidy(book, now)
@@ -105,7 +106,8 @@ class LeaseOffice:
         if held is not None:
             # Perhaps it was begun and forgotten, by a process that was killed: as if a start were just over.
             return held if now < held.starts_at else replace(held, starts_at=now + held.spacing_s)
-        ahead = self._ahead(book, holder)
+        place = place or holder
+        ahead = self._ahead(book, place)
         others = len({*book.queue, *(window.holder for window in book.windows)} - {holder})
         count = self._count(book, holder, wanted, others)
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s
@@ -114,8 +116,8 @@ class LeaseOffice:
         starts_at = max(not_before, book.free_from(now) + turn_s)
         latest = now + self._terms.life_s - lasts_s
         if starts_at > latest or starts_at + lasts_s > now + self._terms.life_s:
-            return self._wait(book, holder, now, starts_at - latest)
-        book.queue.pop(holder, None)
+            return self._wait(book, place, now, starts_at - latest)
+        book.queue.pop(place, None)
         self._numbers += 1
         self._granted += 1
         window = Window(
@@ -143,6 +145,12 @@ class LeaseOffice:
             return  # it never began
         if book.lanes == 1:
             book.rests_until = max(book.rests_until, now + (book.delay_s if report.fetches else 0.0))
+
+    def put_first(self, holder: Holder, subject: str, until: float, now: float) -> None:
+        """It had its turn, and could not take it for another reason: it need not queue again."""
+        book = self._book(subject, now)
+        book.queue[holder] = _Place(until + self._terms.life_s)
+        book.queue.move_to_end(holder, last=False)
 
     def shift(
         self, holder: Holder, subject: str, number: int, starts_at: float, ends_at: float, now: float

@@ -176,6 +176,7 @@ class StewardOffice:
             now,
             not_before=now + ask.from_ms / 1000,
             lasts_s=ask.lasts_ms / 1000,
+            place=asker + ask.purpose.partition(" ")[2].encode(),
         )
         return _answer_of(found, now)
 
@@ -189,8 +190,9 @@ class StewardOffice:
         if address and outer is None:
             inside = await self._enter_address(mark, found, address)
             if isinstance(inside, NotYet):
-                unused = Return(ask.subject, found.number, 0, 0, 0)
-                self.take_back(asker, unused)
+                self.take_back(asker, Return(ask.subject, found.number, 0, 0, 0))
+                now = anyio.current_time()
+                self.books.put_first(asker, ask.subject, now + inside.wait_ms / 1000, now)
                 return inside
             found = inside
         now = anyio.current_time()

@@ -24,6 +24,7 @@ from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
 from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.core.status import StewardStatus
 from herodotus.core.tenure import Tenure
 from herodotus.stewards.desk import ASK_DEADLINE_S, ASK_SERVICE, Desk
 from herodotus.stewards.office import OfficeWorld, StewardOffice, key_of_subject, subject_of
@@ -85,23 +86,6 @@ class StewardParts:
     calls: Callable[[], Calls]
     may_visit_private: bool
     opted_out: OptOutList = field(default_factory=OptOutList)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StewardStatus:
-    """`hosts` and `addresses` that this peer is steward of; `slow`: hosts whose stewards keep us waiting."""
-
-    subjects: int = 0
-    windows: int = 0
-    waiting: int = 0
-    granted: int = 0
-    lost: int = 0
-    backing_off: int = 0
-    held: int = 0
-    slow: int = 0
-    calls: int = 0
-    calls_failed: int = 0
-    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -501,6 +485,9 @@ class RingSteward(LocalSteward):
             done.set()
         if isinstance(found, RobotsRules):
             self._note_rules(origin, found)
+            note = self._notes.get(_host(origin))
+            if note is not None and not note.is_out:  # perhaps it was for others, who wait for it
+                self._end_window(_host(origin), note)
         return found
 
     def _note_rules(self, origin: Origin, rules: RobotsRules) -> None:
