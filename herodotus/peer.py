@@ -30,6 +30,7 @@ from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.shelf import ArchiveShelf
@@ -76,7 +77,11 @@ class Peer:
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
         pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
-        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
+        self._portal = Portal(
+            http,
+            Handlers(self.status, pages, public_url=http.public_url),
+            Front(lambda: shelf.stamp, clock.unix_seconds),
+        )
 
     async def status(self) -> PeerStatus:
         parts = self._parts

@@ -6,7 +6,7 @@ problem+json for machines.
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 
@@ -233,6 +233,7 @@ class ArchivePages:
             content_type=_TIMEMAP_TYPES[target.form],
             body=text.encode("utf-8", "replace"),
             headers={**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"},
+            is_of_archive_alone=True,
         )
 
     # -- replay -------------------------------------------------------------------------------------------
@@ -248,7 +249,7 @@ class ArchivePages:
         chosen = await self._shelf.choose(spellings(target.url), moment)
         if chosen is None:
             return await self._not_archived(asked, spellings(target.url)[0])
-        return moved(
+        answer = moved(
             Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
             headers={
                 "Vary": "Accept-Datetime",
@@ -256,6 +257,7 @@ class ArchivePages:
                 **PUBLIC,
             },
         )
+        return replace(answer, is_of_archive_alone=True)
 
     async def _replay(self, asked: Asked, target: WebTarget) -> Answer:
         moment = target.moment
@@ -283,8 +285,10 @@ class ArchivePages:
                 )
             places = Places(origin="", url=chosen.url)
             links = links_of(chosen, asked.origin, is_gate=True)
-            return moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
-        return await self._shown(asked, target, chosen)
+            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+        else:
+            answer = await self._shown(asked, target, chosen)
+        return replace(answer, is_of_archive_alone=True)
 
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
         if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
@@ -328,7 +332,12 @@ class ArchivePages:
         headers = {**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"}
         if found.resume_at is not None:
             headers["X-Herodotus-Cut"] = "true"
-        return Answer(content_type=content_type, body=text.encode("utf-8", "replace"), headers=headers)
+        return Answer(
+            content_type=content_type,
+            body=text.encode("utf-8", "replace"),
+            headers=headers,
+            is_of_archive_alone=True,
+        )
 
     async def _available(self, asked: Asked) -> Answer:
         request = asked.request
@@ -355,4 +364,4 @@ class ArchivePages:
             }
         answer = document(facts)
         answer.headers.update(PUBLIC)
-        return answer
+        return replace(answer, is_of_archive_alone=True)
