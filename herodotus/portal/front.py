@@ -19,6 +19,8 @@ from herodotus.portal.moments import http_date
 ANSWERS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 ANSWER_BYTES_MAX = 64 * 1024
 HEAD_BYTES_MAX = 4 * 1024
+KEPT_S = 60.0
+"""A banner names the peers that have a page, and they come and go."""
 _HEADS_KEPT_BYTES_MAX = 1024 * 1024
 _OVERHEAD_BYTES = 500
 # One way only to read each byte: a head that does not fit is found out in one go.
@@ -53,6 +55,7 @@ class Question(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Ready:
     stamp: int
+    until_s: float
     before_date: bytes
     after_date: bytes
 
@@ -98,7 +101,7 @@ class Front:
 
     def answer(self, question: Question) -> tuple[bytes, bytes, bytes] | None:
         ready = self._answers.get(question)
-        if ready is None or ready.stamp != self.stamp():
+        if ready is None or ready.stamp != self.stamp() or self._now() > ready.until_s:
             return None
         self.answered += 1
         return ready.before_date, self._today(), ready.after_date
@@ -118,7 +121,7 @@ class Front:
         before = f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n".encode() + head + b"Date: "
         after = b"\r\nContent-Length: %d\r\n\r\n" % len(answer.body) + answer.body
         weight = len(question.target) + len(question.words) + len(before) + len(after) + _OVERHEAD_BYTES
-        self._answers.keep(question, _Ready(stamp, before, after), weight)
+        self._answers.keep(question, _Ready(stamp, self._now() + KEPT_S, before, after), weight)
 
     def _today(self) -> bytes:
         second = int(self._now())

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, script_headers, wants_frame
+from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, Holder, script_headers, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
@@ -313,12 +313,23 @@ class ArchivePages:
             flag=target.flag,
             portal_origin=asked.origin or None,
             has_banner=self._has_banner,
+            holders=await self._holders(asked, target, chosen),
             fills_window=wants_frame(asked.request.headers),
             takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
         )
         if is_quick(capture):
             return replay_answer(replay)
         return await self._shelf.in_thread(partial(replay_answer, replay))
+
+    async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[Holder, ...]:
+        if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:
+            return ()
+        memento = Places(origin="", url=chosen.url).memento(chosen.time_s, str(Flag.RAW))
+        others = await self._elsewhere.keepers(chosen.url, memento)
+        if not others:
+            return ()
+        this = Holder(name="this peer", url=f"{asked.origin}/" if asked.origin else "")
+        return (this, *(Holder(name=place.name, url=f"{place.origin}/") for place in others))
 
     # -- for tools ----------------------------------------------------------------------------------------
 

@@ -79,6 +79,8 @@ class BannerFacts:
     last: str | None = None
     unchanged_since: str | None = None
     """Set where this day's visit found what an earlier one had."""
+    unchanged_until: str | None = None
+    """The last visit that found this very version."""
     requested: str | None = None
     """The date asked for (it may be a part), where another is shown for want of it."""
     holders: Sequence[Holder] = ()
@@ -127,6 +129,8 @@ def _items(context: ReplayContext, facts: BannerFacts) -> list[tuple[str, str]]:
         items.append((f"(the nearest to {readable_date(facts.requested)})", ""))
     if facts.unchanged_since is not None:
         items.append((f"unchanged since {readable_date(facts.unchanged_since)}", ""))
+    if facts.unchanged_until is not None:
+        items.append((f"unchanged until {readable_date(facts.unchanged_until)}", ""))
     ways = (("first", facts.first), ("previous", facts.previous), ("next", facts.next), ("last", facts.last))
     items += [(label, _address(context, date)) for label, date in ways if date is not None]
     items.append(("history", escape(f"{context.archive_prefix}*/{context.page_url}")))
