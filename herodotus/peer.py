@@ -33,6 +33,7 @@ from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.relay import HttpRelay
+from herodotus.portal.replay_place import replay_place
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
 from herodotus.systemd import ServiceManager
@@ -76,10 +77,11 @@ class Peer:
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
+        place = replay_place(http)
+        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
         self._portal = Portal(
             http,
-            Handlers(self.status, pages, public_url=http.public_url),
+            Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
             Front(lambda: shelf.stamp, clock.unix_seconds),
         )
 

@@ -52,6 +52,11 @@ class NotOurs(WorldFailure):
 @click.option(
     "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
 )
+@click.option(
+    "--service-worker",
+    metavar="FILE",
+    help="For archived pages, in place of ours; needs http.replay_url (docs/reading.md).",
+)
 @click.option("--virtual", metavar="N", help="Positions on the ring (default: 4).")
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
@@ -65,6 +70,7 @@ def run(
     listen: str | None,
     http: str | None,
     join: tuple[str, ...],
+    service_worker: str | None,
     virtual: str | None,
     network: str | None,
     ready_fd: int | None,
@@ -91,6 +97,7 @@ def run(
         "http.listen": ("--http", http),
         "ring.listen": ("--listen", listen),
         "ring.join": ("--join", ",".join(join) or None),
+        "http.service_worker": ("--service-worker", service_worker),
         "ring.virtual_nodes": ("--virtual", virtual),
     }
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}

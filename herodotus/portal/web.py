@@ -13,11 +13,11 @@ from http import HTTPStatus
 from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, Holder, script_headers, wants_frame
+from herodotus.core.replay import Flag, Holder, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
-from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.elsewhere import RELAYED, Elsewhere
 from herodotus.portal.finishing import accepts
 from herodotus.portal.histories import history_page
 from herodotus.portal.memento import (
@@ -31,6 +31,7 @@ from herodotus.portal.memento import (
 )
 from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
 from herodotus.portal.pages import listing_page, not_archived_page, trouble_page
+from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request
 from herodotus.portal.shelf import Chosen, Shelf, TooBusyError
@@ -65,12 +66,21 @@ class Asked:
 
     request: Request
     origin: str = ""
+    is_replay: bool = False
+    """Asked for under the name that archived pages have for themselves."""
 
 
 class ArchivePages:
     def __init__(
-        self, shelf: Shelf, *, has_banner: bool = True, elsewhere: Elsewhere | None = None, peer: str = ""
+        self,
+        shelf: Shelf,
+        *,
+        has_banner: bool = True,
+        elsewhere: Elsewhere | None = None,
+        peer: str = "",
+        replay: ReplayPlace | None = None,
     ) -> None:
+        self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
@@ -114,11 +124,9 @@ class ArchivePages:
         }.get(path)
 
     async def _web(self, asked: Asked) -> Answer:
-        if asked.request.path == f"/web/{GUARD_PATH}":
-            headers = script_headers(GUARD_PATH, "/web/")
-            return Answer(
-                content_type=headers.pop("Content-Type"), body=GUARD_SCRIPT.encode(), headers=headers
-            )
+        script = self._replay_place.script(asked.request.path, is_replay=asked.is_replay)
+        if script is not None:
+            return script
         target = parse_web_target(asked.request.target)
         match target.kind:
             case Kind.HISTORY:
@@ -269,9 +277,11 @@ class ArchivePages:
             urls = tuple(dict.fromkeys((target.url, *urls)))
         else:
             exact_s = None
-        if target.flag is Flag.MAIN and self._has_banner and wants_frame(asked.request.headers):
+        is_bare = target.flag is Flag.MAIN or (asked.is_replay and target.flag is Flag.PAGE)
+        if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, opened as a window: there it could lead the reader anywhere.
-            return moved(Places(origin="", url=target.url).gate.replace("/web/", f"/web/{moment.digits}/", 1))
+            portal = self._replay_place.portal_origin if asked.is_replay else ""
+            return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
         chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
@@ -313,6 +323,8 @@ class ArchivePages:
             flag=target.flag,
             portal_origin=asked.origin or None,
             has_banner=self._has_banner,
+            has_own_origin=asked.is_replay,
+            inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
             holders=await self._holders(asked, target, chosen),
             fills_window=wants_frame(asked.request.headers),
             takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),

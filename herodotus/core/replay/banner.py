@@ -44,11 +44,12 @@ iframe { flex: 1; width: 100%; border: 0; background: white }
 """
 _FRAME_SCRIPT = """
 addEventListener("message", function (event) {
-  var said = event.data, prefix = document.documentElement.dataset.archive;
+  var said = event.data, facts = document.documentElement.dataset;
   if (!said || said.herodotus !== "open" || typeof said.address !== "string") return;
   if (navigator.userActivation && !navigator.userActivation.isActive) return;
   var address = said.address.replace(/^(.*?\\/\\d{14})(?:if_|mp_)\\//, "$1/");
-  if (address.indexOf(new URL(prefix, location.href).href) === 0) location.href = address;
+  var inner = new URL(facts.inner, location.href).href, own = new URL(facts.archive, location.href).href;
+  if (address.indexOf(inner) === 0) location.href = own + address.slice(inner.length);
 });
 """
 
@@ -102,17 +103,20 @@ def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:
     return bar.encode("ascii", "xmlcharrefreplace")
 
 
-def frame_html(context: ReplayContext, facts: BannerFacts) -> bytes:
-    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page."""
+def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "") -> bytes:
+    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page;
+    `inner_origin` is where pages have an origin of their own, if there is such a place."""
     items = "".join(
         f'<a href="{target}">{label}</a> ' if target else f"<span>{label}</span> "
         for label, target in _items(context, facts)
     )
-    source = escape(f"{context.archive_prefix}{context.timestamp}{Flag.MAIN}/{context.page_url}")
+    inner = f"{inner_origin}{context.archive_prefix}"
+    source = escape(f"{inner}{context.timestamp}{Flag.MAIN}/{context.page_url}")
     title = escape(f"{_shown(context.page_url)} ({readable_date(context.timestamp)})")
-    own = " allow-same-origin" if context.has_own_origin else ""
+    own = " allow-same-origin" if inner_origin or context.has_own_origin else ""
     page = (
-        f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}"><head><meta charset="utf-8">'
+        f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}" '
+        f'data-inner="{escape(inner)}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_FRAME_STYLE}</style></head>"
         f'<body><nav aria-label="Web archive">{items}</nav>'
