@@ -217,9 +217,7 @@ class Peer:
             self._call_port.calling(ring),
             self._lookout,
             self._steward.running(),
-            self._call_port.answering(
-                ring, self._membership.listener, Services.of(self._steward.services, self._copies.services())
-            ),
+            self._call_port.answering(ring, self._membership.listener, services),
             self._copies.opened(),
         ):
             yield

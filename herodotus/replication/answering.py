@@ -19,7 +19,7 @@ from herodotus.core.replication.symbols import Symbols, encode_cells
 from herodotus.replication import wire
 from herodotus.replication.auditing import proofs_of
 from herodotus.replication.parts import Parts
-from herodotus.replication.receiving import receive
+from herodotus.replication.receiving import receive_all
 
 CELLS_AT_ONCE = 2
 """Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
@@ -112,13 +112,12 @@ class Answers:
         return wire.WANTED if self._parts.view.may_hold(key) else wire.NOT_MINE
 
     async def _put(self, sender: PeerKey, body: bytes) -> bytes:
-        outcomes: list[int] = []
-        for frame in wire.split_frames(body):
-            if frame.kind != wire.PARCEL:
-                raise wire.MalformedMessageError("only parcels are put")
-            await self._parts.download.spend(len(frame.data))
-            outcomes.append((await receive(self._parts, frame.data, sender))[0])
-        return wire.encode_outcomes(outcomes)
+        frames = wire.split_frames(body)
+        if any(frame.kind != wire.PARCEL for frame in frames):
+            raise wire.MalformedMessageError("only parcels are put")
+        await self._parts.download.spend(len(body))
+        received = await receive_all(self._parts, [frame.data for frame in frames], sender)
+        return wire.encode_outcomes(outcome for outcome, _ in received)
 
     async def _come(self, sender: PeerKey, body: bytes) -> bytes:
         """The sender has members that are too large to be put."""

@@ -13,16 +13,16 @@ import anyio.abc
 
 from herodotus.calls import CallError
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.digests import MEMBER_BYTES
-from herodotus.core.entries import TOMBSTONE
 from herodotus.core.replication.places import PeerKey
 from herodotus.replication import wire
 from herodotus.replication.parts import Parts
-from herodotus.replication.receiving import receive
+from herodotus.replication.receiving import receive_all
 
 logger = logging.getLogger(__name__)
 
-ASKED_AT_ONCE = 64
+ASKED_AT_ONCE = 256
+TOGETHER_BYTES = 1 << 20
+"""Of what arrives, stored with one flush of the disk."""
 SOURCES_AT_ONCE = 4
 DEADLINE_S = 300.0
 """For what was asked at once; the budget of a slow line gives some 40 MB in it."""
@@ -83,9 +83,15 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
                 parts.calls().stream(contact, wire.TAKE, wire.encode_members(members)) as pieces,
                 aclosing(wire.read_frames(pieces)) as frames,
             ):
+                parcels: list[bytes] = []
                 async for frame in frames:
                     await parts.download.spend(len(frame.data))
-                    await _take(parts, source, frame, asked, settled)
+                    if _is_parcel(parts, source, frame, asked):
+                        parcels.append(frame.data)
+                    if sum(map(len, parcels)) >= TOGETHER_BYTES:
+                        await _take(parts, source, parcels, asked, settled)
+                        parcels = []
+                await _take(parts, source, parcels, asked, settled)
     except (CallError, TimeoutError):
         parts.wanted.lost(source)
     except wire.MalformedMessageError:
@@ -94,20 +100,23 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
     return settled
 
 
-async def _take(
-    parts: Parts, source: PeerKey, frame: wire.Frame, asked: set[bytes], settled: set[bytes]
-) -> None:
+def _is_parcel(parts: Parts, source: PeerKey, frame: wire.Frame, asked: set[bytes]) -> bool:
     if frame.kind == wire.MISSING:
-        if len(frame.data) != MEMBER_BYTES or frame.data not in asked:
+        if frame.data not in asked:
             raise wire.MalformedMessageError("an answer to another question")
-        if frame.data[-1:] != TOMBSTONE:
-            parts.suspects.note(source, "has not what it announced")
-        return
+        parts.suspects.note(source, "has not what it announced")
+        return False
     if frame.kind != wire.PARCEL:
         raise wire.MalformedMessageError("only parcels were asked for")
-    outcome, member = await receive(parts, frame.data, source)
-    if member and member not in asked:
-        raise wire.MalformedMessageError("a capture that nobody asked for")
-    if outcome in wire.HELD or outcome == wire.DELETED:
-        settled.add(member)
-        parts.counts.pulled += outcome == wire.STORED
+    return True
+
+
+async def _take(
+    parts: Parts, source: PeerKey, parcels: list[bytes], asked: set[bytes], settled: set[bytes]
+) -> None:
+    for outcome, member in await receive_all(parts, parcels, source):
+        if member and member not in asked:
+            raise wire.MalformedMessageError("a capture that nobody asked for")
+        if outcome in wire.HELD or outcome == wire.DELETED:
+            settled.add(member)
+            parts.counts.pulled += outcome == wire.STORED
