@@ -198,6 +198,7 @@ COMMAND_MODULES = {
     "completion": "completion",
     **dict.fromkeys(("pause", "resume"), "pausing"),
     "crawl": "crawl",
+    "plan": "planning",
     "ring": "ring",
     "seed": "seed",
 }
