@@ -99,8 +99,8 @@ THESIS: MappingProxyType[str, float] = MappingProxyType(
 )
 SLIPS = (
     (
-        "reachable: 99.97 % is what five copies give (0.2^5 = 0.032 %); six copies up 80 % of the time give 99.9936 %, and "
-        "the thesis's “probability of all six failing is .3 %” is 0.0064 %"
+        "reachable: 99.97 % is what five copies give (0.2^5 = 0.032 %); six copies up 80 % of the time give "
+        "99.9936 %, and the thesis's “probability of all six failing is .3 %” is 0.0064 %"
     ),
     "nodes: chapter 3 says 16,000 for a year, chapter 6 finds 12,810 for nine months and plans 20,000",
     "repair: 100 GB in 60 days are 154 kbit/s, which the thesis rounds to 150, and half of it to 75",
