@@ -55,6 +55,12 @@ def count_captures(archive: Archive, low: bytes, high: bytes | None) -> int:
     return sum(1 for _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end))
 
 
+def keys_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
+    """Of all captures, without their family."""
+    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
+    return [key[1:] for key, _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end)]
+
+
 def member_after(archive: Archive, position: bytes, high: bytes | None) -> bytes | None:
     """The first member with a capture from a position on."""
     end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]

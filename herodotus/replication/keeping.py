@@ -18,15 +18,14 @@ import anyio.to_thread
 
 from dht import Contact, EventsLost, PeerChanged
 from herodotus.archive.engine import Archive
-from herodotus.archive.holding import Sign, has_member, keys_of, member_after
+from herodotus.archive.holding import Sign, has_member, keys_in, keys_of
 from herodotus.archive.loops import Bell, current_bell
 from herodotus.archive.store import ArchiveStore
 from herodotus.calls import CallError, Calls, Services
 from herodotus.config.sections import CopiesSettings
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import CaptureId
-from herodotus.core.digests import member_of
-from herodotus.core.entries import CAPTURE, KEY_BYTES, TOMBSTONE, capture_key
+from herodotus.core.entries import CAPTURE, TOMBSTONE, capture_key
 from herodotus.core.replication.absence import Absence
 from herodotus.core.replication.places import PeerKey, Places
 from herodotus.core.replication.schedule import Purpose, Schedule, Task
@@ -34,13 +33,13 @@ from herodotus.core.replication.scope import Scope, joined, split
 from herodotus.core.status import CopiesStatus, HolderStatus
 from herodotus.replication import wire
 from herodotus.replication.answering import Answers
-from herodotus.replication.auditing import SAMPLE, audit
+from herodotus.replication.auditing import Auditor
 from herodotus.replication.backlog import Added, Backlog
 from herodotus.replication.budget import Budget
 from herodotus.replication.comparing import Compared, compare
 from herodotus.replication.deletions import Deletions
 from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
-from herodotus.replication.pulling import Puller, fetch
+from herodotus.replication.pulling import Puller
 from herodotus.replication.pushing import Pusher
 from herodotus.replication.surveying import Survey, let_go, survey
 from herodotus.replication.view import View
@@ -105,11 +104,11 @@ class Copies:
         self._puller = Puller(self.parts)
         self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
         self._deletions = Deletions(self.parts)
+        self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
         self._answers = Answers(self.parts, on_come=self._puller.poke)
         self._scopes: dict[Task, Scope] = {}
         self._survey = Survey()
         self._met: dict[PeerKey, _Met] = {}
-        self._doubted: set[PeerKey] = set()
         self._fresh: deque[bytes] = deque()
         self._unwritten: deque[Added] = deque()
         self._stored = 0
@@ -135,7 +134,7 @@ class Copies:
         await self._wait_for_store()
         self._look(self._ports.ring())
         self._pusher.resume()
-        loops = (self._watch_ring, self._watch_store, self._survey_now_and_then, self._audit_now_and_then)
+        loops = (self._watch_ring, self._watch_store, self._survey_now_and_then, self._auditor.run)
         for work in (*loops, self._puller.run, self._pusher.run):
             tasks.start_soon(work)
         for _ in range(COMPARED_AT_ONCE):
@@ -170,7 +169,7 @@ class Copies:
         keys: list[bytes] = []
         while self._fresh:
             key = self._fresh.popleft()
-            self.parts.ledger.stored(member_of(CAPTURE + key))
+            self.parts.ledger.stored(key)
             keys.append(key)
         if keys:
             self._unwritten.append(self._pusher.add_fresh(keys))
@@ -282,18 +281,22 @@ class Copies:
         try:
             nonce = parts.random.randbytes(wire.NONCE_BYTES)
             found = await compare(parts.calls(), store, contact, scope, nonce)
-            lacking = {member for member in found.missing_there if member[-1:] == CAPTURE}
-            await self._act_on(peer, purpose, found, lacking)
+            lacking = await self._act_on(peer, purpose, found)
+            if purpose is Purpose.SURPLUS:
+                lacking |= await self._contents_lacking(contact, scope)
         except BaseException:
             parts.ledger.give_up(began)
             raise
+        self._pusher.add_missing(peer, sorted(lacking))
         self._push_fresh()  # before the word of this peer counts for what it did not hear of
-        parts.ledger.confirm(began, lacking, is_promise=found.is_holder)
+        is_promise = found.is_holder and purpose is Purpose.SURPLUS
+        parts.ledger.confirm(began, lacking, is_promise=is_promise)
         parts.counts.compared += 1
         differences = len(found.missing_here) + len(found.missing_there)
         self._met[peer] = _Met(parts.now(), differences, found.sent + found.received)
 
-    async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared, lacking: set[bytes]) -> None:
+    async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
+        """Fetch what is missing here; the captures that the peer lacks."""
         store = self.parts.opened_store()
         self._deletions.claim(peer, {one for one in found.missing_here if one[-1:] == TOMBSTONE})
         if purpose is Purpose.SHARED:
@@ -303,12 +306,25 @@ class Copies:
             )
             self.parts.wanted.add(wanted, peer)
             self._puller.poke()
-        keys = await store.work(
-            lambda archive, _intake: [key for one in sorted(lacking) for key in keys_of(archive, one)]
+        lacking = [one for one in found.missing_there if one[-1:] == CAPTURE]
+        return await store.work(
+            lambda archive, _intake: {key for one in lacking for key in keys_of(archive, one)}
         )
-        self._pusher.add_missing(peer, keys)
 
-    # -- counting, letting go, auditing -------------------------------------------------------------------
+    async def _contents_lacking(self, contact: Contact, scope: Scope) -> set[bytes]:
+        """What is to be let go must be there to the last content, not only something of each day."""
+        keys = await self.parts.opened_store().work(
+            lambda archive, _intake: [key for one in scope for key in keys_in(archive, *one)]
+        )
+        lacking: set[bytes] = set()
+        for at in range(0, len(keys), wire.ASKED_MAX):
+            asked = keys[at : at + wire.ASKED_MAX]
+            answer = await self.parts.calls().call(contact, wire.LACKS, wire.encode_keys(asked))
+            outcomes = wire.decode_outcomes(answer, len(asked))
+            lacking |= {key for key, outcome in zip(asked, outcomes, strict=True) if outcome not in wire.HELD}
+        return lacking
+
+    # -- counting, letting go -----------------------------------------------------------------------------
 
     async def _survey_now_and_then(self) -> None:
         while True:
@@ -353,53 +369,6 @@ class Copies:
             is_due = met is not None and now - met.at >= self._settings.compare_s / SURVEY_SHARE
             if is_due and self.parts.ledger.is_behind(peer) and not self._pusher.is_pending(peer):
                 self._schedule.hurry((peer, Purpose.SHARED), now)
-
-    async def _audit_now_and_then(self) -> None:
-        while True:
-            await anyio.sleep(self._settings.audit_s * self.parts.random.uniform(0.5, 1.0))
-            others = [peer for peer in self.parts.view.others() if self.parts.contact(peer) is not None]
-            if others:
-                await self._audit(self.parts.random.choice(others))
-
-    async def _audit(self, peer: PeerKey) -> None:
-        members = await self._sample(self.parts.view.shared_with(peer))
-        members = [one for one in members if self.parts.ledger.is_held(peer, one)]
-        verdict = await audit(self.parts, peer, members)
-        if verdict is None:
-            return
-        if verdict.without:
-            # It may have let go of it when it was no holder for a while; who says again that it has it lies.
-            if peer in self._doubted:
-                self.parts.suspects.note(peer, "has not what it confirmed")
-            self._doubted.add(peer)
-        else:
-            self._doubted.discard(peer)
-        if verdict.without or verdict.unproven:
-            self._compare_again(peer)
-        if verdict.different:
-            before = self.parts.counts.pulled
-            await fetch(self.parts, peer, verdict.different)
-            self.parts.counts.disputed += self.parts.counts.pulled - before
-
-    async def _sample(self, scope: Scope) -> list[bytes]:
-        """Members drawn from all over a scope; positions of URLs are spread evenly."""
-        if not scope:
-            return []
-        random, store = self.parts.random, self.parts.opened_store()
-        drawn = []
-        for _ in range(SAMPLE):
-            one = random.choice(scope)
-            low = int.from_bytes(one.low[:KEY_BYTES], "big")
-            high = 1 << (8 * KEY_BYTES) if one.high is None else int.from_bytes(one.high, "big")
-            drawn.append((random.randrange(low, high).to_bytes(KEY_BYTES, "big"), one))
-        found = await store.work(
-            lambda archive, _intake: {
-                member
-                for at, one in drawn
-                if (member := member_after(archive, at, one.high) or member_after(archive, *one)) is not None
-            }
-        )
-        return sorted(found)
 
     # -- leaving, status ----------------------------------------------------------------------------------
 

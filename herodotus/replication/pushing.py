@@ -225,7 +225,7 @@ class Pusher:
 
     def _settle(self, peer: PeerKey, key: bytes, outcome: int) -> None:
         if outcome in wire.HELD:
-            self._parts.ledger.held(peer, [member_of(CAPTURE + key)])
+            self._parts.ledger.held(peer, [key])
             self._parts.counts.pushed += outcome == wire.STORED
         self._answered(peer, key)
 

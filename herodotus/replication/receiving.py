@@ -81,7 +81,7 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
         parts.receiving.discard(key)
     if outcome == STORED:
         parts.counts.received += 1
-        parts.ledger.stored(member)
+        parts.ledger.stored(key[1:])
     if outcome != DELETED:
-        parts.ledger.held(sender, [member])
+        parts.ledger.held(sender, [key[1:]])
     return outcome, member

@@ -94,3 +94,32 @@ def test_captures_of_one_peer_are_readable_through_any_survivor(peers: list[LabP
         return all(one["store"]["captures"] == PAGES for one in statuses(survivors))
 
     wait_until(all_have_all, lambda: [one.get("copies") for one in statuses(survivors)])
+
+
+def test_nothing_is_lost_when_all_are_killed_at_once_and_then_five_of_seven(
+    peers: list[LabPeer], tmp_path: Path
+) -> None:
+    pages = 400
+    records = [response(url_of(number), "20260101", body_of(number)) for number in range(pages)]
+    warc = warc_of(tmp_path / "made", *records)
+    assert called("import", "--home", peers[2].home, warc).code == 0
+    for peer in peers:  # copies are on their way
+        assert kill(peer)
+    folder = Path(peers[0].home).parent
+    revived = herodotus("ring", "revive", *map(str, range(PEERS)), "--dir", folder)
+    assert revived.code == 0, revived.err
+
+    def copies_are_exact() -> bool:
+        found = [one for one in statuses(peers) if one]
+        return (
+            len(found) == PEERS
+            and all(one.get("copies") == {"6": one["store"]["captures"]} for one in found)
+            and sum(one["store"]["captures"] for one in found) == 6 * pages
+        )
+
+    wait_until(copies_are_exact, lambda: [(one.get("copies"), one.get("copying")) for one in statuses(peers)])
+    for peer in peers[:5]:
+        assert kill(peer)
+    for number in range(0, pages, 40):
+        for peer in peers[5:]:
+            assert read_through(peer, number) == body_of(number)

@@ -1,8 +1,9 @@
 """How many copies does a capture have, and may ours go? What other peers said they hold, and when.
 
-A confirmation comes from comparing a scope with a peer: all of ours in it is there, but for the members it lacks.
-What is stored here afterwards is lacking there until it acknowledged that. A promise is a confirmation by a peer that
-holds the scope by its own view of the ring: only k of those, all of them recent, let a copy go.
+A confirmation comes from comparing a scope with a peer: all of ours in it is there, but for the captures it lacks,
+by their keys (position, time, variant). What is stored here afterwards is lacking there until it acknowledged that. A
+promise is a confirmation by a peer that holds the scope by its own view of the ring: only k of those, all of them
+recent, let a copy go.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from herodotus.core.replication.places import PeerKey, Segment
 from herodotus.core.replication.scope import Range, Scope, covers, has
 
 LACKING_MAX = 200_000
-"""Members of one confirmation; beyond it the peer lacks so much that it has to be asked again."""
+"""Captures of one confirmation; beyond it the peer lacks so much that it has to be asked again."""
 CONFIRMATIONS_MAX = 32
 """Of one peer; the oldest go."""
 PROMISE_USED_WITHIN_S = 600.0
@@ -64,22 +65,22 @@ class Ledger:
             known.append(Confirmation(comparison.scope, comparison.began, is_promise, missing))
             del known[:-CONFIRMATIONS_MAX]
 
-    def stored(self, member: bytes) -> None:
+    def stored(self, key: bytes) -> None:
         """Something new is here: nobody is known to have it."""
         for peer in list(self._confirmed):
             known = self._confirmed[peer]
             for one in known:
-                if has(one.scope, member):
-                    one.lacking.add(member)
+                if has(one.scope, key):
+                    one.lacking.add(key)
                     one.is_outdated = True
             known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         for comparison in self._open:
-            if has(comparison.scope, member):
-                comparison.stored.add(member)
+            if has(comparison.scope, key):
+                comparison.stored.add(key)
 
-    def held(self, peer: PeerKey, members: Iterable[bytes]) -> None:
+    def held(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
         """The peer acknowledged these as durable."""
-        gone = set(members)
+        gone = set(keys)
         for one in self._confirmed.get(peer, ()):
             one.lacking -= gone
 
@@ -104,11 +105,9 @@ class Ledger:
         ]
         return max(found, key=lambda one: one.at, default=None)
 
-    def is_held(self, peer: PeerKey, member: bytes) -> bool:
+    def is_held(self, peer: PeerKey, key: bytes) -> bool:
         """Did the peer confirm this one, and nothing against it since?"""
-        return any(
-            has(one.scope, member) and member not in one.lacking for one in self._confirmed.get(peer, ())
-        )
+        return any(has(one.scope, key) and key not in one.lacking for one in self._confirmed.get(peer, ()))
 
     def is_behind(self, peer: PeerKey) -> bool:
         """Is there something that the peer was not asked about, and did not acknowledge?"""
@@ -132,20 +131,20 @@ class Ledger:
     def _has_promised(self, peer: PeerKey, scope: Scope, now: float) -> bool:
         for part in scope:
             one = self._confirmation(peer, part, now - PROMISE_USED_WITHIN_S, is_promise=True)
-            if one is None or any(part.has(member) for member in one.lacking):
+            if one is None or any(part.has(key) for key in one.lacking):
                 return False
         return True
 
     def histogram(
         self, me: PeerKey, segments: Sequence[Segment], counts: Mapping[Range, int], since: float
     ) -> dict[int, int]:
-        """Members of ours by how many hosts are known to have them. `counts` are those of each range."""
+        """Captures of ours by how many hosts are known to have them. `counts` are those of each range."""
         total: Counter[int] = Counter()
         for segment in segments:
             others = [peer for peer in segment.holders if peer != me]
             for part in segment.ranges:
                 known = [one for peer in others if (one := self._confirmation(peer, part, since)) is not None]
-                lacking = Counter(member for one in known for member in one.lacking if part.has(member))
+                lacking = Counter(key for one in known for key in one.lacking if part.has(key))
                 for missing in lacking.values():
                     total[1 + len(known) - missing] += 1
                 total[1 + len(known)] += max(0, counts.get(part, 0) - len(lacking))
