@@ -107,7 +107,7 @@ class Archive:
         *,
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
-        free_bytes: Callable[[], int] | None = None,
+        free_bytes: Callable[[int], int] | None = None,
         scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
@@ -188,16 +188,29 @@ class Archive:
         self._apply_committed(items, notes, buffers, start)
 
     def _make_room(self, size: int) -> None:
-        if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
-            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+        if not self.has_room_on(self.log.slice, size):
+            if self._roomy(size):
+                self.roll()
+            if not self.has_room_on(self.log.slice, size):
+                raise StoreRefusedError(
+                    f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve"
+                )
         if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
 
     def has_room(self, bytes_: int) -> bool:
-        """Whether so much could be stored now, as far as the disk tells."""
-        if self.refusal is not None:
-            return False
-        return self._free_bytes is None or self._free_bytes() - bytes_ >= self.settings.reserve_bytes
+        """Whether so much could be stored now, as far as the disks tell."""
+        return self.refusal is None and (
+            self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
+        )
+
+    def has_room_on(self, slice_: int, bytes_: int) -> bool:
+        return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def _roomy(self, bytes_: int) -> list[int]:
+        """The other disks that could take a log."""
+        others = [slice_ for slice_ in self.files.present if slice_ != self.log.slice]
+        return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""
@@ -209,8 +222,9 @@ class Archive:
 
     def begin_log(self) -> bool:
         """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
+        is_short = not self.has_room_on(self.log.slice, 0)
         try:
-            self.log.begin(int(self.now()))
+            self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
         except FullDiskError:
             logger.warning("no log begun: the disk is full")
             return False
