@@ -46,6 +46,7 @@ from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 
 ROBOT = "Herodotus"
+LOOKOUT_CONNECTIONS = 16
 PUBLIC_POLITENESS = PolitenessPolicy()
 _TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 
@@ -258,6 +259,16 @@ async def open_crawler(
             crawler.widen()
         crawler.seed(list(order.urls))
         yield crawler
+
+
+def lookout_of(order: CrawlOrder, *, wall_clock: Callable[[], float]) -> HttpFetcher:
+    """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
+    settings = FetchSettings(
+        user_agent=order.user_agent,
+        connections=LOOKOUT_CONNECTIONS,
+        allow_private_addresses=order.allow_private_addresses,
+    )
+    return HttpFetcher(settings, wall_clock=wall_clock, rules=order.rules)
 
 
 def url_rules(charter: Charter) -> UrlRules:
