@@ -74,7 +74,7 @@ class LocalSteward:
                 if search.rules is not None:  # now, so that the rest after this request keeps a crawl-delay
                     self.core.set_rules(origin, search.rules, self._now())
             finally:
-                self.core.give_back(lease, report, self._now())
+                await self.give_back(lease, report)
             if search.rules is None and search.has_failed:
                 self._searches[origin] = search
                 until = self._now() + self.core.robots_second_try_s

@@ -41,7 +41,8 @@ class _Rule:
     """The pattern cut at its wildcards: the first piece is a prefix."""
     is_anchored: bool
     allows: bool
-    length: int
+    text: bytes
+    """As it stood in the file: its length is its rank."""
 
     def matches(self, target: bytes) -> bool:
         first, *rest = self.pieces
@@ -64,9 +65,7 @@ class _Rule:
     def of(cls, pattern: bytes, *, allows: bool) -> Self:
         is_anchored = pattern.endswith(b"$")
         body = _normal(pattern.removesuffix(b"$"))
-        return cls(
-            pieces=tuple(body.split(b"*")), is_anchored=is_anchored, allows=allows, length=len(pattern)
-        )
+        return cls(pieces=tuple(body.split(b"*")), is_anchored=is_anchored, allows=allows, text=pattern)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +88,15 @@ class RobotsRules:
             return False
         octets = _normal(target.encode())
         return next((rule.allows for rule in self.rules if rule.matches(octets)), True)
+
+    def as_text(self) -> bytes:
+        """A robots.txt that says the same to us and nothing else; `parse_robots` reads it back."""
+        lines = [b"user-agent:*"]  # without spaces: not longer than what it was read from
+        lines += [(b"allow:" if rule.allows else b"disallow:") + rule.text for rule in self.rules]
+        if self.crawl_delay_s is not None:
+            lines.append(b"crawl-delay:%r" % self.crawl_delay_s)
+        lines += [b"sitemap:" + sitemap.encode() for sitemap in self.sitemaps]
+        return b"\n".join(lines) + b"\n"
 
 
 ALLOW_ALL = RobotsRules()
@@ -141,7 +149,7 @@ def parse_robots(body: bytes, product_token: str) -> RobotsRules:
         for group in [ours] * (token in current) + [everyone] * (b"*" in current):
             group.add(field, value)
     group = ours if ours.is_named else everyone
-    rules = tuple(sorted(group.rules, key=lambda rule: (-rule.length, not rule.allows)))
+    rules = tuple(sorted(group.rules, key=lambda rule: (-len(rule.text), not rule.allows)))
     return RobotsRules(rules=rules, crawl_delay_s=group.crawl_delay_s, sitemaps=tuple(sitemaps))
 
 
