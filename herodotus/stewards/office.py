@@ -57,7 +57,7 @@ class OfficeWorld:
     """What the office asks of the rest."""
 
     own_key: PeerKey
-    address_of: Callable[[str], Awaitable[str]]
+    address_of: Callable[[str], Awaitable[str | Wait]]
     """Where a host's name leads from here, "" when nowhere."""
     ask_elsewhere: Callable[[Ask], Awaitable[tuple[Answer | None, float, float, Contact | None]]]
     """An answer of the subject's steward with the moments of asking and getting; the contact is None for ourselves."""
@@ -102,6 +102,8 @@ class StewardOffice:
             if ask.subject.startswith("address:"):
                 return self._grant_address(asker, ask)
             address = await self._world.address_of(ask.subject.removeprefix("host:"))
+            if isinstance(address, Wait):
+                return NotYet(to_ms(address.until - now, up=True), address.reason)
             if address and not self.may_visit(address):
                 reason = "not-public"
             elif ask.purpose and not self._world.knows_rules(Origin(ask.purpose)):

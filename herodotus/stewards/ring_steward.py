@@ -412,6 +412,8 @@ class RingSteward(LocalSteward):
         if self._parts.opted_out.covers(host):
             return NoRules("opted-out")
         address = await self._address_of(host)
+        if isinstance(address, Wait):
+            return RulesLater(to_ms(address.until - anyio.current_time(), up=True), address.reason)
         if address and not self._office.may_visit(address):
             return NoRules("not-public")
         found = await self._found_rules(origin)
@@ -508,7 +510,7 @@ class RingSteward(LocalSteward):
         joined = b"".join(version for _, version in sorted(versions.items()))
         return int.from_bytes(hashlib.sha256(joined).digest()[:6], "big")
 
-    async def _address_of(self, host: str) -> str:
+    async def _address_of(self, host: str) -> str | Wait:
         return await self._fetcher.address_of(host)
 
     async def _return_idle_windows(self) -> None:
