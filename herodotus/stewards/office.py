@@ -103,7 +103,7 @@ class StewardOffice:
                 return self._grant_address(asker, ask)
             address = await self._world.address_of(ask.subject.removeprefix("host:"))
             if isinstance(address, Wait):
-                return NotYet(to_ms(address.until - now, up=True), address.reason)
+                return NotYet(to_ms(address.until - now, up=True), address.reason[:100])
             if address and not self.may_visit(address):
                 reason = "not-public"
             elif ask.purpose and not self._world.knows_rules(Origin(ask.purpose)):

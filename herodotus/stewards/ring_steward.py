@@ -413,7 +413,7 @@ class RingSteward(LocalSteward):
             return NoRules("opted-out")
         address = await self._address_of(host)
         if isinstance(address, Wait):
-            return RulesLater(to_ms(address.until - anyio.current_time(), up=True), address.reason)
+            return RulesLater(to_ms(address.until - anyio.current_time(), up=True), address.reason[:100])
         if address and not self._office.may_visit(address):
             return NoRules("not-public")
         found = await self._found_rules(origin)
