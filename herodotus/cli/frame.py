@@ -198,6 +198,7 @@ COMMAND_MODULES = {
     "crawl": "crawl",
     "ring": "ring",
     "seed": "seed",
+    "service": "service",
 }
 
 
