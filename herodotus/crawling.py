@@ -32,9 +32,11 @@ from crawler.core.urls import STANDARD, UrlRules, host_of
 from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.http import HttpFetcher
+from crawler.ports import Fetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.slices import archive_at
 from herodotus.archive.store import ArchiveStore, open_store
 from herodotus.core.charter import Charter
@@ -138,18 +140,28 @@ class CrawlOrder:
 
 
 @asynccontextmanager
-async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
+async def open_archive_at(
+    home: Path, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
+) -> AsyncIterator[ArchiveStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
-    archive = archive_at(home, wall_clock)
+    archive = archive_at(home, wall_clock, settings)
     async with open_store(archive) as store:
         yield store
 
 
 @asynccontextmanager
 async def open_crawler(
-    home: Path, store: ArchiveStore, order: CrawlOrder, *, wall_clock: Callable[[], float]
+    home: Path,
+    store: ArchiveStore,
+    order: CrawlOrder,
+    *,
+    wall_clock: Callable[[], float],
+    within: Callable[[Fetcher], Fetcher] = lambda fetcher: fetcher,
 ) -> AsyncIterator[Crawler]:
-    """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
+    """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`.
+
+    `within` puts a budget around whatever is fetched.
+    """
     now = wall_clock()
     frontier = Frontier(
         home / "queue",
@@ -166,7 +178,8 @@ async def open_crawler(
             connections=order.connections,
             allow_private_addresses=order.allow_private_addresses,
         )
-        async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
+        async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as unbounded:
+            fetcher = within(unbounded)
             core = HostSteward(order.politeness, now=anyio.current_time())
             sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
             steward = LocalSteward(

@@ -74,6 +74,11 @@ class Home:
         return self.state / "rendezvous"
 
     @property
+    def traffic(self) -> Path:
+        """What each month had of the line."""
+        return self.state / "traffic.json"
+
+    @property
     def door(self) -> Path:
         """The socket on which a running peer takes its operator's orders."""
         return self.state / "door"

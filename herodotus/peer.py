@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
 from herodotus import clock
+from herodotus.budget import Budget
 from herodotus.config import Settings
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
@@ -28,6 +29,7 @@ from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
+from herodotus.offer import archive_settings
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.handlers import Handlers
@@ -58,7 +60,8 @@ class Peer:
     def __init__(self, parts: PeerParts) -> None:
         self._parts = parts
         self._started: datetime = clock.utc_now()
-        self._holdings = Holdings(parts.home)
+        self._budget = Budget(parts.settings.budget, parts.home.traffic)
+        self._holdings = Holdings(parts.home, archive_settings(parts.settings.budget.disk))
         http = parts.settings.http
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
@@ -92,6 +95,7 @@ class Peer:
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
             store=await self._holdings.status(),
+            budget=self._budget.statistics(),
         )
 
     @property
@@ -109,6 +113,7 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._budget.kept(self._membership.traffic),
                 self._relay.opened(),
                 open_door(self._parts.home, self._holdings.perform),
                 self._portal.serving(drain_s),

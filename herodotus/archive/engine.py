@@ -67,6 +67,8 @@ class ArchiveSettings:
     """How much of the log is read again after a crash: less than a second's worth."""
     reserve_bytes: int = 256 * 1024 * 1024
     """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
+    archive_bytes_max: int | None = None
+    """What the files may come to together; sealing needs up to a segment more for a while."""
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
     """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
     codec: Codec = Codec.ZSTD
@@ -168,7 +170,8 @@ class Archive:
                 raise StoreRefusedError(self.refusal)
             notes, buffers = _lay_out(items)
             size = sum(map(len, buffers))
-            self._make_room(size)
+            is_clearing = all(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
+            self._make_room(size, is_clearing=is_clearing)
             good_tail = self.log.tail
             try:
                 self._perform(items, notes, buffers)
@@ -192,11 +195,19 @@ class Archive:
         self.log.flush()
         self._apply_committed(items, notes, buffers, start)
 
-    def _make_room(self, size: int) -> None:
-        if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
-            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+    def _make_room(self, size: int, *, is_clearing: bool) -> None:
+        """Deleting is let through, a few bytes each: it is the way out of an archive that is full."""
+        if not is_clearing:
+            self._check_room(size)
         if self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
+
+    def _check_room(self, size: int) -> None:
+        reserve, most = self.settings.reserve_bytes, self.settings.archive_bytes_max
+        if self._free_bytes is not None and self._free_bytes() - size < reserve:
+            raise StoreRefusedError(f"the disk is full: {reserve} bytes stay in reserve")
+        if most is not None and self.files.bytes_used() + size > most:
+            raise StoreRefusedError(f"the archive is full: it may have {most} bytes")
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""

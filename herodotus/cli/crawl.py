@@ -1,5 +1,6 @@
 """How are pages archived now, without a ring? `crawl URL...`, and what it goes on from."""
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,6 +78,7 @@ def crawl(
     from herodotus.crawl_once import (
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
+    from herodotus.offer import step_back
     from herodotus.peer import check_contact
     from herodotus.seeds import note_crawl
 
@@ -85,6 +87,8 @@ def crawl(
     charter = open_home(frame.home)
     effective = frame.effective()
     check_contact(charter, effective.settings)
+    os.umask(0o077)
+    step_back(effective.settings.budget.niceness)
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         order, asked_for = _order(
@@ -99,6 +103,7 @@ def crawl(
                 order,
                 wall_clock=unix_seconds,
                 console=console,
+                budget=effective.settings.budget,
                 when_open=partial(note_crawl, home, asked_for),
             )
 
