@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawler.core.capture import Capture, PayloadDigest
+from crawler.core.entries import FoundLink
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
-from crawler.frontier import FoundLink
 
 
 class CaptureSink(Protocol):

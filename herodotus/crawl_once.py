@@ -10,6 +10,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from heapq import nlargest
 from pathlib import Path
 
@@ -33,6 +34,7 @@ PROGRESS_EVERY_S = 0.5
 RATE_OVER_S = 5.0
 LOG_EVERY_S = 30.0
 HOSTS_SHOWN = 5
+RESTS_SHOWN = 3
 LANDING_S_MAX = 10.0
 """What Ctrl-Z waits for fetches; those that take longer are tried again later."""
 
@@ -73,7 +75,13 @@ async def crawl_into(
 def _ending(run: "_Run", crawler: Crawler) -> str:
     if run.is_interrupted:
         return "interrupted"
-    return "limit" if crawler.is_limit_reached else "done"
+    if crawler.is_limit_reached:
+        return "limit"
+    return "waiting" if crawler.given_up else "done"
+
+
+def _clock(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class _Run:
@@ -111,10 +119,12 @@ class _Run:
             await anyio.sleep(LOG_EVERY_S)
             counts, progress = self._crawler.counts, self._crawler.progress()
             logger.info(
-                "crawling fetched=%d stored=%d bytes=%d unchanged=%d failed=%d due=%d hosts=%d",
+                "crawling fetched=%d stored=%d bytes=%d unchanged=%d failed=%d due=%d hosts=%d resting=%d",
                 *(counts.fetched, counts.stored, counts.stored_bytes, counts.unchanged, counts.failed),
-                *(progress.due, progress.origins),
+                *(progress.due, progress.origins, len(progress.resting)),
             )
+            for rest in progress.resting[:RESTS_SHOWN]:
+                logger.info("host rests origin=%s until=%s", rest.origin, _clock(rest.until))
 
     async def show(self) -> None:
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
@@ -167,5 +177,9 @@ class _Run:
             row(host[:40], f"{one.fetched:,}", "failed", f"{one.failed:,}", one.problem[:40])
         for name, count in counts.by_error.most_common(3):
             row("", "", name, f"{count:,}")
+        for rest in progress.resting[:RESTS_SHOWN]:
+            row(rest.origin[:40], "rests until", _clock(rest.until))
+        if len(progress.resting) > RESTS_SHOWN:
+            row("", f"{len(progress.resting) - RESTS_SHOWN:,} hosts more rest")
         row("Ctrl-C ends and keeps everything, Ctrl-Z pauses")
         return table

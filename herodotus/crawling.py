@@ -5,6 +5,7 @@ hears of them. A crawl that was interrupted goes on where it was: the frontier i
 beside it.
 """
 
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -127,6 +128,8 @@ class CrawlOrder:
     day_length_s: float = 86_400.0
     day_offset_s: float = 0.0
     """When the day begins, after midnight UTC."""
+    patience_s: float = math.inf
+    """The crawl ends when all that is left belongs to hosts that rest longer."""
     widens: bool = False
     """It may take in more than the crawls before: what they left out is looked for."""
 
@@ -203,6 +206,7 @@ async def open_crawler(
                     robot=ROBOT,
                     day_length_s=order.day_length_s,
                     day_offset_s=order.day_offset_s,
+                    patience_s=order.patience_s,
                 ),
                 wall_clock=wall_clock,
                 rules=order.rules,
@@ -300,6 +304,13 @@ def summary(crawler: Crawler) -> dict[str, object]:
         "due": progress.due,
         "over_budget": progress.over_budget,
         "held_back": progress.held_back,
+        "waiting": {
+            "urls": sum(rest.due or 0 for rest in crawler.given_up),
+            "hosts": {
+                rest.origin: datetime.fromtimestamp(rest.until, UTC).isoformat(timespec="seconds")
+                for rest in crawler.given_up
+            },
+        },
         "links": {"found": counts.links_found, "new": counts.links_new, "left": dict(counts.links_left)},
         "by_status": {str(status): count for status, count in sorted(counts.by_status.items())},
         "by_mime": dict(counts.by_mime.most_common()),

@@ -20,6 +20,8 @@ REPEATS_MAX = 3
 """Times that a path may contain the same segment; real paths repeat one twice, rarely three times."""
 PARAMETERS_MAX = 16
 CALENDAR_YEARS_AHEAD = 2
+REDIRECT_HOPS_MAX = 20
+"""From a page's link on, as in Firefox and Chrome; who redirects on from there does so for ever."""
 CALENDAR_YEAR_MIN = 1990
 
 # A year counts only where a date is meant: before a month, or as the value of a parameter for dates.

@@ -313,14 +313,16 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
         _say(f"{name} is none of ours: left alone")
     _say(
         f"{found['files']} files, {found['records']} records, {found['bytes']} bytes:"
-        f" {len(found['damage'])} damaged, {found['missing']} missing, {found['unknown']} not indexed"
+        f" {found['damaged']} damaged, {found['missing']} missing, {found['unknown']} not indexed"
         + (", index made anew" if found["is_repaired"] else "")
     )
-    if found["damage"]:
+    if found["orphans"]:
+        _say(f"{found['orphans']} of them are revisits whose original is damaged or gone")
+    if found["damaged"]:
         _say(
             "What is damaged can only come from another copy: import it from the file or the peer that has it."
         )
-    if found["damage"] or not (found["is_sound"] or found["is_repaired"]):
+    if found["damaged"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from herodotus.archive.engine import Archive, Item, NewCapture, NewTombstones
+from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake, compress_bundle
+from herodotus.archive.items import Item, NewCapture, NewTombstones
 from herodotus.archive.reading import Reader, original_of
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.deposits import (

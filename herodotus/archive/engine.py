@@ -9,13 +9,13 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
 
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
+from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
 from herodotus.archive.log import IngestLog
-from herodotus.archive.members import gzip_member
 from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
@@ -44,8 +44,6 @@ from herodotus.core.entries import (
 from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
 from herodotus.core.notes import (
     Visit,
-    format_tombstones,
-    format_visits,
 )
 from herodotus.core.warc import Fields
 
@@ -55,7 +53,6 @@ FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY = META + b"missing"
-NOTE_TARGET = "urn:herodotus:archive"
 DAMAGE_MAX = 10_000
 
 
@@ -77,31 +74,6 @@ class ArchiveSettings:
     pages of few sites, and then `zstd -dc` alone no longer reads the file."""
     software: Fields = (("software", "Herodotus"),)
     """What warcinfo says: the program, and which peer it was."""
-
-
-class NewCapture(NamedTuple):
-    """A capture ready to be written: compressed members, the capture's own first."""
-
-    id: CaptureId
-    kind: Kind
-    members: tuple[bytes, ...]
-    url: str = ""
-    """For the list of addresses; empty when it stands there already."""
-    arrival: int | None = None
-    """When it first came, if it is only written anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVisits:
-    visits: tuple[Visit, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTombstones:
-    ids: tuple[CaptureId, ...]
-
-
-Item = NewCapture | NewVisits | NewTombstones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +108,7 @@ class Archive:
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
         free_bytes: Callable[[], int] | None = None,
+        scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
         self.files = files
@@ -152,6 +125,8 @@ class Archive:
         self.now = now
         self.log = IngestLog(files, self.settings.software)
         self._free_bytes = free_bytes
+        self.scratch = scratch
+        """For what is sorted on disk; the system's place for such files if None."""
         self.refusal: str | None = None
         self._unflushed = 0
         self.standing = Standing(index)
@@ -163,32 +138,37 @@ class Archive:
     # -- storing ------------------------------------------------------------------------------------------
 
     def commit(self, items: Sequence[Item]) -> None:
-        """Make the items durable and visible, all or none; returning is the acknowledgement."""
+        """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
+        part."""
         with self.lock:
-            if self.refusal is not None:
-                self.counters.refused += len(items)
-                raise StoreRefusedError(self.refusal)
-            notes, buffers = _lay_out(items)
-            size = sum(map(len, buffers))
-            is_clearing = all(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
-            self._make_room(size, is_clearing=is_clearing)
-            good_tail = self.log.tail
-            try:
-                self._perform(items, notes, buffers)
-            except OSError as error:
-                self.counters.refused += len(items)
-                logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
-                    "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
-                )
-                self.log.abandon(good_tail)
-                self.begin_log()
-                raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
-            self.counters.commits += 1
-            self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
-            self.counters.stored += len(items)
-            self._unflushed += size
-            if self._unflushed > self.settings.index_flush_bytes:
-                self.flush_index()
+            for wave in waves(items):
+                self._commit_at_once(wave)
+
+    def _commit_at_once(self, items: Sequence[Item]) -> None:
+        """All or none."""
+        if self.refusal is not None:
+            self.counters.refused += len(items)
+            raise StoreRefusedError(self.refusal)
+        notes, buffers = lay_out(items)
+        size = sum(map(len, buffers))
+        self._make_room(size, is_clearing=all(map(rewrites, items)))
+        good_tail = self.log.tail
+        try:
+            self._perform(items, notes, buffers)
+        except OSError as error:
+            self.counters.refused += len(items)
+            logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
+                "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
+            )
+            self.log.abandon(good_tail)
+            self.begin_log()
+            raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
+        self.counters.commits += 1
+        self.rewrites += any(map(rewrites, items))
+        self.counters.stored += len(items)
+        self._unflushed += size
+        if self._unflushed > self.settings.index_flush_bytes:
+            self.flush_index()
 
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)
@@ -367,22 +347,3 @@ class Archive:
             self.files.close()
             self.index.close()
             self.refusal = "the archive is closed"
-
-
-def _rewrites(item: NewCapture | NewTombstones) -> bool:
-    return isinstance(item, NewTombstones) or item.arrival is not None
-
-
-def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
-    """Captures in order, then the visits of all items as one note, then the tombstones."""
-    buffers = [member for item in items if isinstance(item, NewCapture) for member in item.members]
-    notes: list[Item] = []
-    visits = tuple(sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits))
-    if visits:
-        notes.append(NewVisits(visits=visits))
-        buffers.append(gzip_member(format_visits(visits, NOTE_TARGET)))
-    for item in items:
-        if isinstance(item, NewTombstones):
-            notes.append(item)
-            buffers.append(gzip_member(format_tombstones(item.ids, NOTE_TARGET)))
-    return notes, buffers

@@ -229,17 +229,6 @@ class Files:
                     return Dictionary(content)
         return None
 
-    def find(self, number: int, wanted: bytes, start: int, end: int) -> int:
-        """Where some bytes next occur, or `end`: to go on behind a damaged place."""
-        at = start
-        while at < end:
-            piece = self.read_at(number, at, min(PIECE_BYTES, end - at))
-            found = piece.find(wanted)
-            if found >= 0:
-                return at + found
-            at += max(1, len(piece) - len(wanted) + 1)
-        return end
-
     def _acquire(self, number: int) -> tuple[Disk, _Open]:
         located = self.catalogue.get(number)
         if located is None:

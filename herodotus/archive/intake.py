@@ -10,7 +10,8 @@ from enum import Enum
 from threading import Lock
 from typing import NamedTuple
 
-from herodotus.archive.engine import Archive, NewCapture
+from herodotus.archive.engine import Archive
+from herodotus.archive.items import NewCapture
 from herodotus.archive.members import gzip_quickly, gzip_stored
 from herodotus.archive.reading import Reader
 from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError

@@ -14,10 +14,11 @@ import anyio.lowlevel
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.deleting import delete, expunge
 from herodotus.archive.disk import Disk, FileStatus
-from herodotus.archive.engine import Archive, ArchiveSettings, NewVisits
+from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.index import Index, MemoryIndex
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import NewVisits
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal

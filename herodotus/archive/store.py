@@ -18,8 +18,9 @@ from herodotus import clock
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.committer import Committer, PreparedInVainError
 from herodotus.archive.deleting import delete, expunge
-from herodotus.archive.engine import Archive, Item, NewVisits
+from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake, Outcome, Prepared
+from herodotus.archive.items import Item, NewVisits
 from herodotus.archive.loops import Bell, current_bell
 from herodotus.archive.pace import Throttle
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests

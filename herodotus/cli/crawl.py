@@ -56,6 +56,13 @@ class NothingArchived(WorldFailure):
     metavar="S",
     help="Pause between requests to a host; at least the charter's.",
 )
+@click.option(
+    "--patience",
+    type=SECONDS,
+    default=600.0,
+    metavar="S",
+    help="End when all hosts that are left rest longer (default: 600); what is due there stays due.",
+)
 @click.option("--connections", type=click.IntRange(1, 512), metavar="N", help="Open at once (default: 56).")
 @common_options
 @json_option
@@ -123,6 +130,7 @@ def _order(
     content: str | None,
     limit: int | None,
     delay: float | None,
+    patience: float,
     connections: int | None,
 ) -> "tuple[CrawlOrder, LastCrawl]":
     """What to do, and what to note of it when it has begun."""
@@ -153,6 +161,10 @@ def _order(
         is_other = last is not None and not now.asks_the_same_as(last)
         now = replace(now, widens=is_other or (last is not None and last.widens))
         note_crawl(home, now)
+    politeness = PolitenessPolicy(
+        delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
+        per_address_concurrency=charter.per_address_concurrency,
+    )
     order = CrawlOrder(
         urls=tuple(now.urls),
         scope=ScopeKind(now.scope),
@@ -163,10 +175,7 @@ def _order(
         connections=connections or settings.crawl.connections,
         contact=settings.operator.contact or None,
         allow_private_addresses=charter.allow_private_addresses,
-        politeness=PolitenessPolicy(
-            delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
-            per_address_concurrency=charter.per_address_concurrency,
-        ),
+        politeness=politeness,
         opted_out=opt_outs(settings.crawl.opt_out),
         territory=territory_of(charter),
         rules=url_rules(charter),
@@ -174,6 +183,7 @@ def _order(
         urls_per_host_max=settings.crawl.urls_per_host_max,
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),
+        patience_s=max(patience, 2 * politeness.delay_floor_s),  # the ordinary pace is no rest
         widens=now.widens,
     )
     return order, replace(now, widens=False)

@@ -13,8 +13,8 @@ from pathlib import Path
 from fastwarc.warc import ArchiveIterator
 
 from herodotus.archive.commands import archive_of
-from herodotus.archive.engine import NewTombstones
 from herodotus.archive.index import Batch
+from herodotus.archive.items import NewTombstones
 from herodotus.archive.members import gzip_member
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.rocks import RocksIndex

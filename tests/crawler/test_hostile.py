@@ -249,18 +249,32 @@ async def test_redirects_in_a_circle_end_where_they_began(tmp_path: Path) -> Non
         assert sorted(visits) == [b"/", b"/b", b"/c", b"/robots.txt", b"/self"]
 
 
-async def test_redirects_without_end_are_held_by_the_budget_of_their_host(tmp_path: Path) -> None:
-    """A redirect leads as deep as its page, so that only the host's budget and the URL's length can end it."""
-    answers: dict[str, Answer] = {}
-    for length in range(200):
-        target = "/" + "x" * length
-        answers[target] = says(
-            f"HTTP/1.1 301 Moved\r\nLocation: {target}x\r\nContent-Length: 0\r\n\r\n".encode()
-        )
-    answers["/" + "x" * 200] = NOT_FOUND
+def moved(length: int) -> Answer:
+    """Each URL to a new one."""
+    to = "/" + "x" * (length + 1)
+    return says(f"HTTP/1.1 301 Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode())
+
+
+async def test_redirects_without_end_are_followed_as_far_as_a_browser_does_and_counted(
+    tmp_path: Path,
+) -> None:
+    """A redirect leads as deep as its page, so no depth ends it."""
+    answers = {"/" + "x" * length: moved(length) for length in range(200)}
     async with crawled(tmp_path, answers) as outcome:
-        assert len(outcome.evil.requests) == 202
-        assert outcome.crawler.counts.by_status[301] == 200
+        assert outcome.crawler.counts.by_status[301] == 21
+        assert outcome.crawler.counts.links_left["trap: redirects"] == 1
+        assert len(outcome.evil.requests) == 22  # with robots.txt
+        assert outcome.known("/" + "x" * 20).hops == 20
+
+
+async def test_a_chain_begins_anew_where_a_page_links_into_it(tmp_path: Path) -> None:
+    answers = {"/" + "x" * length: moved(length) for length in range(30)}
+    answers["/" + "x" * 30] = page(b"here at last")
+    answers["/z"] = page(b"<a href='/%b'>in the middle</a>" % (b"x" * 15))
+    async with crawled(tmp_path, answers, seeds=("/", "/z")) as outcome:
+        assert outcome.capture("/" + "x" * 30).body == b"here at last"
+        visits = [request.split(b" ")[1] for request in outcome.evil.requests]
+        assert len(visits) == len(set(visits)) == 33  # each once: 30 redirects, two pages, robots.txt
 
 
 PRIVATE = (
