@@ -194,6 +194,11 @@ class Crawler:
     def resume(self) -> None:
         self._resumed.set()
 
+    def look_again(self) -> None:
+        """The frontier was given something from outside, which may be due now."""
+        if self._rota is not None:
+            self._rota.wake()
+
     def seed(self, urls: list[str]) -> int:
         """Canonical URLs to start from; whatever the scope is, a seed is taken."""
         return self._frontier.add([FoundLink(url=url, is_seed=True) for url in urls])

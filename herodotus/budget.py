@@ -80,6 +80,10 @@ class Budget:
         """0: booked, go ahead. Else seconds to wait: for who rather refuses than waits."""
         return self._budgets.grant(kind, size, self._moment())
 
+    def closed_s(self, kind: Spending) -> float:
+        """How long it is not the hour, or not the month, for it."""
+        return self._budgets.closed_s(kind, self._moment())
+
     def charge(self, kind: Spending, size: int) -> None:
         """Book what has flowed already."""
         self._budgets.charge(kind, size, self._moment())
@@ -160,18 +164,20 @@ def read_ledger(file: Path) -> Ledger:
 
 
 class BudgetedFetcher:
-    """A `Fetcher` that asks before each fetch and books afterwards what came: nobody knows a page's size before."""
+    """A `Fetcher` that keeps the rate and books afterwards what came: nobody knows a page's size before.
 
-    def __init__(self, inner: Fetcher, budget: Budget, kind: Spending) -> None:
+    It holds nobody for hours: whoever crawls asks `closed_s`, and begins nothing.
+    """
+
+    def __init__(self, inner: Fetcher, budget: Budget) -> None:
         self._inner = inner
         self._budget = budget
-        self._kind = kind
 
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
-        await self._budget.spend(self._kind, 0)
+        await self._budget.spend(Spending.FETCHED, 0)
         found = await self._inner.fetch(request)
         if isinstance(found, Capture):
-            self._budget.charge(self._kind, len(found.request) + len(found.head) + len(found.body))
+            self._budget.charge(Spending.FETCHED, len(found.request) + len(found.head) + len(found.body))
         return found
 
     async def address_of(self, host: str) -> str:

@@ -23,7 +23,6 @@ from rich.text import Text
 from crawler.worker import Crawler
 from herodotus.budget import Budget, BudgetedFetcher
 from herodotus.config.sections import BudgetSettings
-from herodotus.core.budgets import Spending
 from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler, summary
 from herodotus.home import Home
 from herodotus.offer import archive_settings
@@ -59,7 +58,7 @@ async def crawl_into(
             store,
             order,
             wall_clock=wall_clock,
-            within=lambda fetcher: BudgetedFetcher(fetcher, line, Spending.ORDERED),
+            within=lambda fetcher: BudgetedFetcher(fetcher, line),
         ) as crawler,
         anyio.create_task_group() as tasks,
     ):

@@ -51,6 +51,7 @@ class Holdings:
         self.store: DiskStore | None = None
         self.state = ArchiveState.CLOSED
         self._reason = ""
+        self._settled = anyio.Event()
 
     @property
     def problem(self) -> str | None:
@@ -70,15 +71,22 @@ class Holdings:
             raise NotOpenError(self.state, self.problem or "")
         return self.store
 
+    async def wait_open(self) -> DiskStore:
+        """For who has time; never returns where the archive cannot be opened."""
+        await self._settled.wait()
+        if self.store is None:
+            await anyio.sleep_forever()
+        return self.opened_store()
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Leaving closes the archive: what was acknowledged is on the disk before anyway."""
-        settled, leave = anyio.Event(), anyio.Event()
+        self._settled, leave = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hold, settled, leave)
+            tasks.start_soon(self._hold, self._settled, leave)
             try:
                 with anyio.move_on_after(OPENING_PATIENCE_S):
-                    await settled.wait()
+                    await self._settled.wait()
                 yield
             finally:
                 leave.set()

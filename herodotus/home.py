@@ -84,6 +84,11 @@ class Home:
         return self.state / "door"
 
     @property
+    def paused(self) -> Path:
+        """Is there while the operator wants the peer not to crawl."""
+        return self.state / "paused"
+
+    @property
     def log(self) -> Path:
         return self.path / "log"
 

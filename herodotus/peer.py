@@ -16,13 +16,18 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
+from crawler.core.politeness import HostSteward
 from herodotus import clock
-from herodotus.budget import Budget
+from herodotus.archive.operations import Report, Say
+from herodotus.budget import Budget, BudgetedFetcher
 from herodotus.config import Settings
+from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
+from herodotus.crawling import local_steward, standing_order
+from herodotus.daily import DailyCrawl, DailyParts
 from herodotus.directions import RingDirections
 from herodotus.door import open_door
 from herodotus.holdings import Holdings
@@ -30,6 +35,7 @@ from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.offer import archive_settings
+from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.handlers import Handlers
@@ -75,11 +81,35 @@ class Peer:
         )
         own_key = parts.key.public_key().public_bytes_raw()
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._daily = self._make_daily()
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
         pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
         self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
+
+    def _make_daily(self) -> DailyCrawl:
+        parts = self._parts
+        order = standing_order(parts.charter, parts.settings)
+        core = HostSteward(order.politeness, now=anyio.current_time())  # outlives crawls that an error ended
+        return DailyCrawl(
+            DailyParts(
+                home=parts.home,
+                order=order,
+                holdings=self._holdings,
+                make_steward=local_steward(order, core, wall_clock=clock.unix_seconds),
+                wall_clock=clock.unix_seconds,
+                drain_s=parts.settings.lifecycle.drain_s,
+                within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
+                closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
+            )
+        )
+
+    async def perform(self, order: Order, say: Say) -> Report:
+        """What a command asks through the door."""
+        if isinstance(order, Pause | Resume | Begin):
+            return await self._daily.perform(order)
+        return await self._holdings.perform(order, say)
 
     async def status(self) -> PeerStatus:
         parts = self._parts
@@ -94,6 +124,7 @@ class Peer:
             started=self._started.isoformat(timespec="seconds"),
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
+            crawl=self._daily.status(),
             store=await self._holdings.status(),
             budget=self._budget.statistics(),
         )
@@ -115,7 +146,8 @@ class Peer:
                 self._membership.opened(),
                 self._budget.kept(self._membership.traffic),
                 self._relay.opened(),
-                open_door(self._parts.home, self._holdings.perform),
+                self._daily.opened(),
+                open_door(self._parts.home, self.perform),
                 self._portal.serving(drain_s),
             ):
                 publish_address(self._parts.home, self.http)

@@ -184,10 +184,24 @@ class Archive:
 
     def _check_room(self, size: int) -> None:
         reserve, most = self.settings.reserve_bytes, self.settings.archive_bytes_max
-        if self._free_bytes is not None and self._free_bytes() - size < reserve:
+        if not self._disk_has(size):
             raise StoreRefusedError(f"the disk is full: {reserve} bytes stay in reserve")
-        if most is not None and self.files.bytes_used() + size > most:
+        if not self._is_within_offer(size):
             raise StoreRefusedError(f"the archive is full: it may have {most} bytes")
+
+    def _disk_has(self, size: int) -> bool:
+        return self._free_bytes is None or self._free_bytes() - size >= self.settings.reserve_bytes
+
+    def _is_within_offer(self, size: int) -> bool:
+        most = self.settings.archive_bytes_max
+        return most is None or self.files.bytes_used() + size <= most
+
+    def has_room(self, bytes_: int) -> bool:
+        """Whether so much could be stored now, as far as the disk and what was offered of it tell."""
+        if self.refusal is not None:
+            return False
+        with self.lock:
+            return self._disk_has(bytes_) and self._is_within_offer(bytes_)
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""

@@ -18,8 +18,8 @@ from herodotus.cli.frame import SECONDS, Frame, common_options, json_option, mai
 from herodotus.clock import unix_seconds
 from herodotus.config import Effective
 from herodotus.core.charter import Charter
-from herodotus.core.errors import WorldFailure
-from herodotus.home import locked, open_home
+from herodotus.core.errors import Misuse, WorldFailure
+from herodotus.home import locked, open_home, running_on
 
 if TYPE_CHECKING:
     from herodotus.crawling import CrawlOrder
@@ -33,6 +33,17 @@ class NothingArchived(WorldFailure):
 
     def __str__(self) -> str:
         return f"nothing could be archived; {self.host}: {self.problem}"
+
+
+@dataclass(kw_only=True)
+class RunningPeerCrawls(Misuse):
+    home: str
+
+    def __str__(self) -> str:
+        return (
+            "the running peer crawls by itself, as its charter says: give it URLs without options, or stop it first "
+            f"(`herodotus stop --home {self.home}`)"
+        )
 
 
 @main.command()
@@ -74,7 +85,8 @@ def crawl(
 
     Without URLs it begins at the seeds that `herodotus seed` keeps. On a later day the same command visits again:
     what did not change is asked for conditionally and not stored twice. Ctrl-C lets the fetches under way end and
-    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on.
+    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on. A peer that runs on the home crawls by
+    itself: it is given the URLs, without options, and `herodotus status` shows how far it is.
 
     \b
     Examples:
@@ -95,6 +107,10 @@ def crawl(
     effective = frame.effective()
     check_contact(charter, effective.settings)
     os.umask(0o077)
+    if frame.home.door.exists() and running_on(frame.home) is not None:
+        is_plain = not resume and limit is None and delay is None and not any(asked.values())
+        _hand_over(frame, charter, effective, urls, is_plain=is_plain)
+        return
     step_back(effective.settings.budget.niceness)
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
@@ -116,6 +132,24 @@ def crawl(
 
         found = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": sys.platform != "win32"})
     _tell(frame, found)
+
+
+def _hand_over(
+    frame: Frame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
+) -> None:
+    """To the peer that runs on this home, and crawls by the charter's scope."""
+    from herodotus.cli.pausing import order_running_peer
+    from herodotus.orders import Begin
+
+    if not is_plain or not urls:
+        raise RunningPeerCrawls(home=frame.home.quoted)
+    wanted = checked_seeds(urls, charter, effective.settings.crawl.opt_out)
+    found = order_running_peer(frame, Begin(urls=tuple(wanted)))
+    if found is None:
+        raise RunningPeerCrawls(home=frame.home.quoted)
+    if frame.is_json:
+        frame.print_json({"ended": "handed over", **found})
+    frame.say(f"handed over to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
 
 
 def _order(

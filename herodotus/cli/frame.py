@@ -198,6 +198,7 @@ COMMAND_MODULES = {
         ("add-slice", "export", "get", "history", "import", "rebuild-index", "stats", "verify"), "archive"
     ),
     "completion": "completion",
+    **dict.fromkeys(("pause", "resume"), "pausing"),
     "crawl": "crawl",
     "ring": "ring",
     "seed": "seed",

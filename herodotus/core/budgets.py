@@ -34,8 +34,9 @@ class Spending(Enum):
     COPIES_IN = "copies-in"
     COPIES_OUT = "copies-out"
     READERS = "readers"
-    ORDERED = "ordered"
-    """Fetched as the operator's own command asks for it now: at the rate offered, at any hour."""
+    FETCHED = "fetched"
+    """By a crawl that is allowed to run now, as it asked for `CRAWL`, or as the operator orders it: at the rate
+    offered, at any hour."""
     RING_IN = "ring-in"
     RING_OUT = "ring-out"
 
@@ -209,9 +210,11 @@ class Budgets:
         return wait_s
 
     def wait_s(self, kind: Spending, now: Moment) -> float:
-        return max(
-            self._wait_for_hours(kind, now), self._wait_for_month(kind, now), self._wait_for_rate(kind, now)
-        )
+        return max(self.closed_s(kind, now), self._wait_for_rate(kind, now))
+
+    def closed_s(self, kind: Spending, now: Moment) -> float:
+        """How long the hours and the month forbid it: waits for which one rather stops than holds on."""
+        return max(self._wait_for_hours(kind, now), self._wait_for_month(kind, now))
 
     def charge(self, kind: Spending, size: int, now: Moment) -> None:
         """Book what was spent anyway, as when its size is known only afterwards: others then wait for it."""
@@ -245,7 +248,7 @@ class Budgets:
 
     def _wait_for_month(self, kind: Spending, now: Moment) -> float:
         """Background work is spread over the month, a day's share ahead: not all of it on the first days."""
-        if self.limits.month_bytes is None or kind is Spending.ORDERED:
+        if self.limits.month_bytes is None or kind is Spending.FETCHED:
             return 0.0
         spent = self.spent(now).total
         if not now.is_plausible:

@@ -52,11 +52,25 @@ class RingStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlStatus:
+    """`known` and `due` as they are now; what follows is of today. `restarts` counts crawls that an error ended."""
+
     known: int = 0
     due: int = 0
     fetched: int = 0
     unchanged: int = 0
     failed: int = 0
+    stored: int = 0
+    handed_over: int = 0
+    """Links found here that others own."""
+    taken_over: int = 0
+    """Links of ours that others found."""
+    held_back: int = 0
+    """Hosts that had their share of today's visits; the rest waits for tomorrow."""
+    day: int = 0
+    day_ends: str = ""
+    state: str = "closed"
+    problem: str | None = None
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

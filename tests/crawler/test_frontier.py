@@ -176,6 +176,17 @@ def test_a_shorter_way_makes_a_visited_page_come_again_as_a_suspect_only_when_de
         frontier.close()
 
 
+def test_a_page_that_a_redirect_led_to_and_that_links_to_itself_is_visited_once(tmp_path: Path) -> None:
+    """The link is a shorter way than the redirect, but the visit that found it is the page's own."""
+    frontier = Frontier(tmp_path, day=1)
+    itself = link("http://a.example/1")
+    frontier.add([itself._replace(hops=1)])
+    frontier.activate(1)
+    frontier.record(taken(frontier, A), Result.CHANGED, links=[itself])
+    assert frontier.take(A) is None
+    frontier.close()
+
+
 def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(tracks_depth=True))
     frontier.add([link("http://a.example/x", 5)])

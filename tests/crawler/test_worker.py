@@ -1,6 +1,6 @@
 """Whole crawls of the synthetic web in one process, judged by the web's own oracle and log."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -386,3 +386,20 @@ async def test_origins_that_were_left_are_found_by_a_later_run_of_the_same_crawl
         await crawler.run()
         assert crawler.progress().due == 0
         assert set(web.fetched(web.requests())) == web.reachable(0)
+
+
+async def test_a_crawl_that_was_stopped_goes_on_where_it_was_when_it_runs_again(tmp_path: Path) -> None:
+    pace = PolitenessPolicy(delay_floor_s=0.01, per_address_concurrency=8)
+    async with synthetic_web(21, hosts=3, pages_max=20, troubles=False) as web:
+        async with crawling(web, tmp_path, policy=pace) as crawler:
+            for _ in range(1_000):
+                fetched = crawler.counts.fetched
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(crawler.run)
+                    while crawler.counts.fetched < fetched + 20 and crawler.progress().due:
+                        with anyio.move_on_after(0.005):
+                            await anyio.sleep_forever()
+                    crawler.stop()
+                if not crawler.progress().due:
+                    break
+        assert web.fetched(web.requests()) == Counter(web.reachable(0))

@@ -160,7 +160,7 @@ class OnePage:
 @pytest.mark.anyio
 async def test_a_budgeted_fetcher_books_what_came_and_keeps_the_rate(tmp_path: Path) -> None:
     budget, inner = made(tmp_path, download_mbit_per_s_max=0.8), OnePage()
-    fetcher = BudgetedFetcher(inner, budget, Spending.CRAWL)
+    fetcher = BudgetedFetcher(inner, budget)
     begin = anyio.current_time()
     for _ in range(10):
         await fetcher.fetch(FetchRequest(url="http://a.example/"))

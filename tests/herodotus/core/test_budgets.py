@@ -166,11 +166,11 @@ def test_the_last_tenth_is_for_readers_and_the_ring() -> None:
     assert one.grant(Spending.CRAWL, 1, later(end, DAY_S / 2)) == 0.0
 
 
-def test_what_the_operator_orders_is_booked_but_waits_for_the_rate_alone() -> None:
+def test_what_is_fetched_is_booked_but_waits_for_the_rate_alone() -> None:
     one = budgets(month_bytes=1_000, hours=(Hours.parse("02:00-03:00"),), down_bytes_per_s=1_000.0)
-    assert one.grant(Spending.ORDERED, 1_000_000, NOON) == 0.0
+    assert one.grant(Spending.FETCHED, 1_000_000, NOON) == 0.0
     assert one.spent(NOON) == Volume(down=1_000_000)
-    assert one.grant(Spending.ORDERED, 1, NOON) > 100
+    assert one.grant(Spending.FETCHED, 1, NOON) > 100
 
 
 # -- wrong clocks -----------------------------------------------------------------------------------------
