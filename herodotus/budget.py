@@ -30,7 +30,8 @@ from herodotus.core.budgets import (
 )
 from herodotus.core.errors import FileSyntaxError, StorageFailure
 from herodotus.core.status import BudgetStatus
-from herodotus.files import storage_failure, write_durably
+from herodotus.files import write_durably
+from herodotus.statefiles import read_state_file
 
 logger = logging.getLogger(__name__)
 
@@ -140,23 +141,10 @@ class Budget:
 
 def read_ledger(file: Path) -> Ledger:
     """A file that is damaged or of a newer release is refused: a forgotten month may cost money."""
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(FILE_BYTES_MAX)
-    except FileNotFoundError:
-        return Ledger()
-    except OSError as error:
-        raise storage_failure(error, file, "read") from error
     hint = "restore it, or remove it: what this month has cost is then forgotten"
-    try:
-        found = msgspec.json.decode(content, type=_File)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise FileSyntaxError(
-            file=str(file), problem=f"is damaged ({str(error)[:100]})", hint=hint
-        ) from error
-    if found.format != FORMAT:
-        problem = f"has format {found.format}, and this release reads {FORMAT}"
-        raise FileSyntaxError(file=str(file), problem=problem, hint="upgrade herodotus")
+    found = read_state_file(file, _File, newest=FORMAT, bytes_max=FILE_BYTES_MAX, hint=hint)
+    if found is None:
+        return Ledger()
     if any(up < 0 or down < 0 for _, up, down in found.months):
         raise FileSyntaxError(file=str(file), problem="is damaged (less than nothing was spent)", hint=hint)
     rows = found.months[-MONTHS_KEPT:]

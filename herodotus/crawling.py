@@ -68,6 +68,9 @@ class ArchiveSink:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])
 
+    def is_removed(self, url: str) -> bool:
+        return self._store.is_removed(url)
+
     async def find(self, url: str, since: float) -> Capture | None:
         stored = await self._store.newest(url, int(self._wall_clock()) + 1)
         if stored is None or stored.time_s < since:
@@ -178,7 +181,7 @@ class CrawlGear:
             day_offset_s=order.day_offset_s,
             patience_s=order.patience_s,
         )
-        scope = _scope_of(order, self.wall_clock())
+        scope = replace(_scope_of(order, self.wall_clock()), is_removed=self.sink.is_removed)
         return Crawler(
             self.frontier,
             self.fetcher,

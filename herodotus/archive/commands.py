@@ -88,7 +88,7 @@ def performer_of(home: Path) -> Performer:
     return work
 
 
-def _perform(home: Path, by: Performer | None, order: Order) -> Report:
+def perform_order(home: Path, by: Performer | None, order: Order) -> Report:
     try:
         return (by or performer_of(home))(order, _show_progress)
     finally:
@@ -114,11 +114,11 @@ def _size(count: int) -> str:
     return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
 
 
-def _say(words: str) -> None:
+def say(words: str) -> None:
     click.echo(words, err=True)
 
 
-def _print_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
@@ -159,14 +159,14 @@ def import_command(
       herodotus import exhibition.wacz
     """
     paths = tuple(str(path.absolute()) for path in files)
-    reports = _perform(home, by, Import(files=paths, resume_at=resume_at)).facts
+    reports = perform_order(home, by, Import(files=paths, resume_at=resume_at)).facts
     reports = [{**report, "file": str(path)} for path, report in zip(files, reports, strict=True)]
     if is_json:
-        _print_json(reports)
+        print_json(reports)
     for report in reports:
         for problem in report["problems"]:
-            _say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
-        _say(f"{report['file']}: {_counts(report)}")
+            say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
+        say(f"{report['file']}: {_counts(report)}")
     if any(report["skipped"] or not report["records"] for report in reports):
         sys.exit(1)
 
@@ -230,16 +230,16 @@ def export_command(
             )
         report = _export_to_stdout(home, order)
     else:
-        report = _perform(home, by, order).facts
+        report = perform_order(home, by, order).facts
         if is_json:
-            _print_json(report)
+            print_json(report)
     if not report["captures"] and not report["skipped"]:
-        _say("nothing in the archive is like that: no file was written")
+        say("nothing in the archive is like that: no file was written")
         sys.exit(NOT_FOUND)
     damaged = (
         f", {report['skipped']} damaged and left out: see `herodotus verify`" if report["skipped"] else ""
     )
-    _say(
+    say(
         f"{target}: {report['captures']} captures, {report['visits']} unchanged visits,"
         f" {_size(report['bytes'])}{damaged}"
     )
@@ -271,9 +271,9 @@ def get_command(
 ) -> None:
     """Write the body of a capture to stdout."""
     order = Get(url=url, not_after_s=parse_moment(at, is_end=True), is_raw=raw)
-    report = _perform(home, by, order)
+    report = perform_order(home, by, order)
     if report.facts is None:
-        _say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
+        say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
         sys.exit(NOT_FOUND)
     output.write(report.content)
 
@@ -284,12 +284,12 @@ def get_command(
 @click.argument("url")
 def history_command(home: Path, is_json: bool, url: str, by: Performer | None = None) -> None:
     """List the captures of a URL, oldest first."""
-    versions = _perform(home, by, History(url=url)).facts
+    versions = perform_order(home, by, History(url=url)).facts
     if not versions:
-        _say(f"{url} is not in the archive")
+        say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
     if is_json:
-        _print_json(versions)
+        print_json(versions)
         return
     for version in versions:
         visits, last_seen = version.get("visits"), version.get("last_seen")
@@ -304,22 +304,22 @@ def history_command(home: Path, is_json: bool, url: str, by: Performer | None = 
 @click.option("--repair", is_flag=True, help="Make the index anew when it does not fit the files.")
 def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None = None) -> None:
     """Read every byte of the archive and compare it with its digests and with the index."""
-    found = _perform(home, by, Verify(repair=repair)).facts
+    found = perform_order(home, by, Verify(repair=repair)).facts
     if is_json:
-        _print_json(found)
+        print_json(found)
     for damage in found["damage"]:
-        _say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
+        say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
     for name in found["foreign"]:
-        _say(f"{name} is none of ours: left alone")
-    _say(
+        say(f"{name} is none of ours: left alone")
+    say(
         f"{found['files']} files, {found['records']} records, {found['bytes']} bytes:"
         f" {found['damaged']} damaged, {found['missing']} missing, {found['unknown']} not indexed"
         + (", index made anew" if found["is_repaired"] else "")
     )
     if found["orphans"]:
-        _say(f"{found['orphans']} of them are revisits whose original is damaged or gone")
+        say(f"{found['orphans']} of them are revisits whose original is damaged or gone")
     if found["damaged"]:
-        _say(
+        say(
             "What is damaged can only come from another copy: import it from the file or the peer that has it."
         )
     if found["damaged"] or not (found["is_sound"] or found["is_repaired"]):
@@ -330,7 +330,7 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
 @home_option
 def rebuild_command(home: Path, by: Performer | None = None) -> None:
     """Make the index anew from the WARC files alone."""
-    _say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
+    say(f"{perform_order(home, by, RebuildIndex()).facts['captures']} captures indexed")
 
 
 @click.command("add-slice")
@@ -350,7 +350,7 @@ def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> 
         raise click.UsageError("stop the peer first: it has to open the slice")
     archive = home / "archive"
     archive.mkdir(parents=True, exist_ok=True)
-    _say(f"{folder} is slice {add_slice(archive, folder)} of the archive")
+    say(f"{folder} is slice {add_slice(archive, folder)} of the archive")
 
 
 @click.command("stats")
@@ -358,9 +358,9 @@ def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> 
 @json_option
 def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> None:
     """How much the archive holds."""
-    statistics = _perform(home, by, Statistics()).facts
+    statistics = perform_order(home, by, Statistics()).facts
     if is_json:
-        _print_json(statistics)
+        print_json(statistics)
     else:
         click.echo(f"captures: {statistics['captures']}")
         click.echo(f"WARC files: {statistics['files']}, {_size(statistics['bytes'])}")

@@ -45,6 +45,7 @@ from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
 from herodotus.core.notes import (
     Visit,
 )
+from herodotus.core.removals import NOTHING_REMOVED
 from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
@@ -127,6 +128,8 @@ class Archive:
         self._free_bytes = free_bytes
         self.scratch = scratch
         """For what is sorted on disk; the system's place for such files if None."""
+        self.removed = NOTHING_REMOVED
+        """Of these nothing is stored, whoever brings it."""
         self.refusal: str | None = None
         self._unflushed = 0
         self.standing = Standing(index)
