@@ -90,7 +90,7 @@ def test_the_source_package_can_be_tested_and_packaged(built: Path) -> None:
     (source,) = built.glob("*.tar.gz")
     with tarfile.open(source) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
-    wanted = {"LICENSE", "README.md", "Containerfile", "packaging/systemd/herodotus.service"}
+    wanted = {"LICENSE", "README.md", "SECURITY.md", "Containerfile", "packaging/systemd/herodotus.service"}
     wanted |= {"requirements/run.txt", "scripts/test", "tests/conftest.py", "docs/operating.md"}
     assert wanted - names == set()
 
