@@ -75,16 +75,16 @@ def installed(name: str) -> Distribution | None:
 
 def licence_of(found: Distribution) -> str:
     """An SPDX expression, or the words that the package has instead."""
-    expression = found.metadata.get("License-Expression")
-    if expression:
-        return str(expression)
+    expressions = found.metadata.get_all("License-Expression", ())
+    if expressions:
+        return str(expressions[0])
     last = [
         one.rpartition(" :: ")[2] for one in found.metadata.get_all("Classifier", ()) if "License ::" in one
     ]
     known = [_BY_CLASSIFIER.get(one, one) for one in last if one not in ("OSI Approved", "DFSG approved")]
     if known:
         return " OR ".join(sorted(dict.fromkeys(known)))
-    words = str(found.metadata.get("License") or "unknown").strip().splitlines()[0]
+    words = str(next(iter(found.metadata.get_all("License", ())), "unknown")).strip().splitlines()[0]
     return _BY_WORDS.get(words, words)
 
 

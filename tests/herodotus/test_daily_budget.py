@@ -7,8 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crawler.core.capture import Capture
 from crawler.core.politeness import HostSteward
-from crawler.ports import Fetcher, FetchRequest
+from crawler.ports import Fetcher, FetchRequest, Skipped
 from herodotus import clock, daily
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.crawling import CrawlOrder, local_steward
@@ -47,13 +48,15 @@ class Counting:
     def __init__(self, inner: Fetcher, after: int, then: Callable[[], None]) -> None:
         self.fetched = 0
         self._inner, self._after, self._then = inner, after, then
-        self.address_of = inner.address_of
 
-    async def fetch(self, request: FetchRequest) -> object:
+    async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         self.fetched += 1
         if self.fetched == self._after:
             self._then()
         return await self._inner.fetch(request)
+
+    async def address_of(self, host: str) -> str:
+        return await self._inner.address_of(host)
 
 
 @asynccontextmanager
@@ -72,7 +75,7 @@ async def crawling(
             holdings=holdings,
             make_steward=local_steward(what, core, wall_clock=clock.unix_seconds),
             wall_clock=clock.unix_seconds,
-            within=lambda inner: Counting(inner, closes_after, close),  # type: ignore[return-value]  # it passes on
+            within=lambda inner: Counting(inner, closes_after, close),
             closed_s=gate,
         )
     )
