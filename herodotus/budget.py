@@ -16,6 +16,7 @@ import anyio
 import msgspec
 
 from crawler.core.capture import Capture
+from crawler.core.politeness import Wait
 from crawler.ports import Fetcher, FetchRequest, Skipped
 from herodotus import clock
 from herodotus.config.sections import BudgetSettings
@@ -168,5 +169,5 @@ class BudgetedFetcher:
             self._budget.charge(Spending.FETCHED, len(found.request) + len(found.head) + len(found.body))
         return found
 
-    async def address_of(self, host: str) -> str:
+    async def address_of(self, host: str) -> str | Wait:
         return await self._inner.address_of(host)

@@ -39,7 +39,7 @@ from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
 from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.slices import archive_at
-from herodotus.archive.store import ArchiveStore, open_store
+from herodotus.archive.store import ArchiveStore, DiskStore, open_store
 from herodotus.config import Settings
 from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
@@ -47,6 +47,7 @@ from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 
 ROBOT = "Herodotus"
+LOOKOUT_CONNECTIONS = 16
 PUBLIC_POLITENESS = PolitenessPolicy()
 _TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 
@@ -153,7 +154,7 @@ class CrawlOrder:
 @asynccontextmanager
 async def open_archive_at(
     home: Path, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
-) -> AsyncIterator[ArchiveStore]:
+) -> AsyncIterator[DiskStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
     archive = archive_at(home, wall_clock, settings)
     async with open_store(archive) as store:
@@ -272,6 +273,16 @@ async def open_crawler(
             crawler.widen()
         crawler.seed(list(order.urls))
         yield crawler
+
+
+def lookout_of(order: CrawlOrder, *, wall_clock: Callable[[], float]) -> HttpFetcher:
+    """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
+    settings = FetchSettings(
+        user_agent=order.user_agent,
+        connections=LOOKOUT_CONNECTIONS,
+        allow_private_addresses=order.allow_private_addresses,
+    )
+    return HttpFetcher(settings, wall_clock=wall_clock, rules=order.rules)
 
 
 def url_rules(charter: Charter) -> UrlRules:

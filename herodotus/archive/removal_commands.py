@@ -9,7 +9,8 @@ import click
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical
-from herodotus.archive.commands import home_option, json_option, perform_order, print_json, say
+from herodotus.archive.commands import home_option, json_option, perform_order
+from herodotus.archive.console import print_json, say
 from herodotus.archive.operations import Performer, Remove
 from herodotus.core.removals import Removals
 from herodotus.removed import read_removed

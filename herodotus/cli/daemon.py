@@ -58,6 +58,11 @@ class NotOurs(WorldFailure):
     "--seed", metavar="URL", multiple=True, help="A page to begin at; kept, as by `herodotus seed add`."
 )
 @click.option(
+    "--service-worker",
+    metavar="FILE",
+    help="For archived pages, in place of ours; needs http.replay_url (docs/reading.md).",
+)
+@click.option(
     "--virtual", metavar="N", help="Positions on the ring (default: as many as the offered disk is worth)."
 )
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
@@ -73,6 +78,7 @@ def run(
     http: str | None,
     join: tuple[str, ...],
     seed: tuple[str, ...],
+    service_worker: str | None,
     virtual: str | None,
     network: str | None,
     ready_fd: int | None,
@@ -100,6 +106,7 @@ def run(
         "http.listen": ("--http", http),
         "ring.listen": ("--listen", listen),
         "ring.join": ("--join", ",".join(join) or None),
+        "http.service_worker": ("--service-worker", service_worker),
         "ring.virtual_nodes": ("--virtual", virtual),
     }
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}

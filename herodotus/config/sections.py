@@ -47,6 +47,17 @@ class HttpSettings:
         web_address(),
         "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
     )
+    replay_url: str = setting(
+        "",
+        web_address(),
+        "a second name of this peer, for archived pages alone: there they have storage and a service worker, which "
+        "they share with each other, and never with the portal; must lead to the same port",
+    )
+    service_worker: str = setting(
+        "",
+        line(4_096, "the path of a file"),
+        "a file with a service worker to use for archived pages instead of ours; needs http.replay_url",
+    )
     gateway: bool = setting(
         False,
         flag(),
@@ -72,7 +83,7 @@ class RingSettings:
     listen: Endpoint = setting(
         Endpoint(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
         endpoint(),
-        "where other peers reach this one by UDP; the portal is at port + 1000, the rendezvous at port + 2000",
+        "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
     )
     join: tuple[Endpoint, ...] = setting(
         (), many(endpoint(), 64), "peers to join the ring through; those met once are remembered anyway"
@@ -99,6 +110,20 @@ class RingSettings:
         10_000.0,
         number(500, 1e9, "bit/s"),
         "what keeping the table of members may cost; above it a sample is kept",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsSettings:
+    """Connections with other peers, for links, leases and copies: TCP at the port that `ring.listen` has by UDP."""
+
+    connections_max: int = setting(
+        200,
+        whole(8, 10_000),
+        "connections that others may hold open at once; home routers bear a few hundred",
+    )
+    idle_s: float = setting(
+        60.0, number(1, 3600, "seconds"), "a connection on which nobody asks for so long is closed"
     )
 
 
@@ -225,6 +250,7 @@ class Settings:
     operator: OperatorSettings = field(default_factory=OperatorSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     ring: RingSettings = field(default_factory=RingSettings)
+    calls: CallsSettings = field(default_factory=CallsSettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
@@ -237,6 +263,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "operator": OperatorSettings,
         "http": HttpSettings,
         "ring": RingSettings,
+        "calls": CallsSettings,
         "discovery": DiscoverySettings,
         "crawl": CrawlSettings,
         "budget": BudgetSettings,

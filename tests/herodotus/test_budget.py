@@ -12,6 +12,7 @@ import pytest
 from trio.testing import MockClock
 
 from crawler.core.capture import Capture, PayloadDigest
+from crawler.core.politeness import Wait
 from crawler.ports import FetchRequest, Skipped
 from herodotus.archive.deleting import delete
 from herodotus.archive.intake import Intake
@@ -153,7 +154,7 @@ class OnePage:
             body=b"b" * 99_700, sha256=PayloadDigest(bytes(32)), sha1=bytes(20), remote_ip="",
         )  # fmt: skip
 
-    async def address_of(self, host: str) -> str:
+    async def address_of(self, host: str) -> str | Wait:
         return host
 
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture
-from crawler.core.politeness import HostSteward
+from crawler.core.politeness import HostSteward, Wait
 from crawler.ports import Fetcher, FetchRequest, Skipped
 from herodotus import clock, daily
 from herodotus.core.charter import TEST_CHARTER
@@ -55,7 +55,7 @@ class Counting:
             self._then()
         return await self._inner.fetch(request)
 
-    async def address_of(self, host: str) -> str:
+    async def address_of(self, host: str) -> str | Wait:
         return await self._inner.address_of(host)
 
 

@@ -1,6 +1,8 @@
 """Does what an operator removes go, with its bytes where he says so, and does it stay away?"""
 
 import gzip
+import urllib.error
+import urllib.request
 from io import BytesIO
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from herodotus.core.removals import NOTHING_REMOVED, Removals
 from herodotus.removed import TooManyRemoved, forget_removed, note_removed, read_removed, removals_of
 from herodotus.seeds import seeds_of
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
-from tests.herodotus.cli.processes import called, new_home, running
+from tests.herodotus.cli.processes import WAIT_S, called, new_home, running
 
 SECRET = b"what must not be archived, 0123456789"
 PAGES = {
@@ -196,9 +198,15 @@ def test_what_is_no_name_is_refused(home: Path) -> None:
 @pytest.mark.e2e
 def test_a_running_peer_removes_and_keeps_away(home: Path, file: Path) -> None:
     with running(home) as peer:
+        shown = f"{peer.http}/web/20231114221320id_/http://www.example.org/deep/er"
+        for _ in range(2):  # the second answer is one that is kept
+            with urllib.request.urlopen(shown, timeout=WAIT_S) as answer:
+                assert SECRET in answer.read()
         gone = called("remove", "--home", home, "--host", "example.org", "--erase", "--json")
         assert gone.code == 0, gone.err
         assert gone.json["captures"] == 11
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(shown, timeout=WAIT_S)
         assert there(home) == {"http://example.organic/", "http://other.example/"}
         called("import", "--home", home, file)
         assert there(home) == {"http://example.organic/", "http://other.example/"}
