@@ -22,8 +22,10 @@ from crawler.core.leases import LeaseTerms, measured_delay_max_s
 from crawler.core.politeness import HostSteward
 from herodotus import clock
 from herodotus.archive.operations import Report, Say
+from herodotus.budget import Budget, BudgetedFetcher
 from herodotus.calls import Services
 from herodotus.config import Settings
+from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
@@ -38,6 +40,7 @@ from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
+from herodotus.offer import archive_settings
 from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
@@ -73,7 +76,8 @@ class Peer:
     def __init__(self, parts: PeerParts) -> None:
         self._parts = parts
         self._started: datetime = clock.utc_now()
-        self._holdings = Holdings(parts.home)
+        self._budget = Budget(parts.settings.budget, parts.home.traffic)
+        self._holdings = Holdings(parts.home, archive_settings(parts.settings.budget.disk))
         http = parts.settings.http
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
@@ -126,6 +130,8 @@ class Peer:
             sign=partial(signed, self._parts.key),
             random=random.SystemRandom(),
             backlog=self._parts.home.copies,
+            spend_out=partial(self._budget.spend, Spending.COPIES_OUT),
+            spend_in=partial(self._budget.spend, Spending.COPIES_IN),
         )
 
     def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
@@ -154,6 +160,8 @@ class Peer:
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 wall_clock=clock.unix_seconds,
                 drain_s=parts.settings.lifecycle.drain_s,
+                within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
+                closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
             )
         )
 
@@ -182,6 +190,7 @@ class Peer:
             store=await self._holdings.status(),
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
             copying=self._copies.status(),
+            budget=self._budget.statistics(),
         )
 
     @property
@@ -199,6 +208,7 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._budget.kept(self._membership.traffic),
                 self._calls_opened(),
                 self._relay.opened(),
                 self._daily.opened(),

@@ -4,6 +4,7 @@
 that runs holds the lock and the archive: then the order goes to that peer, through the door in its home.
 """
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from herodotus.archive.commands import COMMANDS
+from herodotus.archive.removal_commands import remove_command
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
 from herodotus.core.errors import HomeInUse
 from herodotus.door import ask_at_door
@@ -19,6 +21,7 @@ from herodotus.home import locked, open_home
 from herodotus.reading_from import read_from
 
 _FROM_FRAME = frozenset({"home", "is_json"})
+_FOR_OTHERS = frozenset({"export_command", "get_command"})  # their files are handed on
 _OF_OTHERS = frozenset({"get", "history"})
 
 
@@ -34,6 +37,8 @@ def framed(command: click.Command) -> Callable[..., None]:
             work(by=partial(read_from, peer), **values)
             return
         open_home(frame.home)
+        if work.__name__ not in _FOR_OTHERS:
+            os.umask(0o077)  # what it leaves in the home is for its owner alone
         frame.configure_logs(frame.effective())
         with ExitStack() as held:
             try:
@@ -58,5 +63,5 @@ def _register(command: click.Command) -> None:
     mine.params = [p for p in command.params if p.name not in _FROM_FRAME] + mine.params
 
 
-for _command in COMMANDS:
+for _command in (*COMMANDS, remove_command):
     _register(_command)

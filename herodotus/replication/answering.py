@@ -25,6 +25,8 @@ CELLS_AT_ONCE = 2
 """Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
 MEMBERS_MAX = 1 << 20
 """Of a scope whose cells are made: some 150 MB. Who asks about more is to ask about parts of it."""
+PUT_PATIENCE_S = 60.0
+"""For this peer's budget to allow it; the sender waits twice as long."""
 LISTED_AT_ONCE = 4_096
 _CELLS_FIRST, _CELLS_SHARE = 16, 8
 
@@ -115,7 +117,10 @@ class Answers:
         frames = wire.split_frames(body)
         if any(frame.kind != wire.PARCEL for frame in frames):
             raise wire.MalformedMessageError("only parcels are put")
-        await self._parts.download.spend(len(body))
+        with anyio.move_on_after(PUT_PATIENCE_S) as waiting:
+            await self._parts.download.spend(len(body))
+        if waiting.cancelled_caught:
+            raise RefusedError("busy", retry_after_s=300.0)
         received = await receive_all(self._parts, [frame.data for frame in frames], sender)
         return wire.encode_outcomes(outcome for outcome, _ in received)
 

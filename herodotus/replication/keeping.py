@@ -35,9 +35,9 @@ from herodotus.replication import wire
 from herodotus.replication.answering import Answers
 from herodotus.replication.auditing import Auditor
 from herodotus.replication.backlog import Added, Backlog
-from herodotus.replication.budget import Budget
 from herodotus.replication.comparing import Compared, compare
 from herodotus.replication.deletions import Deletions
+from herodotus.replication.meter import Meter, Spend, freely
 from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
 from herodotus.replication.pulling import Puller
 from herodotus.replication.pushing import Pusher
@@ -71,6 +71,8 @@ class CopiesPorts:
     sign: Sign
     random: Random
     backlog: Path | None = None
+    spend_out: Spend = freely
+    spend_in: Spend = freely
 
 
 @dataclass(slots=True)
@@ -94,8 +96,8 @@ class Copies:
             calls=ports.calls,
             sign=ports.sign,
             random=ports.random,
-            upload=Budget(settings.upload_bytes_per_s),
-            download=Budget(settings.download_bytes_per_s),
+            upload=Meter(ports.spend_out),
+            download=Meter(ports.spend_in),
         )
         self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
         self._schedule = Schedule(

@@ -17,7 +17,7 @@ from herodotus.calls import Calls, RefusedError
 from herodotus.core.replication.ledger import Ledger
 from herodotus.core.replication.places import PeerKey
 from herodotus.core.replication.wanted import Wanted
-from herodotus.replication.budget import Budget
+from herodotus.replication.meter import Meter
 from herodotus.replication.view import View
 
 logger = logging.getLogger(__name__)
@@ -77,8 +77,8 @@ class Parts:
     sign: Sign
     random: Random
     """For nonces: nobody may foresee them."""
-    upload: Budget
-    download: Budget
+    upload: Meter
+    download: Meter
     now: Callable[[], float] = anyio.current_time
     ledger: Ledger = field(default_factory=Ledger)
     wanted: Wanted = field(default_factory=Wanted)

@@ -25,8 +25,8 @@ from herodotus.core.replication.places import Places
 from herodotus.core.replication.scope import WHOLE_RING
 from herodotus.core.signatures import signed
 from herodotus.replication.answering import Answers
-from herodotus.replication.budget import Budget
 from herodotus.replication.comparing import compare
+from herodotus.replication.meter import Meter
 from herodotus.replication.parts import Parts
 from herodotus.replication.pulling import fetch
 from herodotus.replication.view import View
@@ -52,8 +52,8 @@ def parts_of(store: ArchiveStore, calls: Straight | None = None) -> Parts:
         calls=lambda: calls or Straight(Services()),
         sign=partial(signed, KEY),
         random=random.Random(0),
-        upload=Budget(1e12),
-        download=Budget(1e12),
+        upload=Meter(),
+        download=Meter(),
     )
 
 

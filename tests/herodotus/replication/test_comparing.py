@@ -12,8 +12,8 @@ from herodotus.core.replication.places import Places
 from herodotus.core.replication.scope import WHOLE_RING, Range, Scope
 from herodotus.replication import wire
 from herodotus.replication.answering import Answers
-from herodotus.replication.budget import Budget
 from herodotus.replication.comparing import Compared, LiarError, compare
+from herodotus.replication.meter import Meter
 from herodotus.replication.parts import Parts
 from herodotus.replication.view import View
 from tests.herodotus.replication.sets import MemberSet, Straight
@@ -35,8 +35,8 @@ def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> Answers:
         calls=lambda: Straight(answers(theirs).services()),
         sign=lambda deposit: deposit,
         random=random.Random(0),
-        upload=Budget(1e9),
-        download=Budget(1e9),
+        upload=Meter(),
+        download=Meter(),
         now=lambda: 0.0,
     )
     return Answers(parts, on_come=lambda: None)

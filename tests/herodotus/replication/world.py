@@ -32,8 +32,6 @@ from tests.herodotus.archive.making import NOW_S, page
 LATENCY_S = 0.05
 DAY_S = 86_400.0
 SETTINGS = CopiesSettings(
-    upload_bytes_per_s=1e9,
-    download_bytes_per_s=1e9,
     compare_s=600.0,
     departed_s=600.0,
     low_s=60.0,
