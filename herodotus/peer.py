@@ -41,7 +41,7 @@ from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
 from herodotus.offer import archive_settings
-from herodotus.orders import Begin, Order, Pause, Resume
+from herodotus.orders import Begin, HandOver, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.front import Front
@@ -169,6 +169,10 @@ class Peer:
         """What a command asks through the door."""
         if isinstance(order, Pause | Resume | Begin):
             return await self._daily.perform(order)
+        if isinstance(order, HandOver):
+            with anyio.move_on_after(order.wait_s):
+                return Report(facts={"peers": await self._copies.hand_over(), "is_over": True})
+            return Report(facts={"peers": 0, "is_over": False})
         return await self._holdings.perform(order, say)
 
     async def status(self) -> PeerStatus:

@@ -12,7 +12,7 @@ from herodotus.calls import RefusedError, Services
 from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
 from herodotus.core.entries import CAPTURE, TOMBSTONE
 from herodotus.core.replication import scope as scopes
-from herodotus.core.replication.ledger import PROMISE_KEPT_S
+from herodotus.core.replication.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.replication.places import PeerKey
 from herodotus.core.replication.scope import Scope
 from herodotus.core.replication.symbols import Symbols, encode_cells
@@ -61,6 +61,8 @@ class Answers:
         is_holder = view.holds_all(scope)
         if is_holder:
             view.promise(sender, scope, self._parts.now() + PROMISE_KEPT_S)
+        elif view.may_hold_all(scope):  # somebody who leaves hands it over: soon we shall have to hold it
+            view.promise(sender, scope, self._parts.now() + PROMISE_USED_WITHIN_S)
         return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
 
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:

@@ -28,8 +28,8 @@ from herodotus.core.deposits import CaptureId
 from herodotus.core.entries import CAPTURE, TOMBSTONE, capture_key
 from herodotus.core.replication.absence import Absence
 from herodotus.core.replication.places import PeerKey, Places
-from herodotus.core.replication.schedule import Purpose, Schedule, Task
-from herodotus.core.replication.scope import Scope, joined, split
+from herodotus.core.replication.schedule import AGAIN_S, Purpose, Schedule, Task
+from herodotus.core.replication.scope import Range, Scope, joined, split
 from herodotus.core.status import CopiesStatus, HolderStatus
 from herodotus.replication import wire
 from herodotus.replication.answering import Answers
@@ -275,7 +275,8 @@ class Copies:
             return False
         return True
 
-    async def _compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> None:
+    async def _compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> int:
+        """How many captures the peer lacks; they are on their way."""
         parts, store, contact = self.parts, self.parts.opened_store(), self.parts.contact(peer)
         if contact is None:
             raise CallError
@@ -296,6 +297,7 @@ class Copies:
         parts.counts.compared += 1
         differences = len(found.missing_here) + len(found.missing_there)
         self._met[peer] = _Met(parts.now(), differences, found.sent + found.received)
+        return len(lacking)
 
     async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""
@@ -374,28 +376,43 @@ class Copies:
 
     # -- leaving, status ----------------------------------------------------------------------------------
 
-    async def hand_over(self) -> None:
-        """Give what we hold to those who will hold it without us. The caller sets a deadline."""
+    async def hand_over(self) -> int:
+        """Give what we hold to those who will hold it without us; to how many. Tries until all of them have it."""
+        self._push_fresh()
+        scopes = self._heirs()
+        async with anyio.create_task_group() as tasks:
+            for peer, parts in scopes.items():
+                tasks.start_soon(self._hand_to, peer, joined(parts))
+        return len(scopes)
+
+    def _heirs(self) -> dict[PeerKey, list[Range]]:
         view = self.parts.view
         others = Places(
             [(c.position, c.peer) for c in self._ports.ring().positions() if c.peer != view.me], view.copies
         )
-        mine = [one for segment in view.segments for one in segment.ranges]
-        scopes: dict[PeerKey, list[Scope]] = {}
-        for segment in others.segments_in(mine):
+        surplus = [one for segment in self._survey.surplus for one in segment.ranges]
+        scopes: dict[PeerKey, list[Range]] = {}
+        for segment in others.segments_in([*view.scope, *surplus]):
             for peer in segment.holders:
-                scopes.setdefault(peer, []).append(segment.ranges)
-        async with anyio.create_task_group() as tasks:
-            for peer, parts in scopes.items():
-                tasks.start_soon(self._hand_to, peer, parts)
+                scopes.setdefault(peer, []).extend(segment.ranges)
+        return scopes
 
-    async def _hand_to(self, peer: PeerKey, scopes: Sequence[Scope]) -> None:
-        for scope in split(joined(one for ranges in scopes for one in ranges)):
-            try:
-                await self._compare_scope(peer, Purpose.SURPLUS, scope)
-            except (CallError, wire.MalformedMessageError) as error:
-                logger.warning("a share could not be handed over error=%s", error)
+    async def _hand_to(self, peer: PeerKey, scope: Scope) -> None:
+        tries = 0
+        for part in split(scope):
+            while not await self._is_with(peer, part):
+                await anyio.sleep(AGAIN_S[min(tries, len(AGAIN_S) - 1)])
+                tries += 1
+
+    async def _is_with(self, peer: PeerKey, scope: Scope) -> bool:
+        """Whether a peer has all of ours of a scope; if not, it is sent what it lacks."""
+        try:
+            lacking = await self._compare_scope(peer, Purpose.SURPLUS, scope)
+        except (CallError, wire.MalformedMessageError) as error:
+            logger.warning("a share could not be handed over yet error=%s", error)
+            return False
         await self._pusher.wait_idle(peer)
+        return not lacking
 
     def status(self) -> CopiesStatus:
         counts, now = self.parts.counts, self.parts.now()

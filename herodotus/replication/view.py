@@ -9,6 +9,8 @@ from herodotus.core.replication.scope import Scope, covers, has, joined
 
 SLACK = 1
 """Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5)."""
+PROMISES_MAX = 16
+"""To one peer; more are made one, of all their ranges and the longest."""
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class View:
     """When this peer's own share last was another."""
     version: int = 0
     """Grows with every change of who holds what, anywhere."""
-    promises: dict[PeerKey, Promise] = field(default_factory=dict)
+    promises: dict[PeerKey, list[Promise]] = field(default_factory=dict)
 
     def take(self, places: Places, contacts: Mapping[PeerKey, Contact], now: float) -> bool:
         """A new look at the ring; whether who holds what of ours is different now."""
@@ -52,14 +54,27 @@ class View:
     def holds_all(self, scope: Scope) -> bool:
         return all(covers(self.scope, one) for one in scope)
 
+    def may_hold_all(self, scope: Scope) -> bool:
+        return all(covers(self.wide_scope, one) for one in scope)
+
     def promise(self, peer: PeerKey, scope: Scope, until: float) -> None:
-        self.promises[peer] = Promise(scope, until)
+        """Nothing of it goes from here until then."""
+        known = self.promises.setdefault(peer, [])
+        known[:] = [one for one in known if one.scope != scope or one.until > until]
+        known.append(Promise(scope, until))
+        if len(known) > PROMISES_MAX:
+            everything = joined(part for one in known for part in one.scope)
+            known[:] = [Promise(everything, max(one.until for one in known))]
 
     def is_promised(self, scope: Scope, now: float) -> bool:
         """Does somebody count on us for any of it?"""
-        for peer in [known for known, promise in self.promises.items() if promise.until <= now]:
-            del self.promises[peer]
-        return any(_touches(promise.scope, scope) for promise in self.promises.values())
+        for peer in list(self.promises):
+            kept = [one for one in self.promises[peer] if one.until > now]
+            if kept:
+                self.promises[peer] = kept
+            else:
+                del self.promises[peer]
+        return any(_touches(one.scope, scope) for known in self.promises.values() for one in known)
 
     def shared_with(self, peer: PeerKey) -> Scope:
         return shared_with(self.segments, peer)

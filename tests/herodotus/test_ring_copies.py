@@ -16,7 +16,7 @@ from tests.herodotus.portal.library import response
 from tests.herodotus.portal.shelves import warc_of
 from tests.herodotus.test_ring_lab import free_base
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # seven peers share two processors
 PEERS, PAGES = 7, 24
 WAIT_S = 90.0
 
@@ -118,7 +118,10 @@ def test_nothing_is_lost_when_all_are_killed_at_once_and_then_five_of_seven(
         )
 
     wait_until(copies_are_exact, lambda: [(one.get("copies"), one.get("copying")) for one in statuses(peers)])
-    for peer in peers[:5]:
+    left = herodotus("stop", "--home", peers[0].home, "--hand-over", "20")
+    assert left.code == 0, left.err
+    assert all(one["store"]["captures"] == pages for one in statuses(peers[1:]))
+    for peer in peers[1:5]:
         assert kill(peer)
     for number in range(0, pages, 40):
         for peer in peers[5:]:
