@@ -111,6 +111,15 @@ class StewardOffice:
         self._note_refusal(reason)
         return No(reason)
 
+    async def refusal_of_host(self, host: str) -> str | None:
+        """Why we have nothing to say about it, or None."""
+        if not self._tenure.has(key_of_subject(subject_of(host))):
+            return "not-steward"
+        if self._world.opted_out.covers(host):
+            return "opted-out"
+        address = await self._world.address_of(host)
+        return None if not address or self.may_visit(address) else "not-public"
+
     def take_back(self, asker: PeerKey, returned: Return) -> None:
         now = anyio.current_time()
         holder = asker + returned.purpose.encode()

@@ -297,7 +297,7 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
             world.start(peer, {"h.example": 10_000})
         await anyio.sleep(0.1)
         hasty = replace(TERMS, policy=replace(PUBLIC, delay_floor_s=0.01), silent_s=0.0)
-        liar.steward._office.books._terms = hasty  # it lies in its own process
+        liar.steward.office.books._terms = hasty  # it lies in its own process
         await settled(world)
         await anyio.sleep(600)
         for peer in world.peers:
