@@ -38,7 +38,7 @@ from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
 from herodotus.archive.slices import archive_at
-from herodotus.archive.store import ArchiveStore, open_store
+from herodotus.archive.store import ArchiveStore, DiskStore, open_store
 from herodotus.config import Settings
 from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
@@ -148,7 +148,7 @@ class CrawlOrder:
 
 
 @asynccontextmanager
-async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
+async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[DiskStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
     archive = archive_at(home, wall_clock)
     async with open_store(archive) as store:

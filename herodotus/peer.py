@@ -38,8 +38,10 @@ from herodotus.net.port import CallPort, CallPortParts
 from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.relay import HttpRelay
+from herodotus.portal.replay_place import replay_place
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
 from herodotus.stewards import NodeRing, RingSteward, StewardParts
@@ -97,8 +99,13 @@ class Peer:
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
-        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
+        place = replay_place(http)
+        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
+        self._portal = Portal(
+            http,
+            Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
+            Front(lambda: shelf.stamp, clock.unix_seconds),
+        )
 
     def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
         """It outlives crawls that an error ended, and serves others while there is none."""

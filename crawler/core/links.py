@@ -37,6 +37,8 @@ class LinkKind(Enum):
     REQUISITE = "requisite"
     """What else a page needs to be shown: style, script, font, media, object."""
 
+    __hash__ = object.__hash__  # the members are singletons, and each link looks something up by its kind
+
     @property
     def is_embedded(self) -> bool:
         return self is not LinkKind.PAGE
@@ -91,6 +93,7 @@ _SELECTOR = (
     "[href],[src],[srcset],[imagesrcset],[style],[background],[data],[poster],[cite],[longdesc],[code],"
     "[archive],[xlink\\:href],meta,style"
 )
+_COMMON = {"a": ("href", _PAGE), "img": ("src", _IMAGE)}
 _RARE = frozenset({"rel", "style", "srcset", "imagesrcset", "background", "longdesc"})
 """Attributes that make an anchor or an image say more than its one address."""
 _EMBEDDED_RELATIONS = frozenset(
@@ -135,18 +138,16 @@ def html_links(
     base = None
     asked: list[str] = []
     collected = _Collector(rules, encoding=document.encoding)
+    references = collected.references
     for element in elements:
         tag = element.tag
-        if tag == "a":
-            if (href := element.attr("href")) is not None:
-                if _RARE.isdisjoint(element.attrs):
-                    collected.add(href, _PAGE)  # nearly all links are these
-                else:
-                    _add_anchor(element, href, collected)
+        if (common := _COMMON.get(tag)) is not None:
+            value = element.attr(common[0])
+            if value is not None and len(references) < LINKS_MAX and _RARE.isdisjoint(element.attrs):
+                references.setdefault(value, common[1])  # nearly all links are these
                 continue
-        elif tag == "img":
-            if (source := element.attr("src")) is not None and _RARE.isdisjoint(element.attrs):
-                collected.add(source, _IMAGE)
+            if value is not None and tag == "a":
+                _add_anchor(element, value, collected)
                 continue
         elif tag == "base":
             base = element.attr("href") if base is None else base
@@ -355,23 +356,23 @@ class _Collector:
         self._rules = rules
         self._codec = _legacy_codec(encoding)
         self._links_max = links_max
-        self._references: dict[str, LinkKind] = {}
+        self.references: dict[str, LinkKind] = {}
         self.not_followed = 0
         self._over_limit = 0
 
     def add(self, reference: str, kind: LinkKind) -> None:
-        references = self._references
+        references = self.references
         if len(references) < self._links_max:
             references.setdefault(reference, kind)
         elif reference not in references:
             self._over_limit += 1
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
-        references: Iterable[str] = self._references
+        references: Iterable[str] = self.references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]
         resolved = self._rules.links(references, base)
-        kinds = self._references.values()
+        kinds = self.references.values()
         links: dict[str | None, LinkKind] = dict(zip(resolved, kinds, strict=True))
         if len(links) < len(resolved):  # the same page in two spellings: the first one's kind counts
             links = {}

@@ -20,7 +20,16 @@ CRAWL_DELAY_MAX_S = 3_600.0
 """A larger number is a mistake or a way to say "never"; one request an hour comes near enough to it."""
 REDIRECTS_MAX = 5
 
-_LINE = re.compile(rb"[ \t]*([A-Za-z-]+)[ \t]*:[ \t]*([^\r\n#]*)")
+# The colon is missing in many a file, and what is meant is clear; so is a space instead of the hyphen.
+_LINE = re.compile(rb"(?i)[ \t]*(user agent|[a-z-]+)[ \t]*[: \t][ \t]*([^\r\n#]*)")
+_BYTE_ORDER_MARK = re.compile(rb"\A(?:\xef(?:\xbb\xbf?)?)?")
+"""Or the part of it that is left."""
+_MISSPELT = {
+    **dict.fromkeys((b"useragent", b"user agent"), b"user-agent"),
+    **dict.fromkeys((b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"), b"disallow"),
+    b"site-map": b"sitemap",
+}
+"""As Google's parser takes them: their authors wanted to be obeyed."""
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _TOKEN = re.compile(rb"[A-Za-z_-]+")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -117,11 +126,13 @@ def parse_robots(body: bytes, product_token: str) -> RobotsRules:
     current: set[bytes] = set()
     is_naming = False
     sitemaps: list[str] = []
-    for line in re.split(rb"\r\n|\r|\n", body[:ROBOTS_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")):
+    text = _BYTE_ORDER_MARK.sub(b"", body[:ROBOTS_BYTES_MAX], count=1)
+    for line in re.split(rb"\r\n|\r|\n", text):
         match = _LINE.match(line)
         if match is None:
             continue
-        field, value = match[1].lower(), match[2].strip()
+        name, value = match[1].lower(), match[2].strip()
+        field = _MISSPELT.get(name, name)
         if field == b"user-agent":
             current = (current if is_naming else set()) | {_agent(value)}
             is_naming = True

@@ -57,7 +57,7 @@ class OfficeWorld:
     """What the office asks of the rest."""
 
     own_key: PeerKey
-    address_of: Callable[[str], Awaitable[str]]
+    address_of: Callable[[str], Awaitable[str | Wait]]
     """Where a host's name leads from here, "" when nowhere."""
     ask_elsewhere: Callable[[Ask], Awaitable[tuple[Answer | None, float, float, Contact | None]]]
     """An answer of the subject's steward with the moments of asking and getting; the contact is None for ourselves."""
@@ -102,6 +102,8 @@ class StewardOffice:
             if ask.subject.startswith("address:"):
                 return self._grant_address(asker, ask)
             address = await self._world.address_of(ask.subject.removeprefix("host:"))
+            if isinstance(address, Wait):
+                return NotYet(to_ms(address.until - now, up=True), address.reason[:100])
             if address and not self.may_visit(address):
                 reason = "not-public"
             elif ask.purpose and not self._world.knows_rules(Origin(ask.purpose)):
@@ -111,13 +113,15 @@ class StewardOffice:
         self._note_refusal(reason)
         return No(reason)
 
-    async def refusal_of_host(self, host: str) -> str | None:
+    async def refusal_of_host(self, host: str) -> str | Wait | None:
         """Why we have nothing to say about it, or None."""
         if not self._tenure.has(key_of_subject(subject_of(host))):
             return "not-steward"
         if self._world.opted_out.covers(host):
             return "opted-out"
         address = await self._world.address_of(host)
+        if isinstance(address, Wait):
+            return address
         return None if not address or self.may_visit(address) else "not-public"
 
     def take_back(self, asker: PeerKey, returned: Return) -> None:

@@ -283,10 +283,10 @@ class RingSteward(LocalSteward):
 
     async def _answer_rules(self, origin: Origin, known: bytes) -> RulesAnswer:
         host = _host(origin)
-        reason = await self.office.refusal_of_host(host)
-        if reason is not None:
-            return NoRules(reason)
-        found = await self._found_rules(origin)
+        refusal = await self.office.refusal_of_host(host)
+        if isinstance(refusal, str):
+            return NoRules(refusal)
+        found = refusal or await self._found_rules(origin)
         now = anyio.current_time()
         if isinstance(found, Wait):
             return RulesLater(to_ms(found.until - now, up=True), found.reason[:100])
