@@ -12,8 +12,11 @@ from crawler.core.politeness import OptOutList, PolitenessPolicy
 from simnet.stewards import (
     SimulatedPeer,
     StewardWorld,
+    churn,
+    crowd,
     in_virtual_time,
     most_within,
+    settled,
     share_of,
     steward_of,
     too_close,
@@ -38,12 +41,7 @@ def run(seed: int, story: Callable[[StewardWorld], Awaitable[None]], **options: 
         raise
 
 
-async def settled(world: StewardWorld) -> None:
-    """Everybody is up, and no steward is silent any more."""
-    await anyio.sleep(TERMS.silent_s + 1)
-
-
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_many_peers_together_are_as_polite_as_one_and_all_get_done(seed: int) -> None:
     async def story(world: StewardWorld) -> None:
         for number in range(6):
@@ -76,35 +74,11 @@ def test_one_busy_peer_uses_nearly_all_that_a_host_allows() -> None:
     run(1, story)
 
 
-async def churn(world: StewardWorld, seconds: float) -> None:
-    """Every now and then the steward of some host dies, and comes back empty-headed."""
-    with anyio.move_on_after(seconds):
-        while True:
-            await anyio.sleep(world.chance.uniform(20, 300))
-            name = world.chance.choice(sorted(world.hosts))
-            victim = steward_of(world, name)
-            victim.crash()
-            world.members_changed()
-            await anyio.sleep(world.chance.uniform(5, 200))
-            world.start(victim, dict.fromkeys(world.hosts, 10_000))
-            await anyio.sleep(0.1)
-            world.members_changed()
-
-
-async def crowd(world: StewardWorld, hosts: int = 4, peers: int = 8) -> None:
-    for number in range(hosts):
-        world.add_host(f"h{number}.example", duration_s=0.5)
-    world.add_peers(peers)
-    for peer in world.peers:
-        world.start(peer, dict.fromkeys(world.hosts, 10_000))
-    await settled(world)
-
-
-@pytest.mark.parametrize("seed", range(10, 14))
+@pytest.mark.parametrize("seed", range(10, 12))
 def test_no_host_is_asked_too_often_while_its_stewards_die_and_return(seed: int) -> None:
     async def story(world: StewardWorld) -> None:
         await crowd(world)
-        await churn(world, 3_600)
+        await churn(world, 2_400)
         for host in world.hosts.values():
             assert too_close(host, 2.0) == [], host.name
             assert len(host.starts) > 200, "and the crawl goes on"
@@ -130,7 +104,7 @@ def test_a_steward_without_the_silent_period_is_caught() -> None:
     assert rude_worlds(replace(TERMS, silent_s=0.0), range(10, 13)) >= 2
 
 
-@pytest.mark.parametrize("seed", range(20, 23))
+@pytest.mark.parametrize("seed", range(20, 22))
 def test_a_torn_ring_asks_at_most_twice_as_often_and_only_until_it_is_whole_again(seed: int) -> None:
     async def story(world: StewardWorld) -> None:
         await crowd(world, hosts=6)
