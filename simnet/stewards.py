@@ -39,6 +39,7 @@ from simnet.host import repeatable_trio
 
 VIEWS_BEHIND_MAX = 1_000
 ENDLESS = 1_000_000
+CLOSED_S = 60.0  # a host that may not be visited is looked at again
 
 
 class Start(NamedTuple):
@@ -152,8 +153,9 @@ class SimulatedPeer:
             if isinstance(rules, Wait):
                 await _sleep_until(rules.until)
                 continue
-            if not rules.is_reachable:
-                return
+            if not rules.is_reachable or not rules.allows("/"):
+                await anyio.sleep(CLOSED_S)
+                continue
             lease = await steward.lease(origin, self.world.hosts[host].address)
             if isinstance(lease, Wait):
                 await _sleep_until(lease.until)

@@ -186,7 +186,7 @@ def test_no_history_of_asks_lets_two_starts_come_closer_than_the_delay(seed: int
     chance = random.Random(seed)
     office, now, starts = LeaseOffice(PUBLIC), 0.0, []
     held: dict[bytes, tuple[Window, float, int]] = {}
-    for _ in range(3_000):
+    for _ in range(6_000):
         now += chance.expovariate(4.0)
         holder = bytes([chance.randrange(8)])
         if holder not in held:

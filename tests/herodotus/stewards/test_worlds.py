@@ -9,6 +9,7 @@ import pytest
 
 from crawler.core.leases import LeaseTerms
 from crawler.core.politeness import OptOutList, PolitenessPolicy
+from crawler.core.urls import Origin
 from simnet.stewards import (
     SimulatedPeer,
     StewardWorld,
@@ -249,7 +250,7 @@ def test_hosts_that_may_not_be_visited_are_not_even_asked_for_robots_txt() -> No
     async def story(world: StewardWorld) -> None:
         private = world.add_host("inside.example", address="10.1.2.3")
         shy = world.add_host("www.shy.example")
-        nowhere = world.add_host("gone.example", robots=b"user-agent: *\ndisallow: /")
+        closed = world.add_host("gone.example", robots=b"user-agent: *\ndisallow: /")
         world.add_peers(5)
         for peer in world.peers:
             world.start(peer, dict.fromkeys(world.hosts, 5))
@@ -257,7 +258,7 @@ def test_hosts_that_may_not_be_visited_are_not_even_asked_for_robots_txt() -> No
         await anyio.sleep(600)
         assert private.starts == []
         assert shy.starts == []
-        assert len(nowhere.starts) > 1  # this worker does not look at the rules it was given
+        assert len(closed.starts) == closed.robots_asked == 1
 
     run(8, story, opted_out=OptOutList.of(["shy.example"]))
 
@@ -281,3 +282,42 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
                 assert len(own.starts) > 50
 
     run(9, story)
+
+
+def test_a_change_of_robots_txt_is_known_to_all_within_one_lease_of_the_steward_finding_it() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(6)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 100_000})
+        await settled(world)
+        await anyio.sleep(300)
+        assert len(share_of(world, "h.example")) == len(world.peers)
+        host.robots = b"user-agent: *\ndisallow: /\n"
+        before = host.robots_asked
+        steward_of(world, "h.example").steward.core.doubt_rules(Origin("http://h.example"))  # as every day
+        at = anyio.current_time()
+        await anyio.sleep(600)
+        assert host.robots_asked == before + 1
+        assert [one for one in host.starts if one.at > at + TERMS.life_s + world.noticed_s_max] == []
+
+    run(10, story)
+
+
+def test_what_is_opted_out_at_the_steward_is_left_alone_by_all_within_one_lease() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(6)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 100_000})
+        await settled(world)
+        await anyio.sleep(300)
+        assert len(share_of(world, "h.example")) == len(world.peers)
+        office = steward_of(world, "h.example").steward.office
+        office.close_to(OptOutList.of(["h.example"]))
+        at = anyio.current_time()
+        await anyio.sleep(900)
+        assert [one for one in host.starts if one.at > at + TERMS.life_s] == []
+        assert office.refused["opted-out"] > 0
+
+    run(11, story)
