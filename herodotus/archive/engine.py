@@ -110,7 +110,7 @@ class Archive:
         *,
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
-        free_bytes: Callable[[], int] | None = None,
+        free_bytes: Callable[[int], int] | None = None,
         scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
@@ -200,25 +200,35 @@ class Archive:
             self.roll()
 
     def _check_room(self, size: int) -> None:
-        reserve, most = self.settings.reserve_bytes, self.settings.archive_bytes_max
-        if not self._disk_has(size):
-            raise StoreRefusedError(f"the disk is full: {reserve} bytes stay in reserve")
+        """A log whose disk is full goes on on another, where there is one."""
         if not self._is_within_offer(size):
-            raise StoreRefusedError(f"the archive is full: it may have {most} bytes")
-
-    def _disk_has(self, size: int) -> bool:
-        return self._free_bytes is None or self._free_bytes() - size >= self.settings.reserve_bytes
-
-    def _is_within_offer(self, size: int) -> bool:
-        most = self.settings.archive_bytes_max
-        return most is None or self.files.bytes_used() + size <= most
+            raise StoreRefusedError(
+                f"the archive is full: it may have {self.settings.archive_bytes_max} bytes"
+            )
+        if not self.has_room_on(self.log.slice, size) and self._roomy(size):
+            self.roll()
+        if not self.has_room_on(self.log.slice, size):
+            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
 
     def has_room(self, bytes_: int) -> bool:
-        """Whether so much could be stored now, as far as the disk and what was offered of it tell."""
+        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
         if self.refusal is not None:
             return False
         with self.lock:
-            return self._disk_has(bytes_) and self._is_within_offer(bytes_)
+            has_disk = self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
+            return has_disk and self._is_within_offer(bytes_)
+
+    def has_room_on(self, slice_: int, bytes_: int) -> bool:
+        return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def _is_within_offer(self, bytes_: int) -> bool:
+        most = self.settings.archive_bytes_max
+        return most is None or self.files.bytes_used() + bytes_ <= most
+
+    def _roomy(self, bytes_: int) -> list[int]:
+        """The other disks that could take a log."""
+        others = [slice_ for slice_ in self.files.present if slice_ != self.log.slice]
+        return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""
@@ -230,8 +240,9 @@ class Archive:
 
     def begin_log(self) -> bool:
         """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
+        is_short = not self.has_room_on(self.log.slice, 0)
         try:
-            self.log.begin(int(self.now()))
+            self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
         except FullDiskError:
             logger.warning("no log begun: the disk is full")
             return False

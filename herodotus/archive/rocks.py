@@ -118,11 +118,15 @@ class RocksIndex:
         is_within = len(start) >= PREFIX_BYTES and start[:PREFIX_BYTES] == end[:PREFIX_BYTES]
         iterator = self._db.iter(None if is_within else self._total_order)
         iterator.seek_for_prev(end)
-        if iterator.valid() and iterator.key() == end:
-            iterator.prev()
-        if not iterator.valid() or iterator.key() < start:
+        if not iterator.valid():
             return None
-        return iterator.key(), iterator.value()
+        key = iterator.key()
+        if key == end:
+            iterator.prev()
+            if not iterator.valid():
+                return None
+            key = iterator.key()
+        return None if key < start else (key, iterator.value())
 
     def write(self, batch: Batch) -> None:
         if not batch.changes:
