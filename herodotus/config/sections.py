@@ -212,7 +212,7 @@ class BudgetSettings:
     upload_mbit_per_s_max: float = setting(
         0.0,
         number(0, 1e5, "Mbit/s"),
-        "what copies for others and large answers to readers may take of the line",
+        "what copies for others may take of the line; answers to readers are not held back",
     )
     download_mbit_per_s_max: float = setting(
         0.0, number(0, 1e5, "Mbit/s"), "what crawling and copies from others may take of the line"
