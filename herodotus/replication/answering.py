@@ -59,7 +59,9 @@ class Answers:
         root = scopes.root_of(await tops_of(self._parts.opened_store(), scope))
         view = self._parts.view
         is_holder = view.holds_all(scope)
-        if is_holder:
+        if not wire.wants_promise(body):
+            pass
+        elif is_holder:
             view.promise(sender, scope, self._parts.now() + PROMISE_KEPT_S)
         elif view.may_hold_all(scope):  # somebody who leaves hands it over: soon we shall have to hold it
             view.promise(sender, scope, self._parts.now() + PROMISE_USED_WITHIN_S)

@@ -44,10 +44,17 @@ class Compared:
 
 
 async def compare(
-    calls: Calls, store: ArchiveStore, contact: Contact, scope: Scope, nonce: bytes
+    calls: Calls,
+    store: ArchiveStore,
+    contact: Contact,
+    scope: Scope,
+    nonce: bytes,
+    *,
+    wants_promise: bool = False,
 ) -> Compared:
     """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
-    return await _Comparing(calls, store, contact).run(scope, nonce)
+    question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
+    return await _Comparing(calls, store, contact).run(scope, nonce, question)
 
 
 class _Comparing:
@@ -57,9 +64,9 @@ class _Comparing:
         self._contact = contact
         self._found = Compared()
 
-    async def run(self, scope: Scope, nonce: bytes) -> Compared:
+    async def run(self, scope: Scope, nonce: bytes, question: bytes) -> Compared:
         ours = await tops_of(self._store, scope)
-        answer = wire.decode_root(await self._call(wire.ROOT, wire.encode_scope(scope, nonce)))
+        answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
         if answer.root != scopes.salted(scopes.root_of(ours), nonce):
             theirs = wire.decode_tops(await self._call(wire.TOPS, wire.encode_scope(scope)), scope)

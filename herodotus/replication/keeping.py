@@ -283,7 +283,8 @@ class Copies:
         began = parts.ledger.begin(peer, scope, parts.now())
         try:
             nonce = parts.random.randbytes(wire.NONCE_BYTES)
-            found = await compare(parts.calls(), store, contact, scope, nonce)
+            wants = purpose is Purpose.SURPLUS
+            found = await compare(parts.calls(), store, contact, scope, nonce, wants_promise=wants)
             lacking = await self._act_on(peer, purpose, found)
             if purpose is Purpose.SURPLUS:
                 lacking |= await self._contents_lacking(contact, scope)

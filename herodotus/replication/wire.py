@@ -57,6 +57,7 @@ class _Ranges(msgspec.Struct, kw_only=True, omit_defaults=True):
         msgspec.Meta(min_length=1, max_length=RANGES_MAX + 256),
     ]
     nonce: Annotated[bytes, msgspec.Meta(max_length=NONCE_BYTES)] = b""
+    promise: bool = False
 
 
 class RootAnswer(msgspec.Struct, kw_only=True):
@@ -93,9 +94,13 @@ def _decode(data: bytes, type_: type[_T]) -> _T:
         raise MalformedMessageError(str(error)[:200]) from error
 
 
-def encode_scope(scope: Scope, nonce: bytes = b"") -> bytes:
+def encode_scope(scope: Scope, nonce: bytes = b"", *, wants_promise: bool = False) -> bytes:
     ranges = [(one.low, one.high or b"") for one in scope]
-    return msgspec.msgpack.encode(_Ranges(ranges=ranges, nonce=nonce))
+    return msgspec.msgpack.encode(_Ranges(ranges=ranges, nonce=nonce, promise=wants_promise))
+
+
+def wants_promise(data: bytes) -> bool:
+    return _decode(data, _Ranges).promise
 
 
 def decode_scope(data: bytes) -> tuple[Scope, bytes]:

@@ -109,15 +109,16 @@ def test_nothing_is_lost_when_all_are_killed_at_once_and_then_five_of_seven(
     revived = herodotus("ring", "revive", *map(str, range(PEERS)), "--dir", folder)
     assert revived.code == 0, revived.err
 
-    def copies_are_exact() -> bool:
+    def all_have_six_copies() -> bool:
+        """Some have a seventh: a peer that held them while the ring came together promised not to drop them yet."""
         found = [one for one in statuses(peers) if one]
         return (
             len(found) == PEERS
-            and all(one.get("copies") == {"6": one["store"]["captures"]} for one in found)
-            and sum(one["store"]["captures"] for one in found) == 6 * pages
+            and all(int(copies) >= 6 for one in found for copies in one["copies"])
+            and sum(one["store"]["captures"] for one in found) >= 6 * pages
         )
 
-    wait_until(copies_are_exact, lambda: [(one.get("copies"), one.get("copying")) for one in statuses(peers)])
+    wait_until(all_have_six_copies, lambda: [one.get("copies") for one in statuses(peers)])
     left = herodotus("stop", "--home", peers[0].home, "--hand-over", "20")
     assert left.code == 0, left.err
     assert all(one["store"]["captures"] == pages for one in statuses(peers[1:]))

@@ -18,7 +18,7 @@ LACKING_MAX = 200_000
 CONFIRMATIONS_MAX = 32
 """Of one peer; the oldest go."""
 PROMISE_USED_WITHIN_S = 600.0
-PROMISE_KEPT_S = 3_600.0
+PROMISE_KEPT_S = 1_800.0
 """A promise outlives whatever is done on the strength of it, so no two peers drop what each trusts the other with."""
 
 

@@ -23,8 +23,8 @@ from tests.herodotus.replication.world import SETTINGS, Net, Peer, deposit
 LOST_AT_ONCE_MAX = 5
 FILLED_WITHIN_S = 1_500.0
 """After a return or a departure: the clock of the absent (600 s), a comparison (600 s), what has failed meanwhile."""
-SETTLED_WITHIN_S = 3_600.0 + 1_800.0
-"""Promises (an hour), then as above: until then there may be more copies than k, and never fewer for longer than it
+SETTLED_WITHIN_S = 1_800.0 + 1_800.0
+"""Promises (half an hour), then as above: until then there may be more copies than k, never fewer for longer than it
 takes to fill."""
 PEERS_MAX = 16
 NEWS_S = 10.0
