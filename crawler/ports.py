@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawler.core.capture import Capture, PayloadDigest
+from crawler.core.entries import FoundLink
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
-from crawler.frontier import FoundLink
 
 
 class CaptureSink(Protocol):
@@ -75,8 +75,10 @@ class Fetcher(Protocol):
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         """One exchange, no redirect followed. Raises a FetchError when there is nothing to archive."""
 
-    async def address_of(self, host: str) -> str:
-        """The address that `host` leads to first, "" when none is known: for the cap per address."""
+    async def address_of(self, host: str) -> str | Wait:
+        """The address that `host` leads to first, "" when none is known: for the cap per address. Wait: DNS is slow
+        with this name, and nobody is to wait for it.
+        """
 
 
 class OwnsEverything:

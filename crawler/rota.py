@@ -6,6 +6,7 @@ fetches.
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -14,10 +15,14 @@ import anyio
 from crawler.clocks import loop_clock
 from crawler.core.urls import Origin
 
+LONG_REST_S = 60.0
+"""Origins that rest longer leave room for others, so that a thousand of them do not keep those from their turn."""
+COUNTED_EVERY_S = 1.0
+
 
 class Rota:
     """`activate` gives up to n further origins that have something due, `rest_s` how long each rests before its first
-    turn. Used from one event loop.
+    turn. It closes when all that is left rests longer than `patience_s`. Used from one event loop.
     """
 
     def __init__(
@@ -26,11 +31,16 @@ class Rota:
         *,
         active_max: int,
         rest_s: Callable[[Origin], float] = lambda origin: 0.0,
+        patience_s: float = math.inf,
     ) -> None:
         self._activate = activate
         self._rest_s = rest_s
         self._now = loop_clock()
         self._active_max = active_max
+        self._patience_s = patience_s
+        self._resting = 0
+        self._counted_at = -math.inf
+        self.has_lost_patience = False
         self._ready: list[tuple[float, int, Origin]] = []
         self._turn = 0
         self._busy = 0
@@ -55,16 +65,29 @@ class Rota:
             now = self._now()
             if self._ready and self._ready[0][0] <= now:
                 return self._start()
-            for origin in self._activate(max(0, self._active_max - len(self._ready) - self._busy)):
+            activated = self._activate(self._room(now))
+            for origin in activated:
                 self._push(origin, now + max(0.0, self._rest_s(origin)))
             if self._ready and self._ready[0][0] <= now:
                 self.wake(len(self._ready) - 1)
                 return self._start()
-            if not self._ready and not self._busy:
+            if activated:
+                continue  # those rest; there may be room for more
+            if not self._busy and (not self._ready or self._ready[0][0] > now + self._patience_s):
+                self.has_lost_patience = bool(self._ready)
                 self.close()
                 break
             await self._wait(self._ready[0][0] if self._ready else None)
         return None
+
+    def resting(self, longer_than_s: float) -> list[tuple[float, Origin]]:
+        """Origins whose turn is not within so many seconds, and when it is; the soonest first."""
+        limit = self._now() + longer_than_s
+        return sorted((at, origin) for at, _, origin in self._ready if at > limit)
+
+    def left(self) -> list[Origin]:
+        """Those that were not done when it was closed."""
+        return [origin for _, _, origin in self._ready]
 
     def again(self, origin: Origin, at: float) -> None:
         """The visit is over; the origin's next turn is at `at`."""
@@ -86,12 +109,21 @@ class Rota:
         self._is_closed = True
         self.wake(len(self._waiting))
 
+    def _room(self, now: float) -> int:
+        """For so many origins more; as many again as may be active may rest for long beside them."""
+        room = self._active_max - len(self._ready) - self._busy
+        if self._resting and room <= 0 and now >= self._counted_at + COUNTED_EVERY_S:
+            self._counted_at = now
+            self._resting = len(self.resting(LONG_REST_S))
+        return max(0, room + min(self._resting, self._active_max))
+
     def _start(self) -> Origin:
         self._busy += 1
         return heapq.heappop(self._ready)[2]
 
     def _push(self, origin: Origin, at: float) -> None:
         self._turn += 1
+        self._resting += at > self._now() + LONG_REST_S  # counted anew from time to time
         heapq.heappush(self._ready, (at, self._turn, origin))
 
     async def _wait(self, until: float | None) -> None:

@@ -718,6 +718,10 @@ class RingNode:
     def is_known(self, address: Address) -> bool:
         return any(address in signed.record.addresses for signed in self._machine.table.records.values())
 
+    def knows(self, peer: PeerKey) -> bool:
+        """Is it in our table, a leaf perhaps, ourselves included?"""
+        return peer in self._machine.table.records
+
     def _join_later(self) -> None:
         self._is_join_due = True
         self._join_failed.set()

@@ -61,3 +61,15 @@ class Services:
 
     calls: Mapping[str, Callable[[PeerKey, bytes], Awaitable[bytes]]] = field(default_factory=dict)
     streams: Mapping[str, Callable[[PeerKey, bytes], AsyncIterator[bytes]]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *parts: "Services") -> "Services":
+        """Those of several parts of a peer together; two of one name are a mistake of ours."""
+        calls = [name for part in parts for name in part.calls]
+        streams = [name for part in parts for name in part.streams]
+        assert len({*calls}) == len(calls), f"two services of one name: {calls}"
+        assert len({*streams}) == len(streams), f"two services of one name: {streams}"
+        return cls(
+            calls={name: handler for part in parts for name, handler in part.calls.items()},
+            streams={name: handler for part in parts for name, handler in part.streams.items()},
+        )

@@ -10,6 +10,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from heapq import nlargest
 from pathlib import Path
 
@@ -20,7 +21,12 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.worker import Crawler
+from herodotus.archive.upkeep import tidy_before_leaving
+from herodotus.budget import Budget, BudgetedFetcher
+from herodotus.config.sections import BudgetSettings
 from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler, summary
+from herodotus.home import Home
+from herodotus.offer import archive_settings
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +34,7 @@ PROGRESS_EVERY_S = 0.5
 RATE_OVER_S = 5.0
 LOG_EVERY_S = 30.0
 HOSTS_SHOWN = 5
+RESTS_SHOWN = 3
 LANDING_S_MAX = 10.0
 """What Ctrl-Z waits for fetches; those that take longer are tried again later."""
 
@@ -38,12 +45,22 @@ async def crawl_into(
     *,
     wall_clock: Callable[[], float],
     console: Console | None,
+    budget: BudgetSettings | None = None,
     when_open: Callable[[], None] = lambda: None,
 ) -> dict[str, object]:
     """One crawl into the home's archive until nothing is due, the limit is reached or a signal comes."""
+    offered = budget or BudgetSettings()
+    line = Budget(offered, Home(home).traffic)
     async with (
-        open_archive_at(home, wall_clock=wall_clock) as store,
-        open_crawler(home, store, order, wall_clock=wall_clock) as crawler,
+        line.kept(),
+        open_archive_at(home, wall_clock=wall_clock, settings=archive_settings(offered.disk)) as store,
+        open_crawler(
+            home,
+            store,
+            order,
+            wall_clock=wall_clock,
+            within=lambda fetcher: BudgetedFetcher(fetcher, line),
+        ) as crawler,
         anyio.create_task_group() as tasks,
     ):
         when_open()
@@ -51,6 +68,9 @@ async def crawl_into(
         tasks.start_soon(run.heed_signals, tasks.cancel_scope)
         tasks.start_soon(run.show if console is not None else run.log)
         await crawler.run()
+        run.is_over = True
+        if not run.is_interrupted:
+            await tidy_before_leaving(store)
         tasks.cancel_scope.cancel()
     return {"ended": _ending(run, crawler), **summary(crawler)}
 
@@ -58,12 +78,20 @@ async def crawl_into(
 def _ending(run: "_Run", crawler: Crawler) -> str:
     if run.is_interrupted:
         return "interrupted"
-    return "limit" if crawler.is_limit_reached else "done"
+    if crawler.is_limit_reached:
+        return "limit"
+    return "waiting" if crawler.given_up else "done"
+
+
+def _clock(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 class _Run:
     def __init__(self, crawler: Crawler, console: Console | None) -> None:
         self.is_interrupted = False
+        self.is_over = False
+        """Only the archive is being tidied, which may end at any time."""
         self._crawler = crawler
         self._console = console
         self._start = anyio.current_time()
@@ -74,7 +102,7 @@ class _Run:
             async for number in signals:
                 if number == signal.SIGTSTP:
                     await self._suspend()
-                elif self.is_interrupted:
+                elif self.is_interrupted or self.is_over:
                     scope.cancel()
                     return
                 else:
@@ -96,10 +124,12 @@ class _Run:
             await anyio.sleep(LOG_EVERY_S)
             counts, progress = self._crawler.counts, self._crawler.progress()
             logger.info(
-                "crawling fetched=%d stored=%d bytes=%d unchanged=%d failed=%d due=%d hosts=%d",
+                "crawling fetched=%d stored=%d bytes=%d unchanged=%d failed=%d due=%d hosts=%d resting=%d",
                 *(counts.fetched, counts.stored, counts.stored_bytes, counts.unchanged, counts.failed),
-                *(progress.due, progress.origins),
+                *(progress.due, progress.origins, len(progress.resting)),
             )
+            for rest in progress.resting[:RESTS_SHOWN]:
+                logger.info("host rests origin=%s until=%s", rest.origin, _clock(rest.until))
 
     async def show(self) -> None:
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
@@ -152,5 +182,9 @@ class _Run:
             row(host[:40], f"{one.fetched:,}", "failed", f"{one.failed:,}", one.problem[:40])
         for name, count in counts.by_error.most_common(3):
             row("", "", name, f"{count:,}")
+        for rest in progress.resting[:RESTS_SHOWN]:
+            row(rest.origin[:40], "rests until", _clock(rest.until))
+        if len(progress.resting) > RESTS_SHOWN:
+            row("", f"{len(progress.resting) - RESTS_SHOWN:,} hosts more rest")
         row("Ctrl-C ends and keeps everything, Ctrl-Z pauses")
         return table

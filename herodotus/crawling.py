@@ -5,6 +5,7 @@ hears of them. A crawl that was interrupted goes on where it was: the frontier i
 beside it.
 """
 
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -32,17 +33,21 @@ from crawler.core.urls import STANDARD, UrlRules, host_of
 from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.http import HttpFetcher
+from crawler.ports import Fetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.slices import archive_at
-from herodotus.archive.store import ArchiveStore, open_store
+from herodotus.archive.store import ArchiveStore, DiskStore, open_store
+from herodotus.config import Settings
 from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
 from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 
 ROBOT = "Herodotus"
+LOOKOUT_CONNECTIONS = 16
 PUBLIC_POLITENESS = PolitenessPolicy()
 _TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 
@@ -63,6 +68,9 @@ class ArchiveSink:
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])
+
+    def is_removed(self, url: str) -> bool:
+        return self._store.is_removed(url)
 
     async def find(self, url: str, since: float) -> Capture | None:
         stored = await self._store.newest(url, int(self._wall_clock()) + 1)
@@ -125,11 +133,17 @@ class CrawlOrder:
     day_length_s: float = 86_400.0
     day_offset_s: float = 0.0
     """When the day begins, after midnight UTC."""
+    patience_s: float = math.inf
+    """The crawl ends when all that is left belongs to hosts that rest longer."""
     widens: bool = False
     """It may take in more than the crawls before: what they left out is looked for."""
 
     def day(self, now: float) -> int:
         return int((now - self.day_offset_s) // self.day_length_s)
+
+    def day_starts(self, day: int) -> float:
+        """Seconds since 1970."""
+        return day * self.day_length_s + self.day_offset_s
 
     @property
     def user_agent(self) -> str:
@@ -138,22 +152,84 @@ class CrawlOrder:
 
 
 @asynccontextmanager
-async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
+async def open_archive_at(
+    home: Path, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
+) -> AsyncIterator[DiskStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
-    archive = archive_at(home, wall_clock)
+    archive = archive_at(home, wall_clock, settings)
     async with open_store(archive) as store:
         yield store
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlGear:
+    """What crawls of one home have in common, whatever they are asked for: open for as long as they last."""
+
+    frontier: Frontier
+    fetcher: Fetcher
+    sink: ArchiveSink
+    steward: StewardPort
+    wall_clock: Callable[[], float]
+
+    def crawler(self, order: CrawlOrder, owner: UrlOwner | None = None) -> Crawler:
+        """One crawl, or one day of it: its counts begin at nothing."""
+        settings = CrawlSettings(
+            connections=order.connections,
+            recrawl=order.recrawl,
+            fetches_max=order.fetches_max,
+            robot=ROBOT,
+            day_length_s=order.day_length_s,
+            day_offset_s=order.day_offset_s,
+            patience_s=order.patience_s,
+        )
+        scope = replace(_scope_of(order, self.wall_clock()), is_removed=self.sink.is_removed)
+        return Crawler(
+            self.frontier,
+            self.fetcher,
+            self.sink,
+            self.steward,
+            scope,
+            settings,
+            wall_clock=self.wall_clock,
+            owner=owner,
+            rules=order.rules,
+        )
+
+
+StewardMaker = Callable[[HttpFetcher, ArchiveSink], StewardPort]
+FetcherWrapper = Callable[[Fetcher], Fetcher]
+
+
+def local_steward(order: CrawlOrder, core: HostSteward, *, wall_clock: Callable[[], float]) -> StewardMaker:
+    """For a peer alone."""
+
+    def make(fetcher: HttpFetcher, sink: ArchiveSink) -> StewardPort:
+        return LocalSteward(
+            core,
+            fetcher,
+            product_token=ROBOT,
+            wall_clock=wall_clock,
+            sink=sink,
+            opted_out=order.opted_out,
+        )
+
+    return make
+
+
 @asynccontextmanager
-async def open_crawler(
-    home: Path, store: ArchiveStore, order: CrawlOrder, *, wall_clock: Callable[[], float]
-) -> AsyncIterator[Crawler]:
-    """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
-    now = wall_clock()
+async def open_gear(
+    home: Path,
+    store: ArchiveStore,
+    order: CrawlOrder,
+    make_steward: StewardMaker,
+    *,
+    wall_clock: Callable[[], float],
+    within: FetcherWrapper = lambda fetcher: fetcher,
+) -> AsyncIterator[CrawlGear]:
+    """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
     frontier = Frontier(
         home / "queue",
-        day=order.day(now),
+        day=order.day(wall_clock()),
         limits=FrontierLimits(
             tracks_depth=order.depth_max is not None,
             urls_per_origin_max=order.urls_per_host_max,
@@ -167,39 +243,46 @@ async def open_crawler(
             allow_private_addresses=order.allow_private_addresses,
         )
         async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
-            core = HostSteward(order.politeness, now=anyio.current_time())
             sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
-            steward = LocalSteward(
-                core,
-                fetcher,
-                product_token=ROBOT,
-                wall_clock=wall_clock,
+            yield CrawlGear(
+                frontier=frontier,
+                fetcher=within(fetcher),
                 sink=sink,
-                opted_out=order.opted_out,
-            )
-            crawler = Crawler(
-                frontier,
-                fetcher,
-                sink,
-                steward,
-                _scope_of(order, now),
-                CrawlSettings(
-                    connections=order.connections,
-                    recrawl=order.recrawl,
-                    fetches_max=order.fetches_max,
-                    robot=ROBOT,
-                    day_length_s=order.day_length_s,
-                    day_offset_s=order.day_offset_s,
-                ),
+                steward=make_steward(fetcher, sink),
                 wall_clock=wall_clock,
-                rules=order.rules,
             )
-            if order.widens:
-                crawler.widen()
-            crawler.seed(list(order.urls))
-            yield crawler
     finally:
         frontier.close()
+
+
+@asynccontextmanager
+async def open_crawler(
+    home: Path,
+    store: ArchiveStore,
+    order: CrawlOrder,
+    *,
+    wall_clock: Callable[[], float],
+    within: FetcherWrapper = lambda fetcher: fetcher,
+) -> AsyncIterator[Crawler]:
+    """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
+    core = HostSteward(order.politeness, now=anyio.current_time())
+    make_steward = local_steward(order, core, wall_clock=wall_clock)
+    async with open_gear(home, store, order, make_steward, wall_clock=wall_clock, within=within) as gear:
+        crawler = gear.crawler(order)
+        if order.widens:
+            crawler.widen()
+        crawler.seed(list(order.urls))
+        yield crawler
+
+
+def lookout_of(order: CrawlOrder, *, wall_clock: Callable[[], float]) -> HttpFetcher:
+    """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
+    settings = FetchSettings(
+        user_agent=order.user_agent,
+        connections=LOOKOUT_CONNECTIONS,
+        allow_private_addresses=order.allow_private_addresses,
+    )
+    return HttpFetcher(settings, wall_clock=wall_clock, rules=order.rules)
 
 
 def url_rules(charter: Charter) -> UrlRules:
@@ -224,6 +307,30 @@ def opt_outs(hosts: Sequence[str]) -> OptOutList:
         raise SettingError(
             source="config.toml", key="crawl.opt_out", problem=f"has an entry that is no host name: {error}"
         ) from error
+
+
+def standing_order(charter: Charter, settings: Settings) -> CrawlOrder:
+    """What a running peer crawls by itself: all that falls to it of what its network archives."""
+    crawl = settings.crawl
+    return CrawlOrder(
+        urls=(),
+        scope=ScopeKind.ANY,
+        content=Content(charter.content),
+        recrawl=Recrawl(charter.recrawl),
+        connections=crawl.connections,
+        contact=settings.operator.contact or None,
+        allow_private_addresses=charter.allow_private_addresses,
+        politeness=PolitenessPolicy(
+            delay_floor_s=charter.delay_floor_s, per_address_concurrency=charter.per_address_concurrency
+        ),
+        opted_out=opt_outs(crawl.opt_out),
+        territory=territory_of(charter),
+        rules=url_rules(charter),
+        visits_per_host_max=crawl.visits_per_host_max,
+        urls_per_host_max=crawl.urls_per_host_max,
+        day_length_s=charter.day_length_s,
+        day_offset_s=day_offset_s(charter),
+    )
 
 
 def day_offset_s(charter: Charter) -> float:
@@ -287,6 +394,13 @@ def summary(crawler: Crawler) -> dict[str, object]:
         "due": progress.due,
         "over_budget": progress.over_budget,
         "held_back": progress.held_back,
+        "waiting": {
+            "urls": sum(rest.due or 0 for rest in crawler.given_up),
+            "hosts": {
+                rest.origin: datetime.fromtimestamp(rest.until, UTC).isoformat(timespec="seconds")
+                for rest in crawler.given_up
+            },
+        },
         "links": {"found": counts.links_found, "new": counts.links_new, "left": dict(counts.links_left)},
         "by_status": {str(status): count for status, count in sorted(counts.by_status.items())},
         "by_mime": dict(counts.by_mime.most_common()),

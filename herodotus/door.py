@@ -20,9 +20,10 @@ import anyio.abc
 import msgspec
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from herodotus.archive.operations import NAMES, ORDERS, Order, Report, Say
+from herodotus.archive.operations import Report, Say
 from herodotus.core.errors import HerodotusError, WorldFailure
 from herodotus.home import Home
+from herodotus.orders import NAMES, ORDERS, Order
 
 logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.archive.commands import archive_of
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.operations import Order, Report, Say, perform_in_peer
 from herodotus.archive.store import ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.archive.upkeep import keep_tidy
@@ -43,12 +44,14 @@ class NotOpenError(ArchiveError):
 class Holdings:
     """`opened` holds the archive open; `store` is None while it is not."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, settings: ArchiveSettings | None = None) -> None:
         self._home = home
+        self._settings = settings
         self._counting = anyio.CapacityLimiter(1)  # verifying takes hours; a status must not wait for it
         self.store: DiskStore | None = None
         self.state = ArchiveState.CLOSED
         self._reason = ""
+        self._settled = anyio.Event()
 
     @property
     def problem(self) -> str | None:
@@ -68,15 +71,22 @@ class Holdings:
             raise NotOpenError(self.state, self.problem or "")
         return self.store
 
+    async def wait_open(self) -> DiskStore:
+        """For who has time; never returns where the archive cannot be opened."""
+        await self._settled.wait()
+        if self.store is None:
+            await anyio.sleep_forever()
+        return self.opened_store()
+
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Leaving closes the archive: what was acknowledged is on the disk before anyway."""
-        settled, leave = anyio.Event(), anyio.Event()
+        self._settled, leave = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hold, settled, leave)
+            tasks.start_soon(self._hold, self._settled, leave)
             try:
                 with anyio.move_on_after(OPENING_PATIENCE_S):
-                    await settled.wait()
+                    await self._settled.wait()
                 yield
             finally:
                 leave.set()
@@ -86,7 +96,7 @@ class Holdings:
         # Closing must happen however the peer ends; recovery from a cancelled opening is that of any crash.
         with anyio.CancelScope(shield=True):
             try:
-                archive = await anyio.to_thread.run_sync(archive_of, self._home.path)
+                archive = await anyio.to_thread.run_sync(archive_of, self._home.path, self._settings)
                 async with open_store(archive) as self.store:
                     self.state = ArchiveState.OPEN
                     logger.debug("archive open captures=%d", archive.captures)

@@ -7,7 +7,7 @@ import logging
 import random
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 
@@ -46,6 +46,7 @@ from herodotus.core.fields import Endpoint
 from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
 from herodotus.files import write_durably
 from herodotus.home import Home
+from herodotus.net.port import claimed_port
 from herodotus.rotation import previous_key_life_s, retire_previous_key
 
 logger = logging.getLogger(__name__)
@@ -71,20 +72,28 @@ class Membership:
     def __init__(self, parts: MembershipParts) -> None:
         self._parts = parts
         self._ring = parts.settings.ring
-        self._rules = rules_of(parts.charter, parts.settings)
+        self.rules = rules_of(parts.charter, parts.settings)
         self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
         self._random = random.SystemRandom()
         self.node: RingNode
+        self.listener: socket.socket
+        """The TCP side of the port, for calls; nobody answers there yet."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
-        listen = self._bindable(self._ring.listen)
+        listen, self.listener = self._claimed(self._ring.listen)
+        with closing(self.listener):
+            async with self._in_ring(listen):
+                yield
+
+    @asynccontextmanager
+    async def _in_ring(self, listen: Endpoint) -> AsyncIterator[None]:
         address, is_guessed = own_address(listen, self._ring.advertise)
         last = self._last_record()
         settings = NodeSettings(
-            rules=self._rules,
+            rules=self.rules,
             address=address,
             is_address_guessed=is_guessed,
             slot=first_slot(self._ring.slot, last, address),
@@ -137,18 +146,19 @@ class Membership:
         self.node.forget_previous_key()
         retire_previous_key(self._parts.home)
 
-    def _bindable(self, listen: Endpoint) -> Endpoint:
+    def _claimed(self, listen: Endpoint) -> tuple[Endpoint, socket.socket]:
         try:
-            return _bindable(listen)
+            port, listener = claimed_port(listen.host, listen.port)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise PortTaken(
                 address=str(listen), setting="ring.listen", flag="--listen", reason=reason
             ) from error
+        return Endpoint(host=listen.host, port=port), listener
 
     def _finders(self, listen: Endpoint, address: Address) -> Finders:
         discovery = self._parts.settings.discovery
-        remembered = RememberedPeers(self._parts.home.met, self._rules.network)
+        remembered = RememberedPeers(self._parts.home.met, self.rules.network)
         remembered.load(clock.unix_seconds())
         return Finders(
             given=[(one.host, one.port) for one in self._ring.join],
@@ -168,7 +178,7 @@ class Membership:
         host, port = socket_address(address.host, address.port)
         return ZeroconfLan(
             LanSettings(
-                network=self._rules.network,
+                network=self.rules.network,
                 peer_id=peer_key(self._parts.key),
                 port=port,
                 addresses=[host],
@@ -182,7 +192,7 @@ class Membership:
             p.endpoint for p in remembered.in_order()
         ]
         settings = KademliaSettings(
-            network=self._rules.network,
+            network=self.rules.network,
             listen_host=listen.host,
             listen_port=port + RENDEZVOUS_PORT_OFFSET,
             public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
@@ -190,7 +200,7 @@ class Membership:
             state_path=self._parts.home.rendezvous,
             requests_per_s=_REQUESTS_OF_ONE_MACHINE if self._is_private else REQUESTS_PER_S,
         )
-        validate = record_facts(self._rules, Verifier())
+        validate = record_facts(self.rules, Verifier())
         return KademliaRendezvous(
             settings, validate=validate, wall_clock=clock.unix_seconds, chance=self._random
         )
@@ -231,6 +241,11 @@ class Membership:
         """What others found, which alone counts, and what the router said."""
         router = self._mapping.explanation if self._mapping else "no router was asked"
         return f"{standing}: {reason}; {router}"
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes of datagrams in and out since the start."""
+        traffic = self.node.statistics().transport
+        return traffic.bytes_in, traffic.bytes_out
 
     def status(self) -> RingStatus:
         figures = self.node.statistics()
@@ -319,11 +334,3 @@ def _outgoing_host() -> str:
             return "127.0.0.1"
         host: str = probe.getsockname()[0]
         return host
-
-
-def _bindable(listen: Endpoint) -> Endpoint:
-    """A port that is free now, chosen by the system where 0 was asked for; raises OSError where it is taken."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        probe.bind((listen.host, listen.port))
-        return Endpoint(host=listen.host, port=probe.getsockname()[1])

@@ -9,25 +9,36 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
+from crawler.core.leases import LeaseTerms, measured_delay_max_s
+from crawler.core.politeness import HostSteward
 from herodotus import clock
+from herodotus.archive.operations import Report, Say
+from herodotus.budget import Budget, BudgetedFetcher
+from herodotus.calls import Services
 from herodotus.config import Settings
+from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
+from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order
+from herodotus.daily import DailyCrawl, DailyParts
 from herodotus.directions import RingDirections
 from herodotus.door import open_door
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
+from herodotus.net.port import CallPort, CallPortParts
+from herodotus.offer import archive_settings
+from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.front import Front
@@ -36,6 +47,7 @@ from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import replay_place
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
+from herodotus.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.systemd import ServiceManager
 
 logger = logging.getLogger(__name__)
@@ -60,7 +72,8 @@ class Peer:
     def __init__(self, parts: PeerParts) -> None:
         self._parts = parts
         self._started: datetime = clock.utc_now()
-        self._holdings = Holdings(parts.home)
+        self._budget = Budget(parts.settings.budget, parts.home.traffic)
+        self._holdings = Holdings(parts.home, archive_settings(parts.settings.budget.disk))
         http = parts.settings.http
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
@@ -72,8 +85,21 @@ class Peer:
                 previous_key=parts.previous_key,
             )
         )
+        self._call_port = CallPort(
+            CallPortParts(
+                key=parts.key,
+                rules=self._membership.rules,
+                settings=parts.settings.calls,
+                is_one_machine=parts.charter.allow_private_addresses,
+                wall_clock=clock.unix_seconds,
+            )
+        )
         own_key = parts.key.public_key().public_bytes_raw()
+        order = standing_order(parts.charter, parts.settings)
+        self._lookout = lookout_of(order, wall_clock=clock.unix_seconds)
+        self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._daily = self._make_daily(order)
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
@@ -84,6 +110,43 @@ class Peer:
             Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
             Front(lambda: shelf.stamp, clock.unix_seconds),
         )
+
+    def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
+        """It outlives crawls that an error ended, and serves others while there is none."""
+        policy = replace(order.politeness, delay_max_s=measured_delay_max_s(order.politeness))
+        steward = StewardParts(
+            own_key=own_key,
+            terms=LeaseTerms.of(policy),
+            fetcher=self._lookout,
+            product_token=ROBOT,
+            wall_clock=clock.unix_seconds,
+            ring=lambda: NodeRing(self._membership.node),
+            calls=lambda: self._call_port.calls,
+            may_visit_private=order.allow_private_addresses,
+            opted_out=order.opted_out,
+        )
+        return RingSteward(steward, HostSteward(policy, now=anyio.current_time()))
+
+    def _make_daily(self, order: CrawlOrder) -> DailyCrawl:
+        parts = self._parts
+        return DailyCrawl(
+            DailyParts(
+                home=parts.home,
+                order=order,
+                holdings=self._holdings,
+                make_steward=lambda _fetcher, sink: self._steward.attach(sink),
+                wall_clock=clock.unix_seconds,
+                drain_s=parts.settings.lifecycle.drain_s,
+                within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
+                closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
+            )
+        )
+
+    async def perform(self, order: Order, say: Say) -> Report:
+        """What a command asks through the door."""
+        if isinstance(order, Pause | Resume | Begin):
+            return await self._daily.perform(order)
+        return await self._holdings.perform(order, say)
 
     async def status(self) -> PeerStatus:
         parts = self._parts
@@ -98,7 +161,11 @@ class Peer:
             started=self._started.isoformat(timespec="seconds"),
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
+            calls=self._call_port.status(),
+            crawl=self._daily.status(),
+            stewards=self._steward.status(),
             store=await self._holdings.status(),
+            budget=self._budget.statistics(),
         )
 
     @property
@@ -116,12 +183,27 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._budget.kept(self._membership.traffic),
+                self._calls_opened(),
                 self._relay.opened(),
-                open_door(self._parts.home, self._holdings.perform),
+                self._daily.opened(),
+                open_door(self._parts.home, self.perform),
                 self._portal.serving(drain_s),
             ):
                 publish_address(self._parts.home, self.http)
                 yield
+
+    @asynccontextmanager
+    async def _calls_opened(self) -> AsyncIterator[None]:
+        """What calls others is opened between the two: what answers them must be there before they come."""
+        ring = self._membership.node
+        async with (
+            self._call_port.calling(ring),
+            self._lookout,
+            self._steward.running(),
+            self._call_port.answering(ring, self._membership.listener, Services.of(self._steward.services)),
+        ):
+            yield
 
 
 async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:

@@ -64,7 +64,9 @@ def _show(home: str, address: str) -> None:
     done = DEMO / "archived"
     try:
         if not done.exists():
-            done.write_text(_archive_two_days(home), encoding="utf-8")
+            page = _archive_two_days(home)
+            _call("pause", home)  # the made-up web is gone, and the peer would look for it every ten seconds
+            done.write_text(page, encoding="utf-8")
         page = done.read_text(encoding="utf-8")
     except DemoFailed as error:
         _say(f"without the made-up web: {error}")
@@ -124,7 +126,11 @@ def _free_port() -> int:
 
 
 def _crawl(home: str, *arguments: str) -> Any:
-    command = [HERODOTUS, "crawl", "--home", home, "--json", "--quiet", *arguments]
+    return _call("crawl", home, *arguments)
+
+
+def _call(name: str, home: str, *arguments: str) -> Any:
+    command = [HERODOTUS, name, "--home", home, "--json", "--quiet", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         raise DemoFailed(f"`{' '.join(command)}` ended with {done.returncode}")

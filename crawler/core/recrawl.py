@@ -15,6 +15,7 @@ INTERVAL_DAYS_MAX = 32
 """Adaptive visits come at least this often (crawl.md, 5)."""
 VISITS_BEFORE_ADAPTING = 3
 GONE_DAYS_MAX = 64
+"""Also between two looks at what is of no wanted type."""
 TRIES_PER_DAY = 3
 PRIORITY_MAX = 255
 DOUBTFUL_FROM = 128
@@ -38,6 +39,8 @@ class Result(Enum):
     """No answer, a broken one, 5xx or 429: trying again may help."""
     FORBIDDEN = "forbidden"
     """robots.txt, the opt-out list, or an address that we never open."""
+    UNWANTED = "unwanted"
+    """Of a media type that the crawl does not archive."""
 
 
 RETRIED_TODAY = frozenset({Result.FAILED})
@@ -56,12 +59,14 @@ class Known(msgspec.Struct, array_like=True, kw_only=True):
     visits: int = 0
     unchanged: int = 0
     failures: int = 0
-    """In a row, of the same kind: failed, or gone."""
+    """In a row, of the same kind: failed, gone, or unwanted."""
     last_result: str = ""
     etag: str = ""
     last_modified: str = ""
     digest: bytes = b""
     """SHA-256 of the last archived payload."""
+    hops: int = 0
+    """Redirects between the page that links and this URL, by the shortest way known."""
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -112,7 +117,7 @@ def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Kno
 
 
 def _interval_days(known: Known, result: Result, recrawl: Recrawl) -> int:
-    if result is Result.GONE:
+    if result in (Result.GONE, Result.UNWANTED):
         return int(min(2 ** min(known.failures - 1, 30), GONE_DAYS_MAX))
     if result is Result.FAILED:
         days_failing = known.failures // TRIES_PER_DAY

@@ -535,8 +535,11 @@ class RingMachine:
     # --- arcs
 
     def _node_changed(self, node: VirtualNode, now: float) -> None:
-        del node, now
+        del now
         self._arcs_are_stale = True
+        for sibling in self.nodes if node.successors else ():
+            if sibling is not node:
+                sibling.forgive(node.successors[0])
 
     def _lost(self, contact: Contact, now: float) -> None:
         self._detector.lost(contact, now)

@@ -62,7 +62,7 @@ class VirtualNode:
     __slots__ = (
         "_adopted", "_are_pinged", "_asks_since_afresh",
         "_changed_at", "_host", "_is_desperate", "_known", "_next_at", "_not_members",
-        "_notifies", "_on_change", "_passed_over", "_table", "_unwell", "contact", "is_busy", "is_member",
+        "_notifies", "_on_change", "_passed_over", "_table", "_tried", "_unwell", "contact", "is_busy", "is_member",
         "predecessor", "successors", "version", )  # fmt: skip
 
     def __init__(
@@ -87,6 +87,7 @@ class VirtualNode:
         self._adopted: tuple[State, tuple[Contact, ...]] | None = None  # what was taken from which state
         self._are_pinged = False  # the whole list, in the present step
         self._is_desperate = False  # nobody of the list was left in the present step
+        self._tried: list[Key] = []  # in the present step
         self._changed_at = 0.0
         self._next_at = float("inf")
         self._not_members = 0
@@ -155,6 +156,7 @@ class VirtualNode:
             return
         self.is_busy = True
         self._are_pinged = self._is_desperate = False
+        self._tried.clear()
         self._ask_next(deque(self._living_successors()), now)
 
     def _living_successors(self) -> Iterable[Contact]:
@@ -181,6 +183,7 @@ class VirtualNode:
             self._finish(now, self._period(now))
             return
         target = targets.popleft()
+        self._tried.append(target.position)
         known = self._known[1].version if self._known and self._known[0] == target else 0
         self._asks_since_afresh += 1
         is_due = self._asks_since_afresh >= bounds.STATE_AFRESH_ASKS_MAX  # a long run of bad luck ends here
@@ -196,6 +199,8 @@ class VirtualNode:
         if reply is None:
             self._ping_all(rest, now)
             self._ask_next(self._who_is_left(rest), now)
+        elif isinstance(reply, (State, Unchanged)) and (back := self._is_back_before(target)) is not None:
+            self._ask_next(deque((back, target, *rest)), now)
         elif isinstance(reply, State):
             self._known = (target, reply)
             self._adopted_first(target, reply, now)
@@ -216,6 +221,20 @@ class VirtualNode:
             self._is_desperate = True
             left.extend(self._living_successors())
         return left
+
+    def _is_back_before(self, target: Contact) -> Contact | None:
+        """A nearer one of our list that was passed by when this step began, and has been heard of since."""
+        if not self.successors or target == self.successors[0]:
+            return None  # nearly always
+        back = (
+            contact
+            for contact in self.successors
+            if is_between(self.contact.position, contact.position, target.position)
+            and contact.position not in self._tried
+            and contact.peer not in self._unwell
+            and not self._is_passed(contact)
+        )
+        return next(back, None)
 
     def _ping_all(self, contacts: Iterable[Contact], now: float) -> None:
         """The first is silent, so the next may be too.  All are tried at once, so that a run of dead hosts
@@ -283,10 +302,23 @@ class VirtualNode:
         if adopted == self.successors:
             self._adopted = (state, self.successors)
             return False
-        self.successors = adopted
+        known, self.successors = self.successors, adopted
         self._adopted = (state, adopted)
+        for contact in adopted:
+            if contact not in known:
+                self._look_again(contact, now)
         self._changed(now)
         return True
+
+    def _look_again(self, contact: Contact, now: float) -> None:
+        """Whom we found silent, or no member, may be back: somebody has it in a list. Its own word decides."""
+        self.forgive(contact)
+        if contact.peer in self._unwell:
+            self._host.ask(contact, Ping(id=self._host.new_id()), _taken, now)
+
+    def forgive(self, contact: Contact) -> None:
+        """It has shown that it is a member, or may have become one."""
+        self._passed_over.pop(contact.position, None)
 
     def _finish(self, now: float, delay_s: float) -> None:
         self.is_busy = False
@@ -299,6 +331,7 @@ class VirtualNode:
     def notified(self, source: Contact, now: float) -> None:
         if not self.is_member or source == self.contact:
             return
+        self.forgive(source)
         if self.is_busy:
             if source not in self._notifies:
                 self._notifies.append(source)

@@ -10,8 +10,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 
-from herodotus.archive.engine import Archive, Item
+from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import Item
 from herodotus.core.archive_errors import ArchiveError, StoreRefusedError
 
 logger = logging.getLogger(__name__)

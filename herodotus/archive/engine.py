@@ -7,17 +7,18 @@ opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sea
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import RLock
-from typing import NamedTuple
 
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
-from herodotus.archive.log import IngestLog
-from herodotus.archive.members import gzip_member
+from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
+from herodotus.archive.log import FullDiskError, IngestLog
 from herodotus.archive.standing import Standing
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
 from herodotus.core.entries import (
     META,
@@ -44,9 +45,8 @@ from herodotus.core.entries import (
 from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
 from herodotus.core.notes import (
     Visit,
-    format_tombstones,
-    format_visits,
 )
+from herodotus.core.removals import NOTHING_REMOVED
 from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
@@ -55,8 +55,8 @@ FORMAT = b"3"
 FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY = META + b"missing"
-NOTE_TARGET = "urn:herodotus:archive"
 DAMAGE_MAX = 10_000
+NO_ROOM = "the disk is full: no new log can be begun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +67,8 @@ class ArchiveSettings:
     """How much of the log is read again after a crash: less than a second's worth."""
     reserve_bytes: int = 256 * 1024 * 1024
     """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
+    archive_bytes_max: int | None = None
+    """What the files may come to together; sealing needs up to a segment more for a while."""
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
     """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
     codec: Codec = Codec.ZSTD
@@ -75,31 +77,6 @@ class ArchiveSettings:
     pages of few sites, and then `zstd -dc` alone no longer reads the file."""
     software: Fields = (("software", "Herodotus"),)
     """What warcinfo says: the program, and which peer it was."""
-
-
-class NewCapture(NamedTuple):
-    """A capture ready to be written: compressed members, the capture's own first."""
-
-    id: CaptureId
-    kind: Kind
-    members: tuple[bytes, ...]
-    url: str = ""
-    """For the list of addresses; empty when it stands there already."""
-    arrival: int | None = None
-    """When it first came, if it is only written anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewVisits:
-    visits: tuple[Visit, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTombstones:
-    ids: tuple[CaptureId, ...]
-
-
-Item = NewCapture | NewVisits | NewTombstones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +110,8 @@ class Archive:
         *,
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
-        free_bytes: Callable[[], int] | None = None,
+        free_bytes: Callable[[int], int] | None = None,
+        scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
         self.files = files
@@ -150,7 +128,12 @@ class Archive:
         self.now = now
         self.log = IngestLog(files, self.settings.software)
         self._free_bytes = free_bytes
+        self.scratch = scratch
+        """For what is sorted on disk; the system's place for such files if None."""
+        self.removed = NOTHING_REMOVED
+        """Of these nothing is stored, whoever brings it."""
         self.refusal: str | None = None
+        """Why nothing can be stored until the next opening."""
         self._unflushed = 0
         self.standing = Standing(index)
         self.captures = 0
@@ -161,57 +144,117 @@ class Archive:
     # -- storing ------------------------------------------------------------------------------------------
 
     def commit(self, items: Sequence[Item]) -> None:
-        """Make the items durable and visible, all or none; returning is the acknowledgement."""
-        with self.lock:
-            if self.refusal is not None:
-                self.counters.refused += len(items)
-                raise StoreRefusedError(self.refusal)
-            notes, buffers = _lay_out(items)
-            size = sum(map(len, buffers))
-            self._make_room(size)
-            good_tail = self.log.tail
-            try:
-                self._perform(items, notes, buffers)
-            except OSError as error:
-                self.counters.refused += len(items)
-                logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
-                    "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
-                )
-                self.log.abandon(good_tail)
-                self.begin_log()
-                raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
-            self.counters.commits += 1
-            self.rewrites += any(not isinstance(item, NewVisits) and _rewrites(item) for item in items)
-            self.counters.stored += len(items)
-            self._unflushed += size
-            if self._unflushed > self.settings.index_flush_bytes:
-                self.flush_index()
+        """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
+        part."""
+        with self.lock, self.writing_index():
+            for wave in waves(items):
+                self._commit_at_once(wave)
+
+    def _commit_at_once(self, items: Sequence[Item]) -> None:
+        """All or none."""
+        if self.refusal is not None:
+            self.counters.refused += len(items)
+            raise StoreRefusedError(self.refusal)
+        notes, buffers = lay_out(items)
+        size = sum(map(len, buffers))
+        self._make_room(size, is_clearing=all(map(rewrites, items)))
+        good_tail = self.log.tail
+        try:
+            self._perform(items, notes, buffers)
+        except OSError as error:
+            self.counters.refused += len(items)
+            logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
+                "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
+            )
+            self.log.abandon(good_tail)
+            self.begin_log()
+            raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
+        self.counters.commits += 1
+        self.rewrites += any(map(rewrites, items))
+        self.counters.stored += len(items)
+        self._unflushed += size
+        if self._unflushed > self.settings.index_flush_bytes:
+            self.flush_index()
+
+    @contextmanager
+    def writing_index(self) -> Iterator[None]:
+        """An index that cannot be written is behind the log: nothing may follow what it lacks, until an opening
+        gives it that. What is there is served."""
+        try:
+            yield
+        except IndexFailedError as error:
+            self.refusal = str(error)
+            logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
+            raise StoreRefusedError(self.refusal) from error
 
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)
         self.log.flush()
         self._apply_committed(items, notes, buffers, start)
 
-    def _make_room(self, size: int) -> None:
-        if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
-            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
-        if self.log.tail + size > self.settings.log_bytes_max:
+    def _make_room(self, size: int, *, is_clearing: bool) -> None:
+        """Deleting is let through, a few bytes each: it is the way out of an archive that is full."""
+        if not is_clearing:
+            self._check_room(size)
+        if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
+
+    def _check_room(self, size: int) -> None:
+        """A log whose disk is full goes on on another, where there is one."""
+        if not self._is_within_offer(size):
+            raise StoreRefusedError(
+                f"the archive is full: it may have {self.settings.archive_bytes_max} bytes"
+            )
+        if not self.has_room_on(self.log.slice, size) and self._roomy(size):
+            self.roll()
+        if not self.has_room_on(self.log.slice, size):
+            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+
+    def has_room(self, bytes_: int) -> bool:
+        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
+        if self.refusal is not None:
+            return False
+        with self.lock:
+            has_disk = self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
+            return has_disk and self._is_within_offer(bytes_)
+
+    def has_room_on(self, slice_: int, bytes_: int) -> bool:
+        return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def _is_within_offer(self, bytes_: int) -> bool:
+        most = self.settings.archive_bytes_max
+        return most is None or self.files.bytes_used() + bytes_ <= most
+
+    def _roomy(self, bytes_: int) -> list[int]:
+        """The other disks that could take a log."""
+        others = [slice_ for slice_ in self.files.present if slice_ != self.log.slice]
+        return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""
         with self.lock:
             if self.refusal is not None:
                 raise StoreRefusedError(self.refusal)
-            self.begin_log()
-            if self.refusal is not None:
-                raise StoreRefusedError(self.refusal)
+            if not self.begin_log():
+                raise StoreRefusedError(self.problem or NO_ROOM)
 
-    def begin_log(self) -> None:
+    def begin_log(self) -> bool:
+        """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
+        is_short = not self.has_room_on(self.log.slice, 0)
         try:
-            self.log.begin(int(self.now()))
+            self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
+        except FullDiskError:
+            logger.warning("no log begun: the disk is full")
+            return False
         except OSError as error:
             self.refusal = f"no new log can be begun: {error.strerror}"
+            return False
+        return True
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be stored now, or None."""
+        return self.refusal or (None if self.log.is_open else NO_ROOM)
 
     # -- indexing -----------------------------------------------------------------------------------------
 
@@ -245,10 +288,10 @@ class Archive:
     def write(self, batch: Batch) -> None:
         """Every change of captures passes here, as the batch carries their number."""
         if batch.added:
-            self.captures += batch.added
-            batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+            batch.put(COUNT_KEY, encode_numbers((self.captures + batch.added,)))
         changes = self.standing.prepare(batch)
         self.index.write(batch)
+        self.captures += batch.added
         self.standing.apply(changes)
 
     def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
@@ -356,22 +399,3 @@ class Archive:
             self.files.close()
             self.index.close()
             self.refusal = "the archive is closed"
-
-
-def _rewrites(item: NewCapture | NewTombstones) -> bool:
-    return isinstance(item, NewTombstones) or item.arrival is not None
-
-
-def _lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
-    """Captures in order, then the visits of all items as one note, then the tombstones."""
-    buffers = [member for item in items if isinstance(item, NewCapture) for member in item.members]
-    notes: list[Item] = []
-    visits = tuple(sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits))
-    if visits:
-        notes.append(NewVisits(visits=visits))
-        buffers.append(gzip_member(format_visits(visits, NOTE_TARGET)))
-    for item in items:
-        if isinstance(item, NewTombstones):
-            notes.append(item)
-            buffers.append(gzip_member(format_tombstones(item.ids, NOTE_TARGET)))
-    return notes, buffers

@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,16 +18,15 @@ from herodotus.archive.deleting import deposit_of_stored
 from herodotus.archive.engine import Archive
 from herodotus.archive.intake import compress_bundle
 from herodotus.archive.log import format_warcinfo
-from herodotus.archive.members import gzip_member, scan_members
+from herodotus.archive.members import gzip_member
+from herodotus.archive.noted import all_visits
 from herodotus.archive.reading import Reader
-from herodotus.archive.sorting import SortedLines
+from herodotus.archive.sorting import SortedLines, without_repeats
 from herodotus.archive.streaming import Query, Stream
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.deposits import Original, StoredCapture, format_unchanged_visit, url_key
-from herodotus.core.entries import AUXILIARY, KEY_BYTES, Place, after, auxiliary_place
+from herodotus.core.entries import KEY_BYTES, Place
 from herodotus.core.layout import FileName
-from herodotus.core.notes import VISITS_TYPE, Visit, parse_visits
-from herodotus.core.warc import split_record
+from herodotus.core.notes import Visit
 
 _Position = tuple[str, int, int]
 """Where on the ring, when, and captures before the visits of the same second."""
@@ -134,7 +132,7 @@ class _Export:
         )
         noted: Iterator[tuple[_Position, StoredCapture | Visit]] = (
             ((visit_key, visit.time_s, 1), visit)
-            for visit_key, visit in map(_visit_of, _without_repeats(visits))
+            for visit_key, visit in map(_visit_of, without_repeats(iter(visits)))
         )
         for _, event in heapq.merge(wanted, noted, key=lambda pair: pair[0]):
             yield event
@@ -231,27 +229,3 @@ def _position(capture: StoredCapture) -> _Position:
 def _visit_of(line: bytes) -> tuple[str, Visit]:
     position, time, status, url = line.decode("utf-8", "surrogateescape").split(" ", 3)
     return position, Visit(url=url, time_s=int(time), status=int(status))
-
-
-def _without_repeats(lines: SortedLines) -> Iterator[bytes]:
-    previous: bytes | None = None
-    for line in lines:
-        if line != previous:
-            yield line
-        previous = line
-
-
-def all_visits(archive: Archive) -> Iterator[Visit]:
-    """Every unchanged visit that was noted, file by file."""
-    for key, _ in archive.index.scan(AUXILIARY, after(AUXILIARY)):
-        file, offset = auxiliary_place(key)
-        try:
-            size = archive.files.size(file)
-            scan = scan_members(
-                partial(archive.files.read_at, file), offset, size, archive.files.dictionary(file)
-            )
-            record, _ = split_record(next(scan)[2])
-            if record.get("Content-Type") == VISITS_TYPE:
-                yield from parse_visits(record)
-        except (MalformedRecordError, FileNotFoundError, KeyError, StopIteration) as error:
-            archive.note_damage(file, offset, str(error))

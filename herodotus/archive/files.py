@@ -62,6 +62,7 @@ class Files:
     def __init__(self, slices: Sequence[Disk | None]) -> None:
         self.slices = tuple(slices)
         self.catalogue: dict[int, Located] = {}
+        self._sizes: dict[int, int] = {}
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
         self.unreadable: set[int] = set()
@@ -134,6 +135,15 @@ class Files:
     def size(self, number: int) -> int:
         located = self.catalogue[number]
         return self.disk(located.slice).stat(located.name.path).st_size
+
+    def bytes_used(self) -> int:
+        """By all files. Those that are sealed never change, so only logs are asked each time."""
+        sizes: dict[int, int] = {}
+        for number, located in list(self.catalogue.items()):
+            known = None if located.name.is_log else self._sizes.get(number)
+            sizes[number] = self.size(number) if known is None else known
+        self._sizes = sizes
+        return sum(sizes.values())
 
     def path(self, number: int) -> str:
         located = self.catalogue.get(number)
@@ -218,17 +228,6 @@ class Files:
                 if stated is not None and hashlib.sha256(content).hexdigest() == stated[1].decode():
                     return Dictionary(content)
         return None
-
-    def find(self, number: int, wanted: bytes, start: int, end: int) -> int:
-        """Where some bytes next occur, or `end`: to go on behind a damaged place."""
-        at = start
-        while at < end:
-            piece = self.read_at(number, at, min(PIECE_BYTES, end - at))
-            found = piece.find(wanted)
-            if found >= 0:
-                return at + found
-            at += max(1, len(piece) - len(wanted) + 1)
-        return end
 
     def _acquire(self, number: int) -> tuple[Disk, _Open]:
         located = self.catalogue.get(number)

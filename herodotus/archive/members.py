@@ -138,6 +138,19 @@ def decode_member(
     raise MalformedRecordError("neither a gzip member nor a zstd frame")
 
 
+def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -> bytes:
+    """Of the content of a member whose start `data` has; fewer, or none, when it is no member."""
+    try:
+        if data.startswith(GZIP_MAGIC):
+            return isal_zlib.decompressobj(_GZIP_WBITS).decompress(data, count)
+        whole = _zstd_decompressor() if dictionary is None else dictionary.decompressor()
+        with whole.stream_reader(data, read_across_frames=False) as reader:
+            found: bytes = reader.read(count)
+            return found
+    except (_GzipError, zstandard.ZstdError):
+        return b""
+
+
 def _decode_gzip(data: bytes, bytes_max: int) -> tuple[bytes, int]:
     inflate = isal_zlib.decompressobj(_GZIP_WBITS)
     try:

@@ -14,10 +14,11 @@ import anyio.lowlevel
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.deleting import delete, expunge
 from herodotus.archive.disk import Disk, FileStatus
-from herodotus.archive.engine import Archive, ArchiveSettings, NewVisits
+from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.index import Index, MemoryIndex
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import NewVisits
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
@@ -200,6 +201,9 @@ class MemoryStore:
         for capture in Stream(self.archive, query, cursor):
             await anyio.lowlevel.checkpoint()
             yield capture
+
+    def is_removed(self, url: str) -> bool:
+        return self.archive.removed.covers(url)
 
     async def delete(self, ids: Iterable[CaptureId]) -> int:
         await anyio.lowlevel.checkpoint()

@@ -21,6 +21,7 @@ from herodotus.archive.checking import Verification, verify
 from herodotus.archive.exporting import ExportReport, export_warc
 from herodotus.archive.imports import Progress, take_in
 from herodotus.archive.reading import Version
+from herodotus.archive.removing import RemovalReport, erase, remove_host, remove_pages
 from herodotus.archive.store import DiskStore
 from herodotus.archive.streaming import Query
 from herodotus.archive.wacz import export_wacz
@@ -28,9 +29,11 @@ from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import StoredCapture
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.files import storage_failure
+from herodotus.removed import forget_removed, note_removed
 
 EXPORTS_BETWEEN_WORDS = 256
 VERIFIES_BETWEEN_WORDS = 1_024
+EXPUNGED_LISTED = 10_000
 
 Say = Callable[[str], None]
 """Told how far a long order is."""
@@ -72,8 +75,25 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expunge:
+    before_s: int
+    is_rehearsal: bool = False
+    """Only say what would go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildIndex:
     pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """Names are canonical. `is_forgotten` only takes back the note that they are removed."""
+
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    is_erased: bool = False
+    is_forgotten: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +101,16 @@ class Statistics:
     pass
 
 
-Order = Import | Export | Get | History | Verify | RebuildIndex | Statistics
+Order = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
 ORDERS: dict[str, type[Order]] = {
     "import": Import,
     "export": Export,
     "get": Get,
     "history": History,
     "verify": Verify,
+    "expunge": Expunge,
     "rebuild-index": RebuildIndex,
+    "remove": Remove,
     "stats": Statistics,
 }
 NAMES = {kind: name for name, kind in ORDERS.items()}
@@ -136,9 +158,13 @@ async def perform(store: DiskStore, order: Order, say: Say, state: Path | None =
         case Verify():
             found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
             return Report(facts={**asdict(found), "is_sound": found.is_sound})
+        case Expunge():
+            return Report(facts=await _expunge(store, order, say))
         case RebuildIndex():
             await store.rebuild()
             return Report(facts={"captures": (await store.statistics()).captures})
+        case Remove():
+            return await _remove(store, order, say, state)
         case Statistics():
             return Report(facts=asdict(await store.statistics()))
 
@@ -220,6 +246,17 @@ def _export_beside(
     return report
 
 
+async def _expunge(store: DiskStore, order: Expunge, say: Say) -> dict[str, Any]:
+    """Step by step, each of which is durable; interrupted, it goes on when it is ordered again."""
+    count, first = await store.outdated(order.before_s, EXPUNGED_LISTED)
+    gone = 0
+    while not order.is_rehearsal and (step := await store.expunge(order.before_s)):
+        gone += len(step)
+        say(f"{gone} of {count} captures deleted")
+    listed = [{"url": url, "date": format_date(id_.time_s)} for id_, url in first]
+    return {"captures": count if order.is_rehearsal else gone, "first": listed}
+
+
 def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
     records = 0
 
@@ -229,6 +266,26 @@ def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
         say(f"{path}: {100 * done // max(1, total)} %" if records % VERIFIES_BETWEEN_WORDS == 0 else "")
 
     return verify(store.archive, repair=order.repair, report=report)
+
+
+async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> Report:
+    """Noted before anything is deleted, so that nothing of it comes back meanwhile."""
+    report, unknown = RemovalReport(), list[str]()
+    if state is None:
+        raise ArchiveError("an archive without a home cannot note what was removed")
+    if order.is_forgotten:
+        store.archive.removed, unknown = forget_removed(state, hosts=order.hosts, urls=order.urls)
+        return Report(facts={**asdict(report), "unknown": unknown})
+    now = store.archive.now()
+    store.archive.removed = note_removed(state, hosts=order.hosts, urls=order.urls, now=now)
+    await remove_pages(store, order.urls, report)
+    for host in order.hosts:
+        say(f"{host}: {report.captures} captures deleted")
+        await remove_host(store, host, report)
+    if order.is_erased:
+        say("rewriting files")
+        await erase(store, report)
+    return Report(facts={**asdict(report), "unknown": unknown})
 
 
 async def _get(store: DiskStore, order: Get) -> Report:

@@ -128,13 +128,13 @@ class Reader:
         """Every capture with a payload, revisits included: their number is the reference count."""
         ids: dict[CaptureId, None] = {}
         for bucket in buckets:
-            for key, value in self._entries_of_payload(bucket, digest):
+            for key, value in self.entries_of_payload(bucket, digest):
                 id_ = self.id_at(key, value)
                 if id_ is not None and id_.digest == digest:
                     ids[id_] = None
         return list(ids)
 
-    def _entries_of_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[bytes, bytes]]:
+    def entries_of_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Index entries that may have the payload: those with the body before those that refer to it."""
         prefix = payload_prefix(bucket, digest)
         for found, _ in self._archive.index.scan(prefix, after(prefix)):
@@ -150,6 +150,11 @@ class Reader:
     def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
         seen = self._seen_at(key, value)
         return None if seen is None else seen.id
+
+    def named_at(self, key: bytes, value: bytes) -> tuple[CaptureId, str] | None:
+        """With its URL."""
+        seen = self._seen_at(key, value)
+        return None if seen is None else (seen.id, seen.url)
 
     def _seen_at(self, key: bytes, value: bytes) -> Seen | None:
         written = self._written_at(key, value, MemberCache(self._archive.files))
@@ -265,7 +270,7 @@ class Reader:
             yield seen
 
     def _bodies(self, bucket: int, digest: bytes) -> Iterator[tuple[Written, Seen]]:
-        for key, value in self._entries_of_payload(bucket, digest):
+        for key, value in self.entries_of_payload(bucket, digest):
             if decode_entry(value).kind is Kind.BODY:
                 written = self._written_at(key, value, MemberCache(self._archive.files))
                 seen = None if written is None else self._try_seen(written)

@@ -21,7 +21,9 @@ from herodotus.archive.engine import (
 )
 from herodotus.archive.index import Batch
 from herodotus.archive.journal import settle_journals
+from herodotus.archive.noted import note_at, note_places
 from herodotus.archive.scan import Bundle, Progress, scan_bundles
+from herodotus.archive.searching import Search
 from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.entries import (
     AUXILIARY,
@@ -43,6 +45,8 @@ from herodotus.core.notes import VISITS_TYPE, parse_tombstones, parse_visits
 logger = logging.getLogger(__name__)
 
 BATCH_CHANGES_MAX = 10_000
+VISITS_AT_ONCE = 50_000
+"""Held in memory, and as many again of the last note: some 30 MB."""
 
 
 def open_archive(archive: Archive) -> None:
@@ -52,7 +56,7 @@ def open_archive(archive: Archive) -> None:
         archive.files.load()
         if _index_fits(archive) and _is_loaded(archive):
             _catch_up_with_sealing(archive)
-            _apply_logs(archive, *archive.applied, [])
+            _apply_logs(archive, *archive.applied, counts_visits=True)
         else:
             _rebuild(archive)
 
@@ -114,16 +118,17 @@ def _rebuild(archive: Archive) -> None:
     first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
     first.put(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))
     archive.index.write(first)
-    visits: list[tuple[int, Bundle]] = []
     # Ascending: of two records of one capture the later file has the one that counts.
     for number in sorted(archive.files.segments()):
-        _Indexing(archive, number, visits).run(0)
-    _apply_logs(archive, 0, 0, visits)
+        _Indexing(archive, number).run(0)
+    _apply_logs(archive, 0, 0, counts_visits=False)
+    _count_visits(archive)
     # Last: what a crash leaves of an index that was being made must not be taken for a whole one.
     archive.index.write(Batch([(FORMAT_KEY, FORMAT)]))
     if archive.refusal is None:
-        if archive.log.number < max(archive.files.catalogue):
-            archive.begin_log()  # with a number above every segment's, so that new captures arrive last
+        # With a number above every segment's, so that new captures arrive last.
+        if archive.log.number < max(archive.files.catalogue) and not archive.begin_log():
+            archive.log.end()
         archive.flush_index()
 
 
@@ -136,12 +141,11 @@ def _catch_up_with_sealing(archive: Archive) -> None:
     known = archive.epoch
     if _last_epoch(archive) <= known:
         return
-    visits: list[tuple[int, Bundle]] = []
+    # The visits in them were counted when they were in the log; only their place is new.
     for number in sorted(archive.files.segments()):
         if archive.files.catalogue[number].name.epoch > known:
-            _Indexing(archive, number, visits).run(0)
-    # The visits were counted when they were in the log; only their place is new.
-    batch = Batch([(auxiliary_key(number, bundle.offset), b"") for number, bundle in visits])
+            _Indexing(archive, number).run(0)
+    batch = Batch()
     if not archive.files.missing:
         for key, _ in archive.index.scan(AUXILIARY, after(AUXILIARY)):
             if auxiliary_place(key)[0] not in archive.files.catalogue:
@@ -150,25 +154,33 @@ def _catch_up_with_sealing(archive: Archive) -> None:
     archive.index.write(batch)
 
 
-def _apply_logs(archive: Archive, number: int, offset: int, visits: list[tuple[int, Bundle]]) -> None:
+def _apply_logs(archive: Archive, number: int, offset: int, *, counts_visits: bool) -> None:
     logs = [log for log in archive.files.logs() if log >= number]
     end = (number, offset)
+    counting = Applying() if counts_visits else None
     for log in logs:
-        end = log, _Indexing(archive, log, visits).run(offset if log == number else 0)
-    # Captures first: a visit counts for the newest version before it, wherever that is filed.
-    applying = Applying()
-    for file, bundle in visits:
-        try:
-            applying.visits += parse_visits(bundle.record)
-        except MalformedRecordError as error:
-            archive.note_damage(file, bundle.offset, error.reason)
-            continue
-        applying.batch.put(auxiliary_key(file, bundle.offset))
+        end = log, _Indexing(archive, log, counting).run(offset if log == number else 0)
     if logs:
         _resume(archive, *end)
-    archive.finish(applying, end)
+    archive.finish(counting or Applying(), end)
     if not archive.log.is_open and archive.refusal is None:
         archive.begin_log()
+
+
+def _count_visits(archive: Archive) -> None:
+    """Of an index that was made anew. Captures come first: a visit counts for the newest version before it,
+    wherever that is filed."""
+    counting = Applying()
+    for file, offset in note_places(archive):
+        note = note_at(archive, file, offset)
+        if note is None:
+            counting.batch.delete(auxiliary_key(file, offset))
+            continue
+        counting.visits += note.visits
+        if len(counting.visits) > VISITS_AT_ONCE:
+            archive.finish(counting, archive.applied)
+            counting = Applying()
+    archive.finish(counting, archive.applied)
 
 
 def _resume(archive: Archive, log: int, end: int) -> None:
@@ -189,13 +201,13 @@ def _resume(archive: Archive, log: int, end: int) -> None:
 class _Indexing:
     """One file, from an offset to where it stops being whole."""
 
-    def __init__(self, archive: Archive, number: int, visits: list[tuple[int, Bundle]]) -> None:
+    def __init__(self, archive: Archive, number: int, counting: Applying | None = None) -> None:
+        """Visits are counted if there is something to count them in; else their notes' places are enough."""
         self.archive = archive
         self.number = number
-        self.visits = visits
+        self.counting = counting
         self.batch = Batch()
         name = archive.files.catalogue[number].name
-        self.magic = name.codec.magic
         self.is_segment = not name.is_log
         self.is_last_log = name.is_log and number == archive.files.logs()[-1]
 
@@ -203,31 +215,25 @@ class _Indexing:
         size = self.archive.files.size(self.number)
         progress = Progress()
         dictionary = self.archive.files.dictionary(self.number)
+        search = Search(self.archive.files, self.number)
         while True:
             try:
                 for bundle in scan_bundles(self._read_at, start, size, progress, dictionary=dictionary):
                     self._apply(bundle)
                 break
             except MalformedRecordError as error:
-                following = self._next_whole(progress.whole_to + 1, size)
-                if following is None and self.is_last_log:
+                following = search.next_whole(progress.whole_to + 1, size)
+                reason = error.reason
+                if search.is_given_up:
+                    reason += "; what follows was not searched to its end"
+                    self.archive.files.unreadable.add(self.number)  # so that nothing is cut
+                elif following is None and self.is_last_log:
                     break  # what a power cut leaves; everything acknowledged lies before
                 # What lies behind was written later, so this was whole once: it is rot, and costs only itself.
-                self.archive.note_damage(self.number, progress.whole_to, error.reason)
+                self.archive.note_damage(self.number, progress.whole_to, reason)
                 start = size if following is None else following
         self.archive.write(self.batch)
         return progress.whole_to
-
-    def _next_whole(self, at: int, size: int) -> int | None:
-        """Where the next capture or note begins that can be read."""
-        while (at := self.archive.files.find(self.number, self.magic, at, size)) < size:
-            try:
-                if next(scan_bundles(self._read_at, at, size), None) is not None:
-                    return at
-            except MalformedRecordError:
-                pass
-            at += 1
-        return None
 
     def _read_at(self, offset: int, length: int) -> bytes:
         return self.archive.files.read_at(self.number, offset, length)
@@ -236,7 +242,7 @@ class _Indexing:
         if bundle.id is not None:
             self._apply_capture(bundle)
         elif bundle.record.get("Content-Type") == VISITS_TYPE:
-            self.visits.append((self.number, bundle))
+            self._apply_visits(bundle)
         else:
             self.archive.put_tombstones(
                 self.batch, parse_tombstones(bundle.record), self.number, bundle.offset
@@ -244,6 +250,19 @@ class _Indexing:
             self._write()  # what follows must see it
         if len(self.batch.changes) > BATCH_CHANGES_MAX:
             self._write()
+
+    def _apply_visits(self, bundle: Bundle) -> None:
+        if self.counting is not None:
+            try:
+                self.counting.visits += parse_visits(bundle.record)
+            except MalformedRecordError as error:
+                self.archive.note_damage(self.number, bundle.offset, error.reason)
+                return
+        self.batch.put(auxiliary_key(self.number, bundle.offset))
+        if self.counting is not None and len(self.counting.visits) > VISITS_AT_ONCE:
+            self._write()
+            self.archive.finish(self.counting, (self.number, bundle.end))
+            self.counting.visits.clear()
 
     def _apply_capture(self, bundle: Bundle) -> None:
         assert bundle.id is not None

@@ -7,59 +7,46 @@ it still says what was read.
 """
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby, islice
 
 from herodotus.archive.disk import read_file, sync_folder
-from herodotus.archive.engine import EPOCH_KEY, NOTE_TARGET, Archive
+from herodotus.archive.engine import EPOCH_KEY, Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import is_compressed
 from herodotus.archive.journal import settle_journals, write_journal
-from herodotus.archive.members import Dictionary, scan_members
-from herodotus.archive.reading import Reader
+from herodotus.archive.members import Dictionary
+from herodotus.archive.noted import SortedNotes
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import (
     DamagedRecordError,
-    MalformedRecordError,
+    IndexFailedError,
     StoreRefusedError,
     UpkeepStoppedError,
 )
 from herodotus.core.cdxj import mime_of_line, place_of_line
-from herodotus.core.deposits import CaptureId, parse_http_head, url_key
+from herodotus.core.deposits import parse_http_head
 from herodotus.core.entries import (
     AUXILIARY,
     CAPTURE,
-    DAY_S,
     KEY_BYTES,
     Entry,
     Kind,
-    Place,
     after,
     auxiliary_key,
     auxiliary_place,
-    bucket_of,
     decode_entry,
     encode_entry,
     encode_numbers,
 )
-from herodotus.core.layout import Codec, FileName, slice_of
-from herodotus.core.notes import (
-    TOMBSTONES_TYPE,
-    Visit,
-    format_tombstones,
-    format_visits,
-    parse_tombstones,
-    parse_visits,
-)
+from herodotus.core.layout import CDXJ_BYTES_MAX, Codec, FileName, slice_of
 
 BUCKETS = 16
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000
 COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
-CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 
 LINES_FILES_MAX = 4
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
@@ -145,18 +132,27 @@ class _Merge:
         self._auxiliary: list[tuple[int, int]] = []
         self._skipped = 0
         self._epoch = 0
+        self._segment_is_full_at = archive.settings.segment_bytes_max * 15 // 16
 
     def run(self) -> Sealed:
         """StoreRefusedError when a disk fails or is full, UpkeepStoppedError when the pace says so: then all is as
         it was, and the unfinished files go."""
         if not self._inputs:
             return NOTHING
+        if self._archive.refusal is not None:
+            raise StoreRefusedError(self._archive.refusal)
+        with self._archive.writing_index():
+            return self._run()
+
+    def _run(self) -> Sealed:
         try:
-            installs = self._write_all()
+            with SortedNotes(self._archive, self._inputs, self._pace) as notes:
+                installs = self._write_all(notes)
+                self._skipped += notes.skipped
         except OSError as error:
             self._give_up()
             raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
-        except UpkeepStoppedError:
+        except (UpkeepStoppedError, IndexFailedError):
             self._give_up()
             raise
         return self._swap(installs)
@@ -165,16 +161,15 @@ class _Merge:
         for writer in self._writers:
             writer.give_up()
 
-    def _write_all(self) -> list[tuple[int, str]]:
+    def _write_all(self, notes: SortedNotes) -> list[tuple[int, str]]:
         # What the index knows of the inputs is durable before they go: visits are counted once and for all.
         self._archive.flush_index()
         # Also above epochs that left no file, when all their captures were deleted: the index has heard of
         # them, and would take a segment of the same number for one it knows.
         known = max(located.name.epoch for located in self._files.catalogue.values())
         self._epoch = 1 + max(known, self._archive.epoch)
-        visits, tombstones = self._notes()
         for bucket in range(BUCKETS):
-            self._merge_bucket(bucket, visits[bucket], tombstones[bucket])
+            self._merge_bucket(bucket, notes.of_bucket(bucket))
         installs = [pair for writer in self._writers for pair in writer.finish()]
         for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for slice_, path in installs}):
             sync_folder(self._files.disk(slice_), folder)
@@ -182,47 +177,20 @@ class _Merge:
 
     # -- what goes in -------------------------------------------------------------------------------------
 
-    def _notes(self) -> tuple[dict[int, set[Visit]], dict[int, list[CaptureId]]]:
-        visits: defaultdict[int, set[Visit]] = defaultdict(set)
-        tombstones: defaultdict[int, list[CaptureId]] = defaultdict(list)
-        reader = Reader(self._archive)
-        for key, _ in self._archive.index.scan(AUXILIARY, after(AUXILIARY)):
-            file, offset = auxiliary_place(key)
-            if file not in self._inputs:
-                continue
-            try:
-                record, _ = reader.read_records(self._note_place(file, offset))
-                is_tombstones = record.get("Content-Type") == TOMBSTONES_TYPE
-                deleted = parse_tombstones(record) if is_tombstones else []
-                seen = [] if is_tombstones else parse_visits(record)
-            except (DamagedRecordError, MalformedRecordError) as error:
-                self._archive.note_damage(file, offset, error.reason)
-                self._skipped += 1
-                continue
-            for id_ in deleted:
-                tombstones[bucket_of(id_.key)].append(id_)
-            for visit in seen:
-                visits[bucket_of(url_key(visit.url))].add(visit)
-        return visits, tombstones
-
-    def _note_place(self, file: int, offset: int) -> Place:
-        """The index does not know a note's length: find its end."""
-        size = self._files.size(file)
-        _, length, _ = next(
-            scan_members(partial(self._files.read_at, file), offset, size, self._files.dictionary(file))
-        )
-        return Place(file, offset, length)
-
-    def _merge_bucket(self, bucket: int, visits: Iterable[Visit], tombstones: list[CaptureId]) -> None:
+    def _merge_bucket(self, bucket: int, notes: Iterator[bytes]) -> None:
         writer: SegmentWriter | None = None
         for group in self._versions(*_bounds(bucket)):
-            if writer is not None and writer.size >= self._archive.settings.segment_bytes_max * 15 // 16:
-                writer = None
-            writer = writer or self._begin(bucket)
+            if writer is None or writer.size >= self._segment_is_full_at:
+                writer = self._begin(bucket)
             before = writer.size
             self._write_versions(writer, self._copy_members(writer, group))
             self._pace(writer.size - before)
-        self._write_notes(writer, bucket, sorted(visits), tombstones)
+        for note in notes:
+            if writer is None or writer.size >= self._segment_is_full_at:
+                writer = self._begin(bucket)
+            before = writer.size
+            self._auxiliary.append((writer.name.number, writer.add_note(note)))
+            self._pace(writer.size - before)
 
     def _versions(self, start: bytes, end: bytes) -> Iterator[list[Standing]]:
         """The captures to move, those of one URL together."""
@@ -340,20 +308,6 @@ class _Merge:
         if pack:
             writer.add_pack(pack, is_compressed=False)
 
-    def _write_notes(
-        self, writer: SegmentWriter | None, bucket: int, visits: list[Visit], tombstones: list[CaptureId]
-    ) -> None:
-        notes = []
-        for day, of_day in groupby(sorted(visits, key=lambda visit: (_day(visit), visit)), key=_day):
-            notes.append(format_visits(list(of_day), f"{NOTE_TARGET}:{bucket:x}:{day}"))
-        if tombstones:
-            notes.append(format_tombstones(tombstones, f"{NOTE_TARGET}:{bucket:x}"))
-        if not notes:
-            return
-        writer = writer or self._begin(bucket)
-        for note in notes:
-            self._auxiliary.append((writer.name.number, writer.add_note(note)))
-
     def _swap(self, installs: list[tuple[int, str]]) -> Sealed:
         before = sum(self._files.size(number) for number in self._inputs)
         removals = []
@@ -411,10 +365,6 @@ class _Merge:
 def _bounds(bucket: int) -> tuple[bytes, bytes]:
     start = CAPTURE + bytes((bucket << 4,))
     return start, CAPTURE + bytes(((bucket + 1) << 4,)) if bucket < BUCKETS - 1 else after(CAPTURE)
-
-
-def _day(visit: Visit) -> int:
-    return visit.time_s // DAY_S
 
 
 def _dense(lines: list[str]) -> bool:

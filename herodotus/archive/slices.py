@@ -7,6 +7,7 @@ mounted, its empty mount point must not be taken for it, or new segments would f
 
 import os
 import secrets
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from herodotus.archive.disk import OsDisk, write_file
 from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.sorting import PREFIX
 from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.removed import removals_of
 
 LIST_NAME, MARK_NAME = "slices.txt", "slice.txt"
 SLICES_MAX = 64
@@ -25,14 +28,23 @@ def archive_at(home: Path, now: Callable[[], float], settings: ArchiveSettings |
     folder = home / "archive"
     folder.mkdir(parents=True, exist_ok=True)
     slices = open_slices(folder)
-    return Archive(
+    index = RocksIndex(home / "index")  # which nobody else has open: what was being sorted was given up
+    for left in folder.glob(f"{PREFIX}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    archive = Archive(
         Files(slices),
-        RocksIndex(home / "index"),
+        index,
         now=now,
         settings=settings,
-        # The log, which storing fills, is on the first.
-        free_bytes=OsDisk(folder).free_bytes,
+        free_bytes=lambda slice_: _free_bytes(slices[slice_]),
+        scratch=folder,
     )
+    archive.removed = removals_of(home / "state")
+    return archive
+
+
+def _free_bytes(disk: OsDisk | None) -> int:
+    return 0 if disk is None else disk.free_bytes()
 
 
 def open_slices(folder: Path) -> list[OsDisk | None]:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Self
 
 RUN_BYTES_MAX = 32 * 1024 * 1024
+PREFIX = ".sorting."
+"""Of the folder that is there meanwhile; a kill leaves it behind."""
 
 
 class SortedLines:
@@ -18,7 +20,8 @@ class SortedLines:
     behind."""
 
     def __init__(self, folder: Path, run_bytes_max: int = RUN_BYTES_MAX) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix=".sorting.", dir=folder)
+        self._parent = folder
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._run_bytes_max = run_bytes_max
         self._run: list[bytes] = []
         self._run_bytes = 0
@@ -28,7 +31,8 @@ class SortedLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def add(self, line: bytes) -> None:
         """Without its line end, and with none inside."""
@@ -39,6 +43,8 @@ class SortedLines:
             self._put_aside()
 
     def _put_aside(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=self._parent)
         path = Path(self._folder.name) / str(len(self._runs))
         with path.open("wb") as file:
             file.writelines(line + b"\n" for line in sorted(self._run))
@@ -47,6 +53,14 @@ class SortedLines:
 
     def __iter__(self) -> Iterator[bytes]:
         return heapq.merge(*map(_lines, self._runs), sorted(self._run))
+
+
+def without_repeats(lines: Iterator[bytes]) -> Iterator[bytes]:
+    previous: bytes | None = None
+    for line in lines:
+        if line != previous:
+            yield line
+        previous = line
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -17,14 +17,15 @@ import anyio.to_thread
 from herodotus import clock
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.committer import Committer, PreparedInVainError
-from herodotus.archive.deleting import delete, expunge
-from herodotus.archive.engine import Archive, Item, NewVisits
+from herodotus.archive.deleting import count_outdated, delete, expunge, outdated
+from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake, Outcome, Prepared
+from herodotus.archive.items import Item, NewVisits
 from herodotus.archive.loops import Bell, current_bell
 from herodotus.archive.pace import Throttle
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
-from herodotus.archive.sealing import Pace, Sealed, compact, seal
+from herodotus.archive.sealing import DEAD_MIN, Pace, Sealed, compact, seal
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
@@ -74,6 +75,10 @@ class Page:
 
 
 class ArchiveStore(Protocol):
+    def is_removed(self, url: str) -> bool:
+        """Whether the operator removed it for good: then nothing of it is stored."""
+        ...
+
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
         """Durable when it returns. StoreRefusedError when the disk cannot take it."""
         ...
@@ -165,6 +170,9 @@ class DiskStore:
         self.archive.close()
 
     # -- storing ------------------------------------------------------------------------------------------
+
+    def is_removed(self, url: str) -> bool:
+        return self.archive.removed.covers(url)
 
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
         async with self._in_flight:
@@ -275,6 +283,14 @@ class DiskStore:
             lambda: expunge(self.archive, self._intake, before_s, limit), self._upkeep
         )
 
+    async def outdated(self, before_s: int, limit: int) -> tuple[int, list[tuple[CaptureId, str]]]:
+        """What `expunge` would delete: how many, and the first of them with their URLs."""
+
+        def work() -> tuple[int, list[tuple[CaptureId, str]]]:
+            return count_outdated(self.archive, before_s), outdated(self.archive, before_s, limit)
+
+        return await self._in_thread(work, self._upkeep)
+
     async def verify(self, *, repair: bool = False) -> Verification:
         return await self._in_thread(lambda: verify(self.archive, repair=repair), self._upkeep)
 
@@ -284,8 +300,8 @@ class DiskStore:
     async def seal(self) -> Sealed:
         return await self._in_thread(lambda: seal(self.archive, self._pace()), self._upkeep)
 
-    async def compact(self) -> Sealed:
-        return await self._in_thread(lambda: compact(self.archive, pace=self._pace()), self._upkeep)
+    async def compact(self, dead_min: float = DEAD_MIN) -> Sealed:
+        return await self._in_thread(lambda: compact(self.archive, dead_min, self._pace()), self._upkeep)
 
     def _pace(self) -> Pace:
         throttle = Throttle(
@@ -332,7 +348,7 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
         damaged=counters.damaged,
         recovered=counters.recovered,
         truncated_bytes=counters.truncated_bytes,
-        refusal=archive.refusal,
+        refusal=archive.problem,
     )
 
 

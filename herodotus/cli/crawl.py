@@ -1,5 +1,6 @@
 """How are pages archived now, without a ring? `crawl URL...`, and what it goes on from."""
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +18,14 @@ from herodotus.cli.frame import SECONDS, Frame, common_options, json_option, mai
 from herodotus.clock import unix_seconds
 from herodotus.config import Effective
 from herodotus.core.charter import Charter
-from herodotus.core.errors import WorldFailure
-from herodotus.home import locked, open_home
+from herodotus.core.errors import Misuse, WorldFailure
+from herodotus.home import locked, open_home, running_on
 
 if TYPE_CHECKING:
     from herodotus.crawling import CrawlOrder
     from herodotus.seeds import LastCrawl
+
+_DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 @dataclass(kw_only=True)
@@ -32,6 +35,17 @@ class NothingArchived(WorldFailure):
 
     def __str__(self) -> str:
         return f"nothing could be archived; {self.host}: {self.problem}"
+
+
+@dataclass(kw_only=True)
+class RunningPeerCrawls(Misuse):
+    home: str
+
+    def __str__(self) -> str:
+        return (
+            "the running peer crawls by itself, as its charter says: give it URLs without options, or stop it first "
+            f"(`herodotus stop --home {self.home}`)"
+        )
 
 
 @main.command()
@@ -55,6 +69,13 @@ class NothingArchived(WorldFailure):
     metavar="S",
     help="Pause between requests to a host; at least the charter's.",
 )
+@click.option(
+    "--patience",
+    type=SECONDS,
+    default=600.0,
+    metavar="S",
+    help="End when all hosts that are left rest longer (default: 600); what is due there stays due.",
+)
 @click.option("--connections", type=click.IntRange(1, 512), metavar="N", help="Open at once (default: 56).")
 @common_options
 @json_option
@@ -66,7 +87,8 @@ def crawl(
 
     Without URLs it begins at the seeds that `herodotus seed` keeps. On a later day the same command visits again:
     what did not change is asked for conditionally and not stored twice. Ctrl-C lets the fetches under way end and
-    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on.
+    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on. A peer that runs on the home crawls by
+    itself: it is given the URLs, without options, and `herodotus status` shows how far it is.
 
     \b
     Examples:
@@ -77,6 +99,7 @@ def crawl(
     from herodotus.crawl_once import (
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
+    from herodotus.offer import step_back
     from herodotus.peer import check_contact
     from herodotus.seeds import note_crawl
 
@@ -85,6 +108,13 @@ def crawl(
     charter = open_home(frame.home)
     effective = frame.effective()
     check_contact(charter, effective.settings)
+    os.umask(0o077)
+    if frame.home.door.exists() and running_on(frame.home) is not None:
+        source = click.get_current_context().get_parameter_source
+        options = {name for name in ("resume", "limit", "delay", *asked) if source(name) is not _DEFAULT}
+        _hand_over(frame, charter, effective, urls, is_plain=not options)
+        return
+    step_back(effective.settings.budget.niceness)
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         order, asked_for = _order(
@@ -99,11 +129,30 @@ def crawl(
                 order,
                 wall_clock=unix_seconds,
                 console=console,
+                budget=effective.settings.budget,
                 when_open=partial(note_crawl, home, asked_for),
             )
 
         found = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": sys.platform != "win32"})
     _tell(frame, found)
+
+
+def _hand_over(
+    frame: Frame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
+) -> None:
+    """To the peer that runs on this home, and crawls by the charter's scope."""
+    from herodotus.cli.pausing import order_running_peer
+    from herodotus.orders import Begin
+
+    if not is_plain or not urls:
+        raise RunningPeerCrawls(home=frame.home.quoted)
+    wanted = checked_seeds(urls, charter, effective.settings.crawl.opt_out)
+    found = order_running_peer(frame, Begin(urls=tuple(wanted)))
+    if found is None:
+        raise RunningPeerCrawls(home=frame.home.quoted)
+    if frame.is_json:
+        frame.print_json({"ended": "handed over", **found})
+    frame.say(f"handed over to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
 
 
 def _order(
@@ -118,6 +167,7 @@ def _order(
     content: str | None,
     limit: int | None,
     delay: float | None,
+    patience: float,
     connections: int | None,
 ) -> "tuple[CrawlOrder, LastCrawl]":
     """What to do, and what to note of it when it has begun."""
@@ -148,6 +198,10 @@ def _order(
         is_other = last is not None and not now.asks_the_same_as(last)
         now = replace(now, widens=is_other or (last is not None and last.widens))
         note_crawl(home, now)
+    politeness = PolitenessPolicy(
+        delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
+        per_address_concurrency=charter.per_address_concurrency,
+    )
     order = CrawlOrder(
         urls=tuple(now.urls),
         scope=ScopeKind(now.scope),
@@ -158,10 +212,7 @@ def _order(
         connections=connections or settings.crawl.connections,
         contact=settings.operator.contact or None,
         allow_private_addresses=charter.allow_private_addresses,
-        politeness=PolitenessPolicy(
-            delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
-            per_address_concurrency=charter.per_address_concurrency,
-        ),
+        politeness=politeness,
         opted_out=opt_outs(settings.crawl.opt_out),
         territory=territory_of(charter),
         rules=url_rules(charter),
@@ -169,6 +220,7 @@ def _order(
         urls_per_host_max=settings.crawl.urls_per_host_max,
         day_length_s=charter.day_length_s,
         day_offset_s=day_offset_s(charter),
+        patience_s=max(patience, 2 * politeness.delay_floor_s),  # the ordinary pace is no rest
         widens=now.widens,
     )
     return order, replace(now, widens=False)

@@ -6,6 +6,7 @@ from typing import Any
 from herodotus.cli.status_text import harmless, table_lines
 
 ROWS_MAX = 12
+HOSTS_NAMED = 3
 _OUTCOMES = ("fetched", "stored", "unchanged", "gone", "refused", "failed", "forbidden")
 _COLUMNS = ("fetched", "stored", "stored_bytes", "unchanged", "failed", "forbidden", "problem")
 
@@ -13,7 +14,9 @@ _COLUMNS = ("fetched", "stored", "stored_bytes", "unchanged", "failed", "forbidd
 def crawl_lines(found: Mapping[str, Any], resume: str) -> list[str]:
     """`resume` is the command that goes on."""
     lines = [", ".join(f"{found[word]:,} {word}" for word in _OUTCOMES)]
-    if found["ended"] != "done":
+    if found["ended"] == "waiting":
+        lines += _waiting(found["waiting"], resume)
+    elif found["ended"] != "done":
         reason = "the limit was reached" if found["ended"] == "limit" else "interrupted, everything is kept"
         lines.append(f"{reason}; {found['due']:,} known URLs wait: `{resume}` goes on")
     elif not any(found[word] for word in ("fetched", "forbidden", "recovered", "reread")):
@@ -28,6 +31,15 @@ def crawl_lines(found: Mapping[str, Any], resume: str) -> list[str]:
     lines += _counted("status", found["by_status"]) + _counted("type", found["by_mime"])
     lines += _counted("not fetched", found["by_error"]) + _counted("links not taken", found["links"]["left"])
     return lines
+
+
+def _waiting(waiting: Mapping[str, Any], resume: str) -> list[str]:
+    hosts = list(waiting["hosts"].items())
+    names = ", ".join(f"{harmless(host)[:60]} until {until}" for host, until in hosts[:HOSTS_NAMED])
+    more = f" and {len(hosts) - HOSTS_NAMED:,} hosts more" if len(hosts) > HOSTS_NAMED else ""
+    return [
+        f"{waiting['urls']:,} URLs are waiting for hosts that rest: {names}{more}; `{resume}` goes on then"
+    ]
 
 
 def _cell(value: object) -> str:

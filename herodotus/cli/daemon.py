@@ -15,6 +15,7 @@ import click
 
 from herodotus import clock
 from herodotus.asking import NoAnswer, ask
+from herodotus.cli.crawl import checked_seeds
 from herodotus.cli.frame import SECONDS, Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
 from herodotus.cli.status_text import status_lines
@@ -23,6 +24,7 @@ from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
 from herodotus.rotation import standing_previous_key
+from herodotus.seeds import add_seeds
 
 _WATCH_PERIOD_S = 2.0
 
@@ -53,11 +55,16 @@ class NotOurs(WorldFailure):
     "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
 )
 @click.option(
+    "--seed", metavar="URL", multiple=True, help="A page to begin at; kept, as by `herodotus seed add`."
+)
+@click.option(
     "--service-worker",
     metavar="FILE",
     help="For archived pages, in place of ours; needs http.replay_url (docs/reading.md).",
 )
-@click.option("--virtual", metavar="N", help="Positions on the ring (default: 4).")
+@click.option(
+    "--virtual", metavar="N", help="Positions on the ring (default: as many as the offered disk is worth)."
+)
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
     "--ready-fd", metavar="N", type=click.IntRange(0), help="Write one JSON line there when serving."
@@ -70,22 +77,24 @@ def run(
     listen: str | None,
     http: str | None,
     join: tuple[str, ...],
+    seed: tuple[str, ...],
     service_worker: str | None,
     virtual: str | None,
     network: str | None,
     ready_fd: int | None,
 ) -> None:
-    """Run the peer until Ctrl-C.
+    """Run the peer until Ctrl-C; it serves, takes part in the ring, and crawls each day what falls to it.
 
     The first SIGINT or SIGTERM ends open work and stops, a second one stops at once.
 
     \b
     Examples:
       herodotus run
-      herodotus run --join 192.0.2.7:4484
+      herodotus run --join 192.0.2.7:4484 --seed https://example.org/
       herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
     """
     from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+    from herodotus.offer import step_back, with_offered_positions
 
     os.umask(0o077)
     if ready_fd is not None:
@@ -103,15 +112,19 @@ def run(
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
     effective = with_http_beside_ring(frame.effective(text_layer(flags)))
     key, passphrase = unlocked_key(frame.home.key)
+    step_back(effective.settings.budget.niceness)
     with locked(frame.home):
         parts = peers.PeerParts(
             home=frame.home,
             charter=charter,
-            settings=effective.settings,
+            settings=with_offered_positions(frame.home, charter, effective.settings),
             key=key,
             previous_key=standing_previous_key(frame.home, key, passphrase, clock.unix_seconds()),
         )
         frame.configure_logs(effective, into_home=True)
+        if seed:
+            wanted = checked_seeds(seed, charter, effective.settings.crawl.opt_out)
+            add_seeds(frame.home.path, wanted, now=clock.unix_seconds())
         on_ready = partial(_announce, frame, ready_fd)
         anyio.run(peers.run, parts, on_ready, backend="asyncio", backend_options={"use_uvloop": True})
 

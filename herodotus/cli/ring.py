@@ -2,7 +2,8 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
@@ -12,13 +13,17 @@ import click
 from platformdirs import user_data_path
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from herodotus import ringlab
+from herodotus import clock, labweb, ringlab
 from herodotus.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
-from herodotus.cli.setup import chosen_charter
-from herodotus.home import Home, running_on
+from herodotus.cli.setup import BUILT_IN_CHARTERS, chosen_charter
+from herodotus.core.charter import Charter
+from herodotus.home import Home, check_network, running_on
+from herodotus.orders import Begin
 from herodotus.ringlab import Lab, LabPeer
+from herodotus.seeds import add_seeds
 
 _IDEAL_S = 180.0
+DEMO_DELAY_S = 0.1  # polite enough to be seen, quick enough to be watched
 
 folder_option = click.option(
     "--dir",
@@ -48,31 +53,101 @@ def ring() -> None:
     \b
     Examples:
       herodotus ring up --peers 8
+      herodotus ring up --peers 4 --web demo
       herodotus ring kill 3 5
       herodotus ring revive 3
       herodotus ring down
     """
 
 
+def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Charter:
+    charter = chosen_charter(network)
+    if network in BUILT_IN_CHARTERS:
+        if has_web:
+            charter = replace(charter, name=f"{charter.name} demo", delay_floor_s=DEMO_DELAY_S)
+        return charter if day_length_s is None else replace(charter, day_length_s=day_length_s)
+    if day_length_s is not None:
+        raise click.UsageError("--day-length is for the built-in charters: write day_length_s into the file")
+    if has_web and not charter.allow_private_addresses:
+        raise click.UsageError(f"--web is on this machine, and {network} does not allow_private_addresses")
+    return charter
+
+
 @ring.command()
 @click.option("--peers", "count", type=click.IntRange(1, ringlab.PEERS_MAX), default=5, show_default=True)
 @click.option("--base-port", type=click.IntRange(1024, 60_000), default=4484, show_default=True, metavar="P")
 @click.option("--network", metavar="FILE", default="test", show_default=True, help="Charter of the ring.")
+@click.option(
+    "--web", type=click.Choice(["demo"]), help="Also serve a made-up web, and let the ring crawl it."
+)
+@click.option(
+    "--day-length",
+    "day_length_s",
+    type=click.IntRange(10, 86_400),
+    metavar="S",
+    help="Seconds that a day of the ring, and of its web, lasts (default: the charter's; the web's day stays).",
+)
 @wait_option
 @folder_option
 @common_options
 @json_option
 @pass_frame
-def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, folder: Path) -> None:
+def up(
+    frame: Frame,
+    count: int,
+    base_port: int,
+    network: str,
+    web: str | None,
+    day_length_s: int | None,
+    wait_s: float,
+    folder: Path,
+) -> None:
     """Start peers with homes of their own, each joining the first, and wait until the ring is ideal."""
     folder = folder.absolute()
     _refuse_running(folder)
-    charter = chosen_charter(network)
+    charter = _charter_of(network, has_web=web is not None, day_length_s=day_length_s)
     peers = tuple(ringlab.place(folder, number, base_port) for number in range(count))
     for peer in peers:
-        ringlab.make_home(Home(Path(peer.home)), charter)
+        home = Home(Path(peer.home))
+        ringlab.make_home(home, charter)
+        check_network(charter, home, file=Path(network))
+    with ExitStack() as undo:
+        control = None
+        if web is not None:
+            process, control = labweb.start(folder, base_port + labweb.PORT_OFFSET, day_length_s)
+            undo.callback(labweb.end_process, process)
+        try:
+            _start_all(frame, folder, peers, wait_s, control)
+        except ringlab.NotIdeal:
+            undo.pop_all()  # it goes on running, and its web with it
+            raise
+        if control is not None:
+            _seed(Home(Path(peers[0].home)), labweb.front_pages(control))
+        undo.pop_all()
+    lab = Lab(peers=tuple(map(_with_pid, peers)), web=control)
+    ringlab.save(folder, lab)
+    if frame.is_json:
+        frame.print_json(lab.to_json())
+        return
+    for peer in lab.peers:
+        click.echo(f"{peer.peer}  {peer.http}/  pid {peer.pid}")
+    if control is not None:
+        click.echo(f"web   {control}  log {labweb.log_in(folder)}")
+
+
+def _seed(home: Home, urls: list[str]) -> None:
+    """Given to one peer when the ring is ideal: who owns what is then agreed on."""
+    from herodotus.door import ask_at_door
+
+    add_seeds(home.path, urls, now=clock.unix_seconds())
+    ask_at_door(home, Begin(urls=tuple(urls)), lambda _words: None)
+
+
+def _start_all(
+    frame: Frame, folder: Path, peers: tuple[LabPeer, ...], wait_s: float, control: str | None
+) -> None:
     first = peers[0].peer
-    ringlab.save(folder, Lab(peers=peers))
+    ringlab.save(folder, Lab(peers=peers, web=control))
     started: dict[str, Popen[bytes]] = {}
     try:
         for number, peer in enumerate(peers):
@@ -84,13 +159,6 @@ def up(frame: Frame, count: int, base_port: int, network: str, wait_s: float, fo
     except BaseException:  # Ctrl-C takes several forms, and whatever it was: nobody is left behind
         ringlab.give_up(folder, started.values())
         raise
-    lab = Lab(peers=tuple(map(_with_pid, peers)))
-    ringlab.save(folder, lab)
-    if frame.is_json:
-        frame.print_json(lab.to_json())
-        return
-    for peer in lab.peers:
-        click.echo(f"{peer.peer}  {peer.http}/  pid {peer.pid}")
 
 
 @contextmanager
@@ -109,6 +177,7 @@ def _interrupted_afterwards() -> Iterator[None]:
 def _refuse_running(folder: Path) -> None:
     if running := len(ringlab.processes_on(ringlab.homes_of(folder))):
         raise ringlab.LabExists(folder, running)
+    labweb.end(folder)  # of a ring whose `up` was killed
 
 
 def _start(peer: LabPeer, join: str | None) -> Popen[bytes]:
@@ -204,10 +273,11 @@ def _chosen(lab: Lab, numbers: tuple[int, ...]) -> list[tuple[int, LabPeer]]:
 @common_options
 @pass_frame
 def down(frame: Frame, folder: Path) -> None:
-    """Stop all peers of the ring; their homes stay."""
+    """Stop all peers of the ring and its web; their homes stay."""
     folder = folder.absolute()
     homes = ringlab.homes_of(folder)
-    if not ringlab.note_in(folder).exists() and not ringlab.processes_on(homes):
+    webs = labweb.end(folder)
+    if not webs and not ringlab.note_in(folder).exists() and not ringlab.processes_on(homes):
         raise ringlab.NoLab(folder)
     stopped, killed = anyio.run(ringlab.end, homes, 15.0)
     ringlab.note_in(folder).unlink(missing_ok=True)

@@ -10,11 +10,12 @@ import click
 from herodotus.cli.crawl import checked_seeds
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
 from herodotus.clock import unix_seconds
-from herodotus.core.errors import NotFound
+from herodotus.core.errors import HerodotusError, NotFound
 from herodotus.home import open_home
 from herodotus.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
 
 FILE_CHARACTERS_MAX = 64 * 2**20
+SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
 
 
 @dataclass(kw_only=True)
@@ -58,6 +59,7 @@ def add(frame: Frame, urls: tuple[str, ...], file: str | None) -> None:
     charter = open_home(frame.home)
     wanted = checked_seeds(typed, charter, frame.effective().settings.crawl.opt_out)
     new = add_seeds(frame.home.path, wanted, now=unix_seconds())
+    _tell_running_peer(frame, new)
     if frame.is_json:
         frame.print_json({"added": new, "known": len(set(wanted)) - len(new)})
         return
@@ -65,6 +67,20 @@ def add(frame: Frame, urls: tuple[str, ...], file: str | None) -> None:
         frame.say(f"added {url}")
     for url in sorted(set(wanted) - set(new)):
         frame.say(f"was there already: {url}")
+
+
+def _tell_running_peer(frame: Frame, new: list[str]) -> None:
+    """It looks at the list when a day begins; told, it begins now."""
+    if not new or not frame.home.door.exists():
+        return
+    from herodotus.cli.pausing import order_running_peer
+    from herodotus.orders import Begin
+
+    try:
+        for at in range(0, len(new), SEEDS_TOLD_AT_ONCE):
+            order_running_peer(frame, Begin(urls=tuple(new[at : at + SEEDS_TOLD_AT_ONCE])))
+    except HerodotusError as error:
+        frame.say(f"kept; the peer will find them when its next day begins: {error}")
 
 
 @seed.command(name="list")

@@ -27,6 +27,8 @@ from typing import NamedTuple
 from herodotus.core.deposits import CaptureId
 
 KEY_BYTES = 12
+PAYLOAD_PREFIX_BYTES = 8
+"""Of a key of family d: the bucket and the payload. The kind comes next."""
 _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 DIGEST, SKETCH, CHANGES = b"h", b"s", b"e"

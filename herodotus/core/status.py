@@ -51,12 +51,60 @@ class RingStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallsStatus:
+    """Calls between peers by TCP since the start; `dropped` counts who was not let in or broke a rule, by a word."""
+
+    connections: int = 0
+    called: int = 0
+    failed: int = 0
+    answered: int = 0
+    refused: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlStatus:
+    """`known` and `due` as they are now; what follows is of today. `restarts` counts crawls that an error ended."""
+
     known: int = 0
     due: int = 0
     fetched: int = 0
     unchanged: int = 0
     failed: int = 0
+    stored: int = 0
+    handed_over: int = 0
+    """Links found here that others own."""
+    taken_over: int = 0
+    """Links of ours that others found."""
+    held_back: int = 0
+    """Hosts that had their share of today's visits; the rest waits for tomorrow."""
+    day: int = 0
+    day_ends: str = ""
+    state: str = "closed"
+    problem: str | None = None
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StewardStatus:
+    """First of the hosts and addresses that this peer is steward of, then of what it asks of other stewards.
+
+    `lost`: windows that nobody gave back; `slow`: hosts that have waited for ten minutes and more, not for their rest.
+    """
+
+    subjects: int = 0
+    windows: int = 0
+    waiting: int = 0
+    granted: int = 0
+    lost: int = 0
+    backing_off: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    held: int = 0
+    slow: int = 0
+    calls: int = 0
+    calls_failed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +122,19 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStatus:
+    """What the line was used for since the provider's month began; `waits_s` by kind of background work, 0 goes on.
+    A volume of 0 is without a limit.
+    """
+
+    month: str = ""
+    month_up_bytes: int = 0
+    month_down_bytes: int = 0
+    month_bytes_max: int = 0
+    waits_s: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStatus:
     """`copies` counts captures by how many peers hold them."""
 
@@ -87,6 +148,9 @@ class PeerStatus:
     started: str
     uptime_s: int
     ring: RingStatus
+    calls: CallsStatus = field(default_factory=CallsStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
+    stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)
+    budget: BudgetStatus = field(default_factory=BudgetStatus)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from herodotus.archive.commands import archive_of
-from herodotus.archive.engine import Item
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import Item
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive
 from herodotus.archive.sealing import seal

@@ -16,8 +16,8 @@ from threading import Lock
 from typing import Protocol
 
 from herodotus.archive.commands import archive_of
-from herodotus.archive.engine import Item
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import Item
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive
 from herodotus.core.deposits import Deposit, make_deposit

@@ -74,7 +74,13 @@ class SyntheticWeb:
 
 @asynccontextmanager
 async def synthetic_web(
-    seed: int, hosts: int = 6, pages_max: int = 40, *, delay_factor: float = 0.0, huge_bytes: int = 16_000_000
+    seed: int,
+    hosts: int = 6,
+    pages_max: int = 40,
+    *,
+    delay_factor: float = 0.0,
+    huge_bytes: int = 16_000_000,
+    troubles: bool = True,
 ) -> AsyncIterator[SyntheticWeb]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -88,6 +94,7 @@ async def synthetic_web(
             port=port,
             html_change_share=0.2,
             huge_bytes=huge_bytes,
+            troubles=troubles,
         )
     )
     log = io.BytesIO()

@@ -14,8 +14,10 @@ A = Origin("http://a.example")
 B = Origin("http://b.example")
 
 
-def link(url: str, depth: int = 1, *, is_embedded: bool = False, is_seed: bool = False) -> FoundLink:
-    return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed)
+def link(
+    url: str, depth: int = 1, *, is_embedded: bool = False, is_seed: bool = False, hops: int = 0
+) -> FoundLink:
+    return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed, hops=hops)
 
 
 def taken(frontier: Frontier, origin: Origin) -> Entry:
@@ -347,11 +349,34 @@ def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_
     frontier.close()
 
 
+def test_what_was_of_no_wanted_type_is_due_again_when_the_crawl_takes_in_more(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/paper.pdf")])
+    frontier.activate(1)
+    frontier.record(taken(frontier, A), Result.UNWANTED)
+    assert frontier.take(A) is None
+    assert frontier.reread(lambda origin: origin == A) == 1
+    entry = taken(frontier, A)
+    assert (entry.known.url, entry.is_suspect) == ("http://a.example/paper.pdf", False)
+    frontier.close()
+
+
+def test_a_page_behind_a_redirect_that_links_to_itself_has_had_its_visit(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/moved", hops=1)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    frontier.record(entry, Result.CHANGED, links=[link("http://a.example/moved", depth=1)])
+    assert frontier.take(A) is None
+    assert frontier.statistics().due == 0
+    frontier.close()
+
+
 def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link(f"http://a.example/{n}") for n in range(5)])
-    for row in list(frontier._rows(b"mdue")):
-        frontier._db.delete(row)
+    for row in list(frontier._disk.rows(b"mdue", b"mdue")):
+        frontier._disk.delete(row)
     frontier.close()
     for _ in range(2):
         frontier = Frontier(tmp_path, day=1)

@@ -40,6 +40,10 @@ def test_gone_pages_are_asked_for_ever_more_rarely_and_never_forgotten() -> None
     assert days_due([Result.GONE] * 9) == [1, 2, 4, 8, 16, 32, 64, 64, 64]
 
 
+def test_what_is_of_no_wanted_type_is_looked_at_ever_more_rarely() -> None:
+    assert days_due([Result.UNWANTED] * 9) == [1, 2, 4, 8, 16, 32, 64, 64, 64]
+
+
 def test_a_page_that_comes_back_is_daily_again() -> None:
     assert days_due([Result.GONE, Result.GONE, Result.GONE, Result.CHANGED, Result.GONE]) == [1, 2, 4, 1, 1]
 
@@ -88,9 +92,15 @@ def test_records_round_trip_and_foreign_bytes_are_refused() -> None:
 
 def test_the_record_of_a_new_url_has_these_bytes() -> None:
     assert encode_known(Known(url="http://a.example/", depth=1, priority=3)).hex() == (
-        "9d"  # thirteen fields
+        "9e"  # fourteen fields
         "b1687474703a2f2f612e6578616d706c652f"  # url
         "0103a0"  # depth, priority, via
         "00ff000000a0"  # due_day, last_day -1, visits, unchanged, failures, last_result
         "a0a0c400"  # etag, last_modified, digest
+        "00"  # hops
     )
+
+
+def test_a_record_of_an_older_release_is_read_with_defaults_for_what_it_lacks() -> None:
+    old = bytes.fromhex("9db1687474703a2f2f612e6578616d706c652f0103a000ff000000a0a0a0c400")
+    assert decode_known(old) == Known(url="http://a.example/", depth=1, priority=3, hops=0)

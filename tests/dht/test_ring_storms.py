@@ -138,3 +138,17 @@ def test_a_crash_is_not_allowed_that_a_list_under_way_makes_one_too_many() -> No
 def test_a_peer_that_is_back_is_not_passed_over_by_who_had_found_it_silent() -> None:
     """Seed 42252: only a word of its own made it well again, so its predecessor skipped it for a minute."""
     assert run(42252) > 500
+
+
+def test_who_came_back_while_a_step_went_past_it_is_asked_before_anybody_farther() -> None:
+    """Seed 1415: it was found to be no member, then the next one died; the step adopted the one after that, though a
+    virtual node of the same peer had spoken with it meanwhile.
+    """
+    assert run(1415, blows=40) > 500
+
+
+def test_who_is_named_again_by_a_list_is_asked_again() -> None:
+    """Seed 1935: it had crashed and come back, its new record was still on its way, and the peer that had found it
+    silent took it into its list and passed it by all the same.
+    """
+    assert run(1935, blows=40) > 500

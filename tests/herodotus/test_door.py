@@ -9,10 +9,11 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from herodotus.archive.operations import Get, Import, Order, Report, Say, Statistics
+from herodotus.archive.operations import Get, Import, Report, Say, Statistics
 from herodotus.core.errors import HerodotusError, NotFound
 from herodotus.door import NoDoor, Refused, ask_at_door, open_door
 from herodotus.home import Home
+from herodotus.orders import Begin, Order
 
 pytestmark = pytest.mark.anyio
 
@@ -46,9 +47,11 @@ async def test_an_order_arrives_as_it_was_given_and_its_report_comes_back(home: 
     async with door(home, perform):
         report = await asked(home, Import(files=("/a", "/b"), resume_at=3))
         await asked(home, Get(url="http://example.org/", not_after_s=7, is_raw=True))
+        await asked(home, Begin(urls=("http://example.org/",)))
     assert orders == [
         Import(files=("/a", "/b"), resume_at=3),
         Get(url="http://example.org/", not_after_s=7, is_raw=True),
+        Begin(urls=("http://example.org/",)),
     ]
     assert report == Report(facts={"found": ["ä", 1, None]}, content=b"\0\n{}" * 100_000)
 

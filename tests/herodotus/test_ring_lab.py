@@ -29,12 +29,14 @@ IDEAL_S = 90.0
 PORTS_APART = (0, 1_000, 2_000)  # ring, portal, rendezvous
 
 
-def free_base(count: int) -> int:
-    """The first of so many ports that are free now, with those beside them."""
+def free_base(count: int, *more: int) -> int:
+    """The first of so many ports that are free now, with those beside them; `more` are further distances."""
     chance = SystemRandom()
     for _ in range(100):
         base = chance.randrange(20_000, 29_000 - count)
-        if all(_is_free(base + offset + number) for offset in PORTS_APART for number in range(count)):
+        if all(
+            _is_free(base + offset + number) for offset in (*PORTS_APART, *more) for number in range(count)
+        ):
             return base
     raise AssertionError("no free ports")
 

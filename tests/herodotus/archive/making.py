@@ -6,10 +6,11 @@ import random
 from pathlib import Path
 
 from herodotus.archive.disk import Disk, OsDisk
-from herodotus.archive.engine import Archive, ArchiveSettings, Item, NewVisits
+from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.index import Index, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
+from herodotus.archive.items import Item, NewVisits
 from herodotus.archive.recovery import open_archive
 from herodotus.core.deposits import Deposit, Mode, make_deposit
 from herodotus.core.notes import Visit

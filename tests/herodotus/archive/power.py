@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from herodotus.archive.engine import Archive, ArchiveSettings, Item, NewCapture, NewTombstones, NewVisits
+from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.archive.reading import Reader, entries
 from herodotus.archive.recovery import open_archive
 from herodotus.archive.sealing import compact, seal

@@ -5,6 +5,7 @@ import gzip
 import io
 import random
 import zipfile
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -13,13 +14,13 @@ import pytest
 from herodotus.archive.checking import verify
 from herodotus.archive.deleting import delete
 from herodotus.archive.engine import Archive
-from herodotus.archive.exporting import all_visits
 from herodotus.archive.files import Files
 from herodotus.archive.importing import import_file
 from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.members import scan_members
 from herodotus.archive.memory import MemoryStore
+from herodotus.archive.noted import all_visits
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.rocks import RocksIndex
@@ -80,6 +81,67 @@ def test_an_index_whose_making_was_killed_is_made_again(batches: int) -> None:
             survivor.write(Batch(list(batch.changes)))
     again = open_on(disk, survivor)
     assert all(Reader(again).read(deposit.id) is not None for deposit in deposits)
+
+
+def test_no_power_cut_leaves_a_revisit_without_the_original_that_came_with_it() -> None:
+    first, second = _same_bucket(2)
+    body = random.Random(3).randbytes(20_000)
+    original, revisit = page(first, NOW_S, body), page(second, NOW_S + 1, body)
+    images = 0
+    for changes in range(1, 40):
+        disk = SimulatedDisk()
+        disk.cut_after(changes)
+        with suppress(PowerCut):
+            store(open_on(disk), original, revisit)
+        for image in disk.crash_images(random.Random(changes), limit=50):
+            reader = Reader(open_on(image))
+            images += 1
+            if reader.find(revisit.id) is not None:
+                found = reader.read(revisit.id)
+                assert found is not None
+                assert found.body == body
+    assert images > 100
+
+
+def _rot(disk: SimulatedDisk, archive: Archive, deposit: Deposit) -> None:
+    entry = Reader(archive).find(deposit.id)
+    assert entry is not None
+    disk.rot(archive.files.path(entry.place.file), (entry.place.offset + entry.place.length // 2) * 8)
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+@pytest.mark.parametrize("index_is_lost", [False, True])
+def test_a_revisit_whose_original_rotted_stays_known_and_is_reported(
+    is_sealed: bool, index_is_lost: bool
+) -> None:
+    first, second, third = _same_bucket(3)
+    body = random_text(random.Random(3), 3_000)
+    original, revisit, other = page(first, NOW_S, body), page(second, NOW_S + 1, body), page(third, NOW_S)
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    assert store(archive, original, revisit, other) == [Outcome.NEW, Outcome.REVISIT, Outcome.NEW]
+    if is_sealed:
+        seal(archive)
+    _rot(disk, archive, original)
+    if index_is_lost:
+        archive = open_on(disk)
+    found = verify(archive)
+    assert (found.damaged, found.orphans, len(found.damage)) == (2, 1, 2)
+    entry = Reader(archive).find(revisit.id)
+    assert entry is not None
+    assert (archive.files.path(entry.place.file), entry.place.offset) in archive.damage
+    seal(archive)
+    compact(archive, dead_min=0)
+    with pytest.raises(DamagedRecordError):
+        Reader(archive).read(revisit.id)
+    assert Reader(archive).read(other.id) is not None
+    # From another copy: the one that lost its body gets it, and then the other has it, too.
+    assert store(archive, original) == [Outcome.NEW]
+    for deposit in (original, revisit):
+        capture = Reader(archive).read(deposit.id)
+        assert capture is not None
+        assert capture.body == body
+    assert verify(archive).orphans == 0
 
 
 class _DiesWhileRelocating(JournalledIndex):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from herodotus.archive.engine import Archive, Item
+from herodotus.archive.engine import Archive
+from herodotus.archive.items import Item
 from tests.herodotus.archive.power import Workload, compacting, cuts, sealing
 
 

@@ -14,7 +14,8 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
 from herodotus.archive.checking import verify
-from herodotus.archive.engine import Archive, ArchiveSettings, NewTombstones
+from herodotus.archive.engine import Archive, ArchiveSettings
+from herodotus.archive.items import NewTombstones
 from herodotus.archive.members import decode_member, scan_members
 from herodotus.archive.pace import Throttle
 from herodotus.archive.reading import Reader, Version

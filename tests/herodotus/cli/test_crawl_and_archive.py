@@ -143,3 +143,35 @@ def test_a_host_that_cannot_be_reached_is_named_and_the_command_fails(
     failed = herodotus("crawl", f"http://127.0.0.1:{free_tcp_port}/", "--home", str(home))
     assert failed.code == 1
     assert f"http://127.0.0.1:{free_tcp_port}: robots.txt could not be had" in failed.err
+
+
+def test_a_crawl_does_not_wait_for_hours_and_says_until_when_a_host_rests(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Busy(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(404 if self.path == "/robots.txt" else 503)
+            if self.path != "/robots.txt":
+                self.send_header("Retry-After", "7200")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *args: object) -> None:
+            del args
+
+    home = new_home(tmp_path / "home")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_address[1]}"
+        first = herodotus("crawl", f"{origin}/page", "--home", str(home), "--json").json
+        again = herodotus("crawl", "--resume", "--home", str(home))
+        server.shutdown()
+    assert (first["ended"], first["waiting"]["urls"], list(first["waiting"]["hosts"])) == (
+        "waiting",
+        1,
+        [origin],
+    )
+    assert f"1 URLs are waiting for hosts that rest: {origin} until 20" in again.err
+    assert "crawl --resume" in again.err
+    assert asked == ["/robots.txt", "/page"]  # the rest is kept by the second command

@@ -100,6 +100,6 @@ def test_the_status_has_the_keys_that_machines_rely_on() -> None:
     assert status["peer_id"] == "evzt-oa44"
     assert status["http"] == "http://127.0.0.1:5484"
     assert set(status["ring"]) >= {"members", "ideal", "arcs"}  # more keys may come, these stay
-    assert set(status["crawl"]) == {"known", "due", "fetched", "unchanged", "failed"}
+    assert set(status["crawl"]) >= {"known", "due", "fetched", "unchanged", "failed"}
     assert set(status["store"]) >= {"captures", "bytes"}
     assert status["copies"] == {"1": 1234}

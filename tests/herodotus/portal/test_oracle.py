@@ -86,7 +86,7 @@ async def test_every_page_of_every_day_replays_as_the_oracle_says(tmp_path: Path
             async def status() -> object:
                 return STATUS
 
-            shelf = ArchiveShelf(lambda: store.archive)  # type: ignore[attr-defined]  # the store on disk
+            shelf = ArchiveShelf(lambda: store.archive)
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]  # a fixed status
             for url in sorted(seen):
                 await compare(web, reader, url, seen[url], counts)
@@ -148,7 +148,7 @@ async def test_what_was_never_there_is_told_plainly(tmp_path: Path) -> None:
             async def status() -> object:
                 return STATUS
 
-            shelf = ArchiveShelf(lambda: store.archive)  # type: ignore[attr-defined]
+            shelf = ArchiveShelf(lambda: store.archive)
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]
             answer = await reader.get(f"/web/{digits_of(0)}/{web.seeds[0]}never-there")
             assert answer.status == 404

@@ -56,7 +56,7 @@ def shown(library: Library, asked: str) -> tuple[int, bytes]:
     raise AssertionError(f"round and round: {asked}")
 
 
-FORMS = {
+FORMS: dict[str, tuple[str, bytes, *tuple[tuple[str, str], ...]]] = {
     "304": (NOT_MODIFIED_PROFILE, HEAD_304, *BY_ID, *BY_DATE),
     "304 alone": (NOT_MODIFIED_PROFILE, HEAD_304),
     "304 empty": (NOT_MODIFIED_PROFILE, b"", *BY_DATE),

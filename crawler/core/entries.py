@@ -1,0 +1,101 @@
+"""What goes into the frontier, and what comes out of it? Found links, entries handed out, what an origin's row says.
+
+Here is also how the frontier's rows are spelled (docs/protocol/frontier.md); where they are kept is for
+`crawler.frontier_disk`.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from crawler.core.capture import UrlKey
+from crawler.core.recrawl import Known, priority_of
+from crawler.core.urls import Origin, url_key
+
+KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
+FINGERPRINT_BYTES = 6
+"""Two different links of a page collide with probability 2**-48: no link is lost that way."""
+LINKS_KEPT_MAX = 50_000
+"""As many as a sitemap may have; none is taken that is not kept, or it would be new again every day."""
+
+
+class FoundLink(NamedTuple):
+    """A canonical URL to be known, and where it was found."""
+
+    url: str
+    depth: int = 0
+    is_embedded: bool = False
+    is_seed: bool = False
+    is_doubtful: bool = False
+    """Found on a page much like others: it comes after all that is not."""
+    via: str = ""
+    hops: int = 0
+    """Redirects between the page that links and this URL."""
+
+    @property
+    def priority(self) -> int:
+        return priority_of(
+            self.depth, is_embedded=self.is_embedded, is_seed=self.is_seed, is_doubtful=self.is_doubtful
+        )
+
+
+@dataclass(slots=True)
+class Entry:
+    """A URL handed out; give it back with `record` or `release`."""
+
+    key: UrlKey
+    origin: Origin
+    known: Known
+    is_suspect: bool
+    """It was handed out before a crash, or is to be read again: the archive may have today's capture."""
+    due_row: bytes
+    rests_until: float = 0.0
+    """Seconds since 1970; how long its origin is to be left alone after this visit."""
+
+
+class OriginCounts(msgspec.Struct, array_like=True):
+    """What is counted per origin; the order of the fields is the file format."""
+
+    origin: str
+    known: int = 0
+    over_budget: int = 0
+    """Links not taken because the origin has its share: visible, not silent."""
+    last_day: int = -1
+    """Of its last visit, and how many there were on that day."""
+    visits: int = 0
+    rests_until: float = 0.0
+    """Seconds since 1970: a rest is owed whatever happens to the process."""
+
+
+@lru_cache(maxsize=16_384)
+def origin_id_of(origin: str) -> bytes:
+    return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:8]
+
+
+def due_row(origin_id: bytes, known: Known, key: bytes) -> bytes:
+    return b"%b%b%b%c%b" % (DUE, origin_id, known.due_day.to_bytes(4, "big"), known.priority, key)
+
+
+def day_of(row: bytes) -> int:
+    return int.from_bytes(row[9:13], "big")
+
+
+def key_of(row: bytes) -> bytes:
+    """The URL's key in a due row."""
+    return row[14:]
+
+
+def next_id(origin_id: bytes) -> bytes | None:
+    number = int.from_bytes(origin_id, "big") + 1
+    return None if number >= 1 << 64 else number.to_bytes(8, "big")
+
+
+def fingerprint(url: str) -> bytes:
+    """What a page's link set keeps of a link."""
+    return url_key(url)[:FINGERPRINT_BYTES]
+
+
+assert FINGERPRINT_BYTES * LINKS_KEPT_MAX < 2**20  # a page's link set stays a modest row

@@ -1,0 +1,223 @@
+"""Which origin is crawled next, and which of its URLs? The queues of the origins that are active.
+
+The disk holds the due rows in the order in which they are to be visited. An active origin has a handful of them in
+memory and a cursor: where on the disk more may be. Inactive origins that something came due for are noted, or found
+by a scan. So memory holds what is being crawled, whatever the number of known URLs. Rows are marked before they are
+handed out: after a crash the marked ones come again as suspects.
+"""
+
+import heapq
+from collections.abc import Callable
+from itertools import chain
+
+from rocksdict import WriteBatch
+
+from crawler.core.capture import UrlKey
+from crawler.core.entries import DUE, KNOWN, MARK, Entry, day_of, due_row, key_of, origin_id_of
+from crawler.core.recrawl import Known, decode_known
+from crawler.core.urls import Origin
+from crawler.frontier_counts import FrontierCounts
+from crawler.frontier_disk import FrontierDisk, new_batch
+
+REFILL = 64
+"""Keys that an active origin keeps in memory at most twice of; one disk scan hands them out."""
+FRESH_MAX = 4_096
+"""Origins remembered as having something new to do; above it they are found by scanning."""
+
+
+class _Active:
+    """An origin that is being crawled: its next keys, and from where on the disk has more."""
+
+    __slots__ = ("cursor", "is_exhausted", "queue")
+
+    def __init__(self) -> None:
+        self.is_exhausted = False  # `take` found nothing more, and nothing came or was released since
+        self.queue: list[tuple[bytes, bytes | None]] = []  # a heap of due rows, with the known row if read
+        self.cursor = b""
+
+
+class FrontierTurns:
+    def __init__(self, disk: FrontierDisk, counts: FrontierCounts, *, visits_per_origin_max: int) -> None:
+        self._disk = disk
+        self._counts = counts
+        self._visits_per_origin_max = visits_per_origin_max
+        self._day = 0
+        self._active: dict[bytes, _Active] = {}
+        self._suspects = {row[1:] for row in disk.rows(MARK, MARK)}
+        self._scan_from = b""
+        self._needs_scan = True
+        self._fresh: dict[bytes, None] = {}  # inactive origins that something came due for since the scan
+        self._held_back: set[bytes] = set()
+        self.taken: dict[bytes, Entry] = {}
+
+    @property
+    def active(self) -> int:
+        return len(self._active)
+
+    @property
+    def held_back(self) -> int:
+        return len(self._held_back)
+
+    def start_day(self, day: int) -> None:
+        self._day = day
+        self._needs_scan = True
+        self._held_back.clear()
+        for active in self._active.values():
+            active.cursor = b""
+            active.queue = []
+
+    # -- what is due
+
+    def put_due(self, batch: WriteBatch, origin_id: bytes, known: Known, key: bytes) -> None:
+        """The URL's due row, to be found in its turn."""
+        row = due_row(origin_id, known, key)
+        batch.put(row, b"")
+        if known.due_day > self._day:
+            return
+        active = self._active.get(origin_id)
+        if active is None:
+            self._note_fresh(origin_id)
+            return
+        active.is_exhausted = False
+        if row < active.cursor:
+            batch.put(MARK + key, b"")
+            heapq.heappush(active.queue, (row, None))
+            if len(active.queue) > 2 * REFILL:
+                self._shrink(active)
+
+    def delete_due(self, batch: WriteBatch, origin_id: bytes, row: bytes) -> None:
+        """The URL is due elsewhen: its old row goes, from the queue too."""
+        batch.delete(row)
+        active = self._active.get(origin_id)
+        if active is not None:
+            active.queue = [item for item in active.queue if item[0] != row]
+            heapq.heapify(active.queue)
+
+    def suspect(self, batch: WriteBatch, key: bytes) -> None:
+        """The archive may have this URL's capture: it is to be asked before anybody fetches."""
+        self._suspects.add(key)
+        batch.put(MARK + key, b"")
+
+    def clear(self, batch: WriteBatch, key: bytes) -> None:
+        """Its visit is over."""
+        self._suspects.discard(key)
+        batch.delete(MARK + key)
+
+    def _shrink(self, active: _Active) -> None:
+        """The queue is full: its larger half is left to the disk, from where the cursor will find it again."""
+        active.queue.sort()
+        active.cursor = active.queue[REFILL][0]
+        del active.queue[REFILL:]
+
+    # -- which origin
+
+    @property
+    def may_activate(self) -> bool:
+        return bool(self._fresh) or self._needs_scan
+
+    def activate(self, wanted: int, takes: Callable[[Origin], bool] | None) -> list[Origin]:
+        found: list[Origin] = []
+        while self._fresh and len(found) < wanted:
+            self._activate(next(iter(self._fresh)), found, takes)
+        if not self._needs_scan or len(found) >= wanted:
+            return found
+        start = self._scan_from
+        for origin_id, day in chain(self._disk.origins(start, None), self._disk.origins(b"", start)):
+            if len(found) >= wanted:
+                self._scan_from = origin_id
+                return found
+            if day <= self._day:
+                self._activate(origin_id, found, takes)
+        self._needs_scan = False
+        self._scan_from = b""
+        return found
+
+    def _activate(
+        self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None
+    ) -> None:
+        self._fresh.pop(origin_id, None)
+        if origin_id in self._active or origin_id in self._held_back:
+            return
+        origin = Origin(self._counts.origin(origin_id).origin)
+        if takes is None or takes(origin):
+            self._active[origin_id] = _Active()
+            found.append(origin)
+
+    def _note_fresh(self, origin_id: bytes) -> None:
+        if len(self._fresh) < FRESH_MAX:
+            self._fresh[origin_id] = None
+        else:
+            self._needs_scan = True
+
+    def retire(self, origin: Origin) -> None:
+        origin_id = origin_id_of(origin)
+        active = self._active.pop(origin_id, None)
+        if active is not None and not active.is_exhausted:
+            self._note_fresh(origin_id)
+
+    # -- which URL
+
+    def take(self, origin: Origin) -> Entry | None:
+        origin_id = origin_id_of(origin)
+        active = self._active[origin_id]
+        if self._has_had_its_share(origin_id):
+            self._held_back.add(origin_id)
+            return None
+        while True:
+            if not active.queue and not self._refill(origin_id, active):
+                active.is_exhausted = True
+                return None
+            row, record = heapq.heappop(active.queue)
+            key = key_of(row)
+            if key in self.taken:
+                continue
+            record = record or self._disk.get(KNOWN + key)
+            if record is None:
+                continue
+            known = decode_known(record)
+            if due_row(origin_id, known, key) != row:
+                continue  # moved since it was queued
+            entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)
+            self.taken[key] = entry
+            return entry
+
+    def _has_had_its_share(self, origin_id: bytes) -> bool:
+        counts = self._counts.origin(origin_id)
+        return counts.last_day == self._day and counts.visits >= self._visits_per_origin_max
+
+    def _refill(self, origin_id: bytes, active: _Active) -> bool:
+        start = active.cursor or DUE + origin_id
+        rows: list[bytes] = []
+        last = start
+        for row in self._disk.rows(start, DUE + origin_id):
+            if len(rows) == REFILL or day_of(row) > self._day:
+                break
+            last = row
+            if key_of(row) not in self.taken:
+                rows.append(row)
+        if rows:
+            batch = new_batch()
+            for row in rows:
+                batch.put(MARK + key_of(row), b"")
+            self._disk.write(batch)
+            records = self._disk.get_many([KNOWN + key_of(row) for row in rows])
+            active.queue = list(zip(rows, records, strict=True))
+        active.cursor = last + b"\x00" if last != start or rows else start
+        return bool(rows)
+
+    def release(self, entry: Entry) -> None:
+        """It stays due, and is the next to come."""
+        del self.taken[entry.key]
+        origin_id = origin_id_of(entry.origin)
+        active = self._active.get(origin_id)
+        if active is not None:
+            heapq.heappush(active.queue, (entry.due_row, None))
+            active.is_exhausted = False
+        else:
+            self._note_fresh(origin_id)
+
+    def pass_over(self, entry: Entry) -> None:
+        """It stays due, without a mark."""
+        del self.taken[entry.key]
+        if not entry.is_suspect:
+            self._disk.delete(MARK + entry.key)

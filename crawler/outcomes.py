@@ -1,0 +1,248 @@
+"""What follows from a visit? Its capture kept, its links found, its outcome counted and recorded.
+
+A visit ends in this order: the sink (returns when durable), then the frontier (outcome, new links, one batch). Only
+links go out that the page's last version did not have. A suspect, whose visit a crash cut short, is read from the
+archive as if it had just come.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from crawler.core.capture import Capture, Outcome, Truncation
+from crawler.core.entries import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink
+from crawler.core.errors import FetchError, ForbiddenAddressError
+from crawler.core.links import Link, LinkKind
+from crawler.core.recrawl import Known, Recrawl, Result
+from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
+from crawler.core.similarity import SeenSketches
+from crawler.core.urls import Origin, UrlRules, url_key
+from crawler.counts import COUNT_OF, CrawlCounts
+from crawler.frontier import Frontier
+from crawler.ports import CaptureSink, Skipped, UrlOwner
+from crawler.reading import Reading, read_capture
+
+_log = logging.getLogger(__name__)
+
+DECISIONS_REMEMBERED = 16_384
+"""Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
+SITEMAPS_SEEN_MAX = 50_000
+SKETCHED_FROM_DEPTH = 4
+"""Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
+
+
+class Outcomes:
+    """Of one crawl's visits. `day_start` says when the frontier's day began, in seconds since 1970."""
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        sink: CaptureSink,
+        owner: UrlOwner,
+        scope: CrawlScope,
+        counts: CrawlCounts,
+        *,
+        recrawl: Recrawl,
+        robot: str,
+        reads_sitemaps: bool,
+        rules: UrlRules,
+        day_start: Callable[[], float],
+    ) -> None:
+        self._frontier = frontier
+        self._sink = sink
+        self._owner = owner
+        self._scope = scope
+        self._refuses_url = lru_cache(maxsize=DECISIONS_REMEMBERED)(scope.refuses_url)
+        self._recrawl = recrawl
+        self._robot = robot
+        self._reads_sitemaps = reads_sitemaps
+        self._rules = rules
+        self._day_start = day_start
+        self._sketches = SeenSketches()
+        self._sitemaps_seen: set[Origin] = set()
+        self.counts = counts
+
+    # -- how a visit ended
+
+    async def recover(self, entry: Entry) -> bool:
+        """A suspect's capture read from the archive; False: there is none, it is to be fetched."""
+        # A try that failed today left nothing in the archive: an older version is not what is wanted.
+        has_failed = entry.known.last_result == Result.FAILED.value
+        is_done = entry.known.last_day == self._frontier.day and not has_failed
+        capture = await self._sink.find(entry.known.url, 0.0 if is_done else self._day_start())
+        if capture is None:
+            return False
+        self.counts.reread += is_done
+        self.counts.recovered += not is_done
+        reading = self._read(capture, entry.known)
+        if not is_done:
+            self._count(entry, capture, reading)
+        self._conclude(entry, capture, reading, again=reading)
+        return True
+
+    def refused(self, entry: Entry, reason: str, problem: str) -> None:
+        """It may not be fetched."""
+        host = self.counts.host(entry.origin)
+        self.counts.forbidden += 1
+        host.forbidden += 1
+        host.problem = problem
+        self.counts.by_error[reason] += 1
+        self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._recrawl)
+
+    async def visited(self, entry: Entry, found: Capture | Skipped | FetchError) -> None:
+        """It was fetched, or that was tried."""
+        self.counts.fetched += 1
+        self.counts.host(entry.origin).fetched += 1
+        if isinstance(found, Capture):
+            await self._keep(entry, found)
+        elif isinstance(found, Skipped):
+            self.counts.skipped += 1
+            self.counts.by_status[found.status] += 1
+            self._frontier.record(entry, Result.UNWANTED, recrawl=self._recrawl)
+        else:
+            self._note_error(entry, found)
+
+    def _note_error(self, entry: Entry, error: FetchError) -> None:
+        name = type(error).__name__.removesuffix("Error")
+        host = self.counts.host(entry.origin)
+        host.problem = error.reason
+        self.counts.by_error[name] += 1
+        _log.debug("fetch failed url=%s error=%s", error.url, name)
+        if isinstance(error, ForbiddenAddressError):
+            self.counts.forbidden += 1
+            host.forbidden += 1
+            self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._recrawl)
+        else:
+            self.counts.failed += 1
+            host.failed += 1
+            self._frontier.record(entry, Result.FAILED, recrawl=self._recrawl)
+
+    # -- one capture
+
+    async def _keep(self, entry: Entry, capture: Capture) -> None:
+        reading = self._read(capture, entry.known)
+        if self._is_archived(entry.known, capture, reading):
+            await self._sink.store(capture)
+        again = None
+        if entry.is_suspect and reading.result is Result.UNCHANGED:  # its links are wanted all the same
+            archived = await self._sink.find(entry.known.url, 0.0)
+            again = None if archived is None else self._read(archived, entry.known)
+        self._count(entry, capture, reading)
+        self._conclude(entry, capture, reading, again=again)
+
+    def _read(self, capture: Capture, known: Known) -> Reading:
+        wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
+        return read_capture(capture, product_token=self._robot, rules=self._rules, wants_sketch=wants_sketch)
+
+    def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
+        if reading.noarchive:
+            return False
+        if reading.result in (Result.GONE, Result.REFUSED):
+            return bool(known.last_result != reading.result.value)  # the first is kept, not each day's
+        return reading.result is not Result.FAILED
+
+    def _conclude(
+        self, entry: Entry, capture: Capture, reading: Reading, *, again: Reading | None = None
+    ) -> None:
+        """Record the visit with the links that the last version did not have; with all of them of a page
+        that is read again.
+        """
+        fingerprints = None
+        links: list[FoundLink] = []
+        source = again or reading
+        if source.result is Result.CHANGED:
+            has_last = again is None and entry.known.visits > 0
+            last = self._frontier.last_links(entry.key) if has_last else frozenset()
+            marks = [url_key(url)[:FINGERPRINT_BYTES] for url, _ in source.links[:LINKS_KEPT_MAX]]
+            new = list(source.links[: len(marks)])
+            if last:
+                new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
+            fingerprints = b"".join(marks) if marks or last else None
+            self.counts.links_found += len(source.links)
+            is_doubtful = source.sketch is not None and self._sketches.has_alike(entry.origin, source.sketch)
+            self.counts.near_duplicates += is_doubtful
+            wanted = self._wanted(new, entry.known, is_redirect=source.is_redirect, is_doubtful=is_doubtful)
+            links = self._owner.divide(wanted)
+        is_changed = reading.result is Result.CHANGED
+        etag, last_modified = entry.known.etag, entry.known.last_modified
+        digest = None
+        if is_changed:  # by what will it be known again?
+            is_version = capture.truncated in (None, Truncation.LENGTH)
+            etag = (capture.header("ETag") or "") if is_version else ""
+            last_modified = (capture.header("Last-Modified") or "") if is_version else ""
+            digest = capture.sha256 if is_version else b""
+        self.counts.links_new += self._frontier.record(
+            entry,
+            reading.result,
+            recrawl=self._recrawl,
+            links=links,
+            fingerprints=fingerprints,
+            etag=etag,
+            last_modified=last_modified,
+            digest=digest,
+        )
+
+    def _wanted(
+        self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
+    ) -> list[FoundLink]:
+        """Links that the scope takes; whether they are known is for their owners to tell."""
+        wanted = []
+        deeper = page.depth if is_redirect else page.depth + 1
+        hops = page.hops + 1 if is_redirect else 0
+        terms = {}
+        for kind in LinkKind:
+            depth = deeper if kind is LinkKind.PAGE else page.depth
+            refused = "trap: redirects" if hops > REDIRECT_HOPS_MAX else self._scope.refuses_at(depth, kind)
+            terms[kind] = refused, depth, kind is not LinkKind.PAGE
+        refuses_url, via, made = self._refuses_url, page.url, partial(tuple.__new__, FoundLink)
+        for url, kind in links:
+            refused, depth, is_embedded = terms[kind]
+            reason = refused or refuses_url(url)
+            if reason is None:
+                wanted.append(made((url, depth, is_embedded, False, is_doubtful, via, hops)))
+            else:
+                self.counts.links_left[reason] += 1
+        return wanted
+
+    def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:
+        counts, host, known = self.counts, self.counts.host(entry.origin), entry.known
+        counts.by_status[capture.status] += 1
+        if reading.result is Result.CHANGED and not reading.noarchive:
+            counts.stored += 1
+            counts.stored_bytes += len(capture.body)
+            host.stored += 1
+            host.stored_bytes += len(capture.body)
+            counts.count_mime(capture.mime)
+        elif reading.result is not Result.CHANGED:
+            name = COUNT_OF[reading.result]
+            setattr(counts, name, getattr(counts, name) + 1)
+            host.unchanged += reading.result is Result.UNCHANGED
+            host.failed += reading.result is Result.FAILED
+        counts.noarchive += reading.noarchive
+        for reason, count in (
+            ("nofollow", reading.not_followed),
+            ("too many on a page", reading.over_limit),
+            ("malformed", reading.malformed),
+        ):
+            if count:
+                counts.links_left[reason] += count
+        if capture.status == 200 and capture.outcome is Outcome.STORED and known.digest and known.etag:
+            counts.lying_validators += capture.header("ETag") == known.etag
+
+    def add_sitemaps(self, origin: Origin, sitemaps: tuple[str, ...]) -> None:
+        """Those that robots.txt names; once a run."""
+        if not sitemaps or not self._reads_sitemaps or origin in self._sitemaps_seen:
+            return
+        if len(self._sitemaps_seen) >= SITEMAPS_SEEN_MAX:
+            self._sitemaps_seen.clear()
+        self._sitemaps_seen.add(origin)
+        urls = [url for url in self._rules.links(sitemaps, f"{origin}/") if url is not None]
+        self._frontier.add(
+            self._owner.divide(
+                [
+                    FoundLink(url=url, depth=1, via=f"{origin}/robots.txt")
+                    for url in urls
+                    if self._scope.refuses(url, depth=1, kind=LinkKind.PAGE) is None
+                ]
+            )
+        )

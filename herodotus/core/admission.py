@@ -1,0 +1,163 @@
+"""Who may call, how often, and with how much at once? The bounds of a peer's TCP port, without sockets.
+
+Until it has proven a key, a connection counts for the prefix of its address: there may be few of them, and they have
+seconds. After that it counts for the key. What a peer has under way (a question being read, an answer being sent) is
+booked before it is held, so that nobody fills our memory, alone or together.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from dht.core.limits import Buckets, Rate
+
+MIB = 1 << 20
+ARRIVALS_PER_PREFIX = Rate(per_second=10, burst=40)
+CALLS_PER_PEER = Rate(per_second=100, burst=400)
+CALLS_PER_NEWCOMER = Rate(per_second=5, burst=20)
+
+
+class Standing(Enum):
+    """What we know of a caller that proved its key."""
+
+    MEMBER = "member"
+    NEWCOMER = "newcomer"
+    """Not in our table yet, but its signed record names the address that it calls from."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionLimits:
+    connections_max: int = 200
+    """In all (design of the ring, 5: home routers)."""
+    connections_per_peer: int = 8
+    """Twice what a peer opens to another by itself: the old ones may not know yet that they are dead."""
+    newcomers_max: int = 16
+    unproven_max: int = 64
+    unproven_per_prefix: int = 8
+    arrivals_per_prefix: Rate = ARRIVALS_PER_PREFIX
+    calls_per_peer: Rate = CALLS_PER_PEER
+    calls_per_newcomer: Rate = CALLS_PER_NEWCOMER
+    bytes_max: int = 64 * MIB
+    bytes_per_peer: int = 17 * MIB
+    """Two questions or answers of the largest kind."""
+
+    @classmethod
+    def for_one_machine(cls, connections_max: int, peers: int = 100) -> "AdmissionLimits":
+        """For test rings: all peers share one prefix."""
+        return cls(
+            connections_max=connections_max,
+            newcomers_max=16 * peers,
+            unproven_per_prefix=64,
+            arrivals_per_prefix=Rate(per_second=10.0 * peers, burst=40.0 * peers),
+        )
+
+
+class Visitor:
+    """One connection."""
+
+    __slots__ = ("peer", "prefix", "standing")
+
+    def __init__(self, prefix: bytes) -> None:
+        self.prefix = prefix
+        self.peer: bytes | None = None
+        self.standing = Standing.UNKNOWN
+
+
+class Admission:
+    def __init__(self, limits: AdmissionLimits) -> None:
+        self._limits = limits
+        self._buckets = Buckets()
+        self._open = 0
+        self._newcomers = 0
+        self._unproven: Counter[bytes] = Counter()
+        self._of_peer: Counter[bytes] = Counter()
+        self._bytes = 0
+        self._bytes_of: Counter[bytes] = Counter()
+        self._refused: Counter[str] = Counter()
+
+    @property
+    def open(self) -> int:
+        return self._open
+
+    @property
+    def bytes_under_way(self) -> int:
+        return self._bytes
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        return MappingProxyType(dict(self._refused))
+
+    def refuse(self, word: str) -> str:
+        self._refused[word] += 1
+        return word
+
+    def arrives(self, prefix: bytes, now: float) -> Visitor | str:
+        """A connection before its first byte; whoever is let in must leave by `leaves`. Else the word why not."""
+        limits = self._limits
+        if not self._buckets.take(("arrive", prefix), limits.arrivals_per_prefix, now):
+            return self.refuse("arrivals")
+        if self._open >= limits.connections_max or self._unproven.total() >= limits.unproven_max:
+            return self.refuse("full")
+        if self._unproven[prefix] >= limits.unproven_per_prefix:
+            return self.refuse("unproven")
+        self._open += 1
+        self._unproven[prefix] += 1
+        return Visitor(prefix)
+
+    def proves(self, visitor: Visitor, peer: bytes, standing: Standing) -> str | None:
+        """It holds this key. None when it may stay, else the word why not."""
+        limits = self._limits
+        if standing is Standing.UNKNOWN:
+            return self.refuse("unknown")
+        if self._of_peer[peer] >= limits.connections_per_peer:
+            return self.refuse("connections")
+        if standing is Standing.NEWCOMER and self._newcomers >= limits.newcomers_max:
+            return self.refuse("newcomers")
+        self._forget_unproven(visitor)
+        visitor.peer, visitor.standing = peer, standing
+        self._of_peer[peer] += 1
+        self._newcomers += standing is Standing.NEWCOMER
+        return None
+
+    def leaves(self, visitor: Visitor) -> None:
+        self._open -= 1
+        if visitor.peer is None:
+            self._forget_unproven(visitor)
+            return
+        self._newcomers -= visitor.standing is Standing.NEWCOMER
+        self._of_peer[visitor.peer] -= 1
+        if not self._of_peer[visitor.peer]:
+            del self._of_peer[visitor.peer]
+
+    def _forget_unproven(self, visitor: Visitor) -> None:
+        self._unproven[visitor.prefix] -= 1
+        if not self._unproven[visitor.prefix]:
+            del self._unproven[visitor.prefix]
+
+    def may_ask(self, visitor: Visitor, now: float) -> bool:
+        """One more question now? Who asks too often waits: that slows it down, and loses nothing."""
+        limits = self._limits
+        is_member = visitor.standing is Standing.MEMBER
+        rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
+        return self._buckets.take(("ask", visitor.peer), rate, now)
+
+    def books(self, visitor: Visitor, size_bytes: int) -> bool:
+        """Whether so much more may be held for it; if so it is booked until `unbooks`."""
+        peer = visitor.peer or b""
+        limits = self._limits
+        is_too_much = self._bytes_of[peer] + size_bytes > limits.bytes_per_peer
+        if is_too_much or self._bytes + size_bytes > limits.bytes_max:
+            return False
+        self._bytes += size_bytes
+        self._bytes_of[peer] += size_bytes
+        return True
+
+    def unbooks(self, visitor: Visitor, size_bytes: int) -> None:
+        peer = visitor.peer or b""
+        self._bytes -= size_bytes
+        self._bytes_of[peer] -= size_bytes
+        if not self._bytes_of[peer]:
+            del self._bytes_of[peer]

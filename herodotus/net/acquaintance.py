@@ -1,0 +1,72 @@
+"""Whose key is it? What the ring's records say of a caller, and of a called peer whose key was rotated.
+
+A member's key is in the table. A newcomer's may not be yet, and a peer with a sample of a large ring knows few: those
+show their signed record, which must name the address that they call from.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Protocol
+
+from dht.core.ids import PeerKey
+from dht.core.records import SignedRecord, record_fault
+from dht.core.rules import RingRules
+from dht.endpoint import packed_address
+from dht.identity import Verifier
+from dht.wire import decode_record, encode_record
+from herodotus.core.admission import Standing
+
+
+class Acquaintance(Protocol):
+    """What calls ask of the ring."""
+
+    def own_record(self) -> bytes:
+        """To show to those who do not know us; empty when there is none yet."""
+        ...
+
+    def standing(self, caller: bytes, record: bytes, host: str) -> Standing: ...
+
+    def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:
+        """Do both keys say that one follows the other?"""
+        ...
+
+
+class RingTable(Protocol):
+    @property
+    def record(self) -> SignedRecord | None: ...
+    def knows(self, peer: PeerKey) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingAcquaintance:
+    ring: RingTable
+    rules: RingRules
+    wall_clock: Callable[[], float]
+    verifier: Verifier
+
+    def own_record(self) -> bytes:
+        signed = self.ring.record
+        return encode_record(signed) if signed is not None else b""
+
+    def standing(self, caller: bytes, record: bytes, host: str) -> Standing:
+        if self.ring.knows(PeerKey(caller)):
+            return Standing.MEMBER
+        signed = self._sound(record)
+        if signed is None or signed.record.peer != caller:
+            return Standing.UNKNOWN
+        packed = packed_address((str(ip_address(host.partition("%")[0])), 1)).host
+        is_there = any(address.host == packed for address in signed.record.addresses)
+        return Standing.NEWCOMER if is_there else Standing.UNKNOWN
+
+    def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:
+        signed = self._sound(record)
+        return signed is not None and (signed.record.peer, signed.record.previous) == (new, old)
+
+    def _sound(self, record: bytes) -> SignedRecord | None:
+        signed = decode_record(record) if record else None
+        if not isinstance(signed, SignedRecord):
+            return None
+        if record_fault(signed.record, self.rules.network, self.wall_clock()) is not None:
+            return None
+        return signed if self.verifier.is_record_signed(signed) else None

@@ -1,0 +1,36 @@
+"""What may the operator order of a running peer? Work on its archive, and what is to become of its crawl.
+
+The door carries these orders; who carries them out is `peer.py`'s choice. Reports are plain JSON.
+"""
+
+from dataclasses import dataclass
+
+from herodotus.archive import operations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Begin no fetch until `Resume`, also after a restart. The report comes when those under way have ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resume:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begin:
+    """Crawl these canonical URLs today, and what they lead to as far as the charter's scope goes."""
+
+    urls: tuple[str, ...]
+
+
+CrawlControl = Pause | Resume | Begin
+Order = operations.Order | CrawlControl
+ORDERS: dict[str, type[Order]] = {
+    **operations.ORDERS,
+    "pause": Pause,
+    "resume": Resume,
+    "begin": Begin,
+}
+NAMES = {kind: name for name, kind in ORDERS.items()}

@@ -1,0 +1,116 @@
+"""Who may come in, and how much may they have under way?"""
+
+from dataclasses import replace
+
+import pytest
+
+from dht.core.limits import Rate
+from herodotus.core.admission import MIB, Admission, AdmissionLimits, Standing, Visitor
+
+LIMITS = AdmissionLimits(
+    connections_max=20,
+    connections_per_peer=3,
+    newcomers_max=2,
+    unproven_max=12,
+    unproven_per_prefix=4,
+    arrivals_per_prefix=Rate(per_second=1, burst=100),
+)
+
+
+def arrived(admission: Admission, prefix: bytes = b"a", now: float = 0.0) -> Visitor:
+    visitor = admission.arrives(prefix, now)
+    assert isinstance(visitor, Visitor), visitor
+    return visitor
+
+
+def member(admission: Admission, peer: bytes, prefix: bytes = b"a") -> Visitor:
+    visitor = arrived(admission, prefix)
+    assert admission.proves(visitor, peer, Standing.MEMBER) is None
+    return visitor
+
+
+def test_one_prefix_cannot_hold_all_places_without_proving_a_key() -> None:
+    admission = Admission(LIMITS)
+    held = [arrived(admission) for _ in range(4)]
+    assert admission.arrives(b"a", 0) == "unproven"
+    assert isinstance(admission.arrives(b"b", 0), Visitor)
+    admission.leaves(held[0])
+    assert isinstance(admission.arrives(b"a", 0), Visitor)
+
+
+def test_all_prefixes_together_leave_room_for_those_who_proved_theirs() -> None:
+    admission = Admission(LIMITS)
+    for n in range(12):
+        arrived(admission, bytes((n,)))
+    assert admission.arrives(b"z", 0) == "full"
+    assert admission.open == 12
+
+
+def test_a_proven_connection_counts_for_its_key_and_no_more_for_its_prefix() -> None:
+    admission = Admission(LIMITS)
+    for n in range(20):
+        member(admission, bytes((n,)))
+    assert admission.open == 20
+    assert admission.arrives(b"b", 0) == "full"
+
+
+def test_a_key_has_a_few_connections() -> None:
+    admission = Admission(LIMITS)
+    held = [member(admission, b"p") for _ in range(3)]
+    fourth = arrived(admission)
+    assert admission.proves(fourth, b"p", Standing.MEMBER) == "connections"
+    admission.leaves(fourth)
+    admission.leaves(held[0])
+    member(admission, b"p")
+
+
+def test_newcomers_are_few_and_strangers_none() -> None:
+    admission = Admission(LIMITS)
+    for peer in (b"p", b"q"):
+        assert admission.proves(arrived(admission), peer, Standing.NEWCOMER) is None
+    assert admission.proves(arrived(admission), b"r", Standing.NEWCOMER) == "newcomers"
+    assert admission.proves(arrived(admission, b"b"), b"s", Standing.UNKNOWN) == "unknown"
+    assert admission.refused == {"newcomers": 1, "unknown": 1}
+
+
+def test_who_comes_too_often_is_turned_away_until_time_passes() -> None:
+    admission = Admission(replace(LIMITS, arrivals_per_prefix=Rate(per_second=1, burst=2)))
+    for _ in range(2):
+        admission.leaves(arrived(admission))
+    assert admission.arrives(b"a", 0) == "arrivals"
+    assert isinstance(admission.arrives(b"a", 1.0), Visitor)
+
+
+def test_a_newcomer_asks_less_often_than_a_member() -> None:
+    admission = Admission(LIMITS)
+    newcomer = arrived(admission)
+    admission.proves(newcomer, b"n", Standing.NEWCOMER)
+    known = member(admission, b"m")
+    assert sum(admission.may_ask(newcomer, 0.0) for _ in range(1000)) == 20
+    assert sum(admission.may_ask(known, 0.0) for _ in range(1000)) == 400
+
+
+def test_bytes_are_booked_for_each_and_for_all() -> None:
+    admission = Admission(LIMITS)
+    peers = [member(admission, bytes((n,))) for n in range(6)]
+    assert admission.books(peers[0], 16 * MIB)
+    assert not admission.books(peers[0], 2 * MIB)
+    for peer in peers[1:4]:
+        assert admission.books(peer, 16 * MIB)
+    assert not admission.books(peers[4], 1)
+    assert admission.bytes_under_way == 64 * MIB
+    admission.unbooks(peers[0], 16 * MIB)
+    assert admission.books(peers[4], 16 * MIB)
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_nothing_is_left_of_those_who_left(standing: Standing) -> None:
+    admission = Admission(LIMITS)
+    for _ in range(50):
+        visitor = arrived(admission)
+        admission.proves(visitor, b"p", standing)
+        if admission.books(visitor, 10):
+            admission.unbooks(visitor, 10)
+        admission.leaves(visitor)
+    assert (admission.open, admission.bytes_under_way) == (0, 0)
+    assert isinstance(admission.arrives(b"a", 1e6), Visitor)

@@ -1,0 +1,136 @@
+"""A ring of real processes crawls a made-up web, judged by that web's oracle and its server's log."""
+
+import json
+import signal
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from herodotus import labweb, ringlab
+from herodotus.asking import NoAnswer
+from herodotus.cli.ring import DEMO_DELAY_S
+from herodotus.ringlab import LabPeer
+from tests.herodotus.cli.processes import called
+from tests.herodotus.test_ring_lab import free_base, herodotus, status, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+
+CRAWLED_S = 150.0
+ROUNDED_S = 0.001  # the server's log has times to the millisecond
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "ring"
+    yield folder
+    anyio.run(ringlab.end, ringlab.homes_of(folder), 1.0)
+    labweb.end(folder)
+
+
+def up(folder: Path, count: int, *more: str) -> tuple[list[LabPeer], str]:
+    base = free_base(count, labweb.PORT_OFFSET)
+    done = herodotus(
+        "ring", "up", "--peers", count, "--base-port", base, "--web", "demo", "--dir", folder, "--json", *more
+    )
+    facts = json.loads(done.stdout)
+    return [LabPeer(**peer) for peer in facts["peers"]], facts["web"]
+
+
+def reachable(control: str) -> set[str]:
+    with urllib.request.urlopen(f"{control}reachable", timeout=30) as answer:
+        return set(answer.read().decode().split())
+
+
+def requests(folder: Path, control: str) -> list[dict[str, Any]]:
+    """What the web answered, without the testers' own."""
+    port = control.rstrip("/").rpartition(":")[2]
+    lines = [json.loads(line) for line in labweb.log_in(folder).read_text().splitlines()]
+    return [
+        {**line, "url": f"http://{line['host']}:{port}{line['path']}"}
+        for line in lines
+        if line["host"] != "127.0.0.1"
+    ]
+
+
+def is_done(peers: list[LabPeer]) -> bool:
+    try:
+        crawls = [status(peer)["crawl"] for peer in peers]
+    except NoAnswer:
+        return False
+    return all(crawl["state"] == "done for today" and not crawl["due"] for crawl in crawls) and any(
+        crawl["fetched"] for crawl in crawls
+    )
+
+
+def captured(peer: LabPeer, urls: set[str]) -> set[str]:
+    return {url for url in urls if called("history", "--peer", peer.http, "--json", url).code == 0}
+
+
+def spacings(lines: list[dict[str, Any]]) -> dict[str, float]:
+    """The least pause that each host saw between two requests, robots.txt included."""
+    times: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        times[line["host"]].append(line["time"])
+    return {
+        host: min(after - before for before, after in pairwise(sorted(seen))) for host, seen in times.items()
+    }
+
+
+def test_a_ring_crawls_the_made_up_web_wholly_once_and_politely(folder: Path) -> None:
+    peers, control = up(folder, 3)
+    expected = reachable(control)
+    anyio.run(until, lambda: is_done(peers) and seen(folder, control) >= expected, CRAWLED_S)
+    lines = requests(folder, control)
+    pages = Counter(line["url"] for line in lines if line["path"] != "/robots.txt")
+    assert pages == Counter(expected)
+    assert min(spacings(lines).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S
+    missing = expected
+    for peer in peers:
+        missing = missing - captured(peer, missing)
+    assert missing == set()
+    assert "stopped 3 peers" in herodotus("ring", "down", "--dir", folder).stderr
+    anyio.run(until, lambda: not labweb.processes_of(folder))
+
+
+def seen(folder: Path, control: str) -> set[str]:
+    return {line["url"] for line in requests(folder, control)}
+
+
+def test_the_web_of_a_ring_that_cannot_be_is_ended(folder: Path) -> None:
+    base = free_base(2, labweb.PORT_OFFSET)
+    command = ("ring", "up", "--peers", 1, "--base-port", base, "--web", "demo", "--dir", folder)
+    process, control = labweb.start(folder / "other", base + labweb.PORT_OFFSET, None)
+    try:
+        assert len(labweb.front_pages(control)) == labweb.HOSTS
+        assert "did not start" in herodotus(*command, code=1).stderr
+        assert labweb.processes_of(folder) == []
+        assert ringlab.processes_on(ringlab.homes_of(folder)) == {}
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def test_what_the_charter_and_the_web_do_not_agree_on_is_refused(folder: Path, tmp_path: Path) -> None:
+    charter = tmp_path / "network.toml"
+    charter.write_text('name = "strict"\n', encoding="utf-8")
+    refused = ("ring", "up", "--web", "demo", "--network", charter, "--dir", folder)
+    assert "allow_private_addresses" in herodotus(*refused, code=2).stderr
+    lengths = ("ring", "up", "--day-length", 60, "--network", charter, "--dir", folder)
+    assert "day_length_s" in herodotus(*lengths, code=2).stderr
+
+
+def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) -> None:
+    peers, control = up(folder, 4)
+    expected = reachable(control)
+    anyio.run(until, lambda: len(requests(folder, control)) > 60, CRAWLED_S)
+    herodotus("ring", "kill", 2, 3, "--dir", folder)
+    left = peers[:2]
+    # Whoever is left finds out, takes over their hosts, is silent for a while, and goes on.
+    anyio.run(until, lambda: is_done(left) and seen(folder, control) >= expected, CRAWLED_S)
+    assert min(spacings(requests(folder, control)).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S
