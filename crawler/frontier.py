@@ -14,6 +14,7 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from rocksdict import WriteBatch
@@ -290,6 +291,10 @@ class Frontier:
         """Not visited after all; it stays due, and is the next to come."""
         self._turns.release(entry)
 
+    def look_again(self) -> None:
+        """What was passed over may be wanted by now."""
+        self._turns.look_again()
+
     def pass_over(self, entry: Entry) -> None:
         """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
         self._turns.pass_over(entry)
@@ -331,6 +336,17 @@ class Frontier:
     def known(self, url: str) -> Known | None:
         record = self._disk.get(KNOWN + url_key(url))
         return None if record is None else decode_known(record)
+
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
+        found = self._disk.get_many([KNOWN + key for key in keys]) if keys else []
+        return [None if record is None else decode_known(record) for record in found]
+
+    def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        """So many known URLs whose keys come after this one, in the order of their keys; `key` may be empty."""
+        start = KNOWN + key + b"\0" if key else KNOWN
+        rows = list(islice(self._disk.rows(start, KNOWN), count))
+        found = self.known_of([UrlKey(row[1:]) for row in rows])
+        return [(UrlKey(row[1:]), known) for row, known in zip(rows, found, strict=True) if known is not None]
 
     def last_links(self, key: UrlKey) -> frozenset[bytes]:
         """Fingerprints of the links that the last version had."""
