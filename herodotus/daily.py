@@ -17,6 +17,7 @@ import anyio
 
 from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
+from crawler.core.urls import url_key
 from crawler.counts import CrawlCounts
 from crawler.frontier import FoundLink, Frontier
 from crawler.ports import OwnsEverything, UrlOwner
@@ -146,8 +147,18 @@ class DailyCrawl:
     def take_over(self, links: Sequence[FoundLink]) -> int:
         """Links of ours that others found; says how many were not known. Raises NotCrawling."""
         new = self._add_own(links)
+        if self._frontier().take_back([url_key(link.url) for link in links]):
+            self.look_again()
         self._taken_over += len(links)
         return new
+
+    def leave(self, keys: Sequence[UrlKey]) -> int:
+        """Others fetch these from now on; says how many were ours. Raises NotCrawling."""
+        return self._frontier().leave(keys)
+
+    def take_back(self, keys: Sequence[UrlKey]) -> int:
+        """What was left is ours again. Raises NotCrawling."""
+        return self._frontier().take_back(keys)
 
     @property
     def takes_links(self) -> bool:

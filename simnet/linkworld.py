@@ -19,7 +19,7 @@ from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known, priority_of
 from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD, url_key
-from crawler.frontier import FoundLink
+from crawler.frontier import LEFT, FoundLink
 from dht import Arc, Contact, EventsLost, Subscription
 from dht.core.arcs import arcs_of
 from dht.core.ids import Key, NetworkId, PeerKey
@@ -112,6 +112,11 @@ class MemoryFrontier:
 
     @property
     def urls(self) -> set[str]:
+        """Those that are ours to fetch."""
+        return {known.url for known in self._known.values() if known.due_day != LEFT}
+
+    @property
+    def all_known(self) -> set[str]:
         return {known.url for known in self._known.values()}
 
     @property
@@ -129,6 +134,7 @@ class MemoryFrontier:
                 )
                 insort(self._keys, key)
                 new += 1
+        self.take_back([url_key(link.url) for link in links])
         return new
 
     def make_durable(self) -> None:
@@ -146,6 +152,18 @@ class MemoryFrontier:
     def visit(self, url: str) -> None:
         known = self._known[url_key(url)]
         known.last_day, known.due_day = self.today, self.today + 1
+
+    def leave(self, keys: Sequence[UrlKey]) -> int:
+        left = [self._known[key] for key in keys if key in self._known and self._known[key].due_day != LEFT]
+        for known in left:
+            known.due_day = LEFT
+        return len(left)
+
+    def take_back(self, keys: Sequence[UrlKey]) -> int:
+        back = [self._known[key] for key in keys if key in self._known and self._known[key].due_day == LEFT]
+        for known in back:
+            known.due_day = self.today
+        return len(back)
 
     def look_again(self) -> None:
         self.looked_again += 1
@@ -186,7 +204,7 @@ class LinkPeer:
     @property
     def remembers(self) -> set[str]:
         """By frontier or standby."""
-        return self.frontier.urls | set(self.exchange.stood_by())
+        return self.frontier.all_known | set(self.exchange.stood_by())
 
 
 class LinkWorld:

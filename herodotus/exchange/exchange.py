@@ -44,6 +44,8 @@ LOOK_EVERY_S: Final = 5.0
 BACKOFF_FIRST_S: Final = 5.0
 BACKOFF_MAX_S: Final = 600.0
 """Between walks that delivered nothing."""
+LATE_SHARE: Final = 0.05
+"""Of the day: a peer that began or woke up after a look's time knows little of who did what today."""
 HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
 
@@ -272,7 +274,7 @@ class Exchange:
                     await anyio.sleep(SETTLE_S)
 
     async def _keep_day(self, opened: _Opened) -> None:
-        """The looks of a day, each once; those that were slept through at once."""
+        """The looks of a day, each once. One that was slept through is left to the other stand-ins."""
         parts, me = self._parts, opened.sight.me.peer
         times = looks(max(0, parts.copies - 1), parts.day_length_s, me)
         while True:
@@ -286,4 +288,5 @@ class Exchange:
             number = self._looked[1]
             if number < len(times) and seconds >= times[number]:
                 self._looked = (today, number + 1)
-                await opened.standing_in.look(number + 1)
+                if seconds < times[number] + LATE_SHARE * parts.day_length_s:
+                    await opened.standing_in.look(number + 1)

@@ -16,7 +16,6 @@ from typing import Final
 import anyio
 import msgspec
 
-from crawler.core.recrawl import DOUBTFUL_FROM, Known
 from dht import Contact
 from dht.core.ids import KEY_BYTES, Key, key_of
 from dht.core.limits import Buckets, Rate
@@ -24,7 +23,7 @@ from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
 from herodotus.core.exchange.arcs import Ends, minus
 from herodotus.core.exchange.ringmap import RingMap
 from herodotus.exchange.disk import ExchangeDisk
-from herodotus.exchange.receiving import LinkReceiver
+from herodotus.exchange.receiving import LinkReceiver, out_of
 from herodotus.exchange.sight import RingSight
 from herodotus.exchange.standby import Standby
 from herodotus.exchange.standing_in import OwnFrontier
@@ -171,7 +170,7 @@ class HandingOver:
             for key, known in rows:
                 if key > end:
                     return
-                yield _out(known)
+                yield out_of(known)
                 at = key
 
     def _in_standby(self, at: bytes, end: Key) -> Iterator[OutLink]:
@@ -182,11 +181,3 @@ class HandingOver:
 def _from(start: Key, end: Key) -> bytes:
     """After which key to begin: a piece that begins at zero has the circle's last point for its start."""
     return b"" if start >= end else bytes(start)
-
-
-def _out(known: Known) -> OutLink:
-    """As it was found: an even priority is of what a page embeds, a high one of what is doubtful."""
-    is_doubtful = DOUBTFUL_FROM < known.priority < 255
-    priority = known.priority - DOUBTFUL_FROM if is_doubtful else known.priority
-    is_embedded = 0 < priority < 255 and priority % 2 == 0
-    return OutLink(known.url, known.depth, is_embedded, is_doubtful)

@@ -16,7 +16,7 @@ from herodotus.exchange.standby import Standby
 from herodotus.exchange.wire import OutLink
 
 TAKEN_OVER_MAX = 50_000
-"""URLs that we fetch today for owners who are late: more wait for tomorrow."""
+"""URLs that we fetch today for owners who are late, and that others fetch for us: more wait for tomorrow."""
 
 
 class RingOwner:
@@ -38,7 +38,8 @@ class RingOwner:
         self._wall_clock = wall_clock
         self._fetches_all = fetches_all
         self._on_filled = on_filled
-        self._taken_over: dict[bytes, None] = {}
+        self._taken_over: set[bytes] = set()
+        self._given: set[bytes] = set()
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         if self._sight.is_alone:
@@ -66,14 +67,22 @@ class RingOwner:
         if self._fetches_all or self._sight.is_alone:
             return True
         key = key_of(url.encode())
-        return self._sight.rank(key) == 0 or key in self._taken_over
+        return (self._sight.rank(key) == 0 and key not in self._given) or key in self._taken_over
 
     def take_over(self, key: Key) -> bool:
         """From now on until `new_day` it is ours to fetch, as its owner did not. False when that are too many."""
         if len(self._taken_over) >= TAKEN_OVER_MAX:
             return False
-        self._taken_over[key] = None
+        self._taken_over.add(key)
+        return True
+
+    def give(self, key: Key) -> bool:
+        """A stand-in fetches it today. False when those are too many."""
+        if len(self._given) >= TAKEN_OVER_MAX:
+            return False
+        self._given.add(key)
         return True
 
     def new_day(self) -> None:
         self._taken_over.clear()
+        self._given.clear()

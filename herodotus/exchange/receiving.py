@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import anyio
 
 from crawler.core.errors import MalformedUrlError
+from crawler.core.recrawl import DOUBTFUL_FROM, Known
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules, host_of
 from crawler.frontier import FoundLink
@@ -124,7 +125,9 @@ class LinkReceiver:
                 else:
                     strays.append(place)
                     stray_keys.append(key)
-                    if self._parts.sight.is_nearly_mine(key):  # or is, by the sender's view, which may be newer
+                    if self._parts.sight.is_nearly_mine(
+                        key
+                    ):  # or is, by the sender's view, which may be newer
                         mine.append((key, link))
             self._keep(mine)
             await anyio.lowlevel.checkpoint()
@@ -182,3 +185,11 @@ def found_link(link: OutLink) -> FoundLink:
 
 def out_link(link: FoundLink) -> OutLink:
     return OutLink(url=link.url, depth=link.depth, is_embedded=link.is_embedded, is_doubtful=link.is_doubtful)
+
+
+def out_of(known: Known) -> OutLink:
+    """As it was found: an even priority is of what a page embeds, a high one of what is doubtful."""
+    is_doubtful = DOUBTFUL_FROM < known.priority < 255
+    priority = known.priority - DOUBTFUL_FROM if is_doubtful else known.priority
+    is_embedded = 0 < priority < 255 and priority % 2 == 0
+    return OutLink(known.url, known.depth, is_embedded, is_doubtful)

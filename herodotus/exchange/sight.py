@@ -9,8 +9,9 @@ from dht import Arc, Contact
 from dht.core.ids import Key, PeerKey, is_in_arc
 from herodotus.core.exchange.ringmap import RingMap
 
-MAP_LIFE_S = 5.0
-"""Between looks at the ring's table: making a map of 20,000 peers takes a tenth of a second."""
+MAP_LIFE_MAX_S = 5.0
+POSITIONS_PER_LIFE_S = 4_000
+"""A map lives the longer the more it costs to make: some 2 µs a position, so it takes a hundredth of the time."""
 SLACK = 2
 """Hosts beyond the copies: tables differ a little while news travels, and a link too many costs little."""
 
@@ -42,7 +43,8 @@ class RingSight:
         self._made_at = float("-inf")
 
     def map(self) -> RingMap:
-        if anyio.current_time() - self._made_at >= MAP_LIFE_S:
+        life_s = min(len(self._map) / POSITIONS_PER_LIFE_S, MAP_LIFE_MAX_S)
+        if anyio.current_time() - self._made_at >= life_s:
             self._map = RingMap(self._ring.contacts(), self._ring.clocks())
             self._wide = self._ring.my_arcs(self.copies + SLACK)
             self._made_at = anyio.current_time()

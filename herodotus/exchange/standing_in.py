@@ -1,29 +1,30 @@
 """Who fetches what its owner does not? The stand-ins, one after the other, each URL by one of them.
 
-Two ways. When the ring finds an owner dead, or positions change hands, this peer may be the first live holder of
-URLs in its standby: they go to its frontier (`sweep`). And late in the day a stand-in asks the living owner what of a
-stretch it has not visited today, and those between itself and the owner what they have done of that (`look`): the rest
-it fetches today. An owner that does not answer has visited nothing, as far as we know.
+Two ways. When the ring finds an owner dead, or positions change hands, this peer may be the first live holder of URLs
+in its standby: they go to its frontier, and what became somebody else's leaves it (`sweep`). And late in the day a
+stand-in asks the living owner what of a stretch it has not visited today (which it leaves to us then), and those
+between itself and the owner what they have done of that: the rest it fetches today (`look`). An owner that does not
+answer has visited nothing, as far as we know.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import anyio
 
 from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
-from crawler.frontier import FoundLink
+from crawler.frontier import LEFT, FoundLink
 from dht import Contact
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
 from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
 from herodotus.core.exchange.arcs import Ends, minus
 from herodotus.exchange.owning import RingOwner
-from herodotus.exchange.receiving import found_link
+from herodotus.exchange.receiving import found_link, out_of
 from herodotus.exchange.sight import RingSight
 from herodotus.exchange.standby import Standby
 from herodotus.exchange.wire import OutLink
@@ -37,6 +38,9 @@ KEYS_MAX: Final = 4_000
 ROWS_MAX: Final = 20_000
 """Looked through for one answer: a tenth of a second, in small pieces."""
 CHUNK: Final = 500
+ALONE_S: Final = 300.0
+_WHOLE: Final = [(Key(bytes(KEY_BYTES)), Key(bytes(KEY_BYTES)))]
+Row = TypeVar("Row")
 PAGES_MAX: Final = 64
 """Questions about one stretch: more than a million URLs."""
 QUESTIONS: Final = Rate(per_second=1, burst=256)
@@ -51,6 +55,8 @@ class OwnFrontier(Protocol):
     @property
     def today(self) -> int: ...
     def take_over(self, links: Sequence[FoundLink]) -> int: ...
+    def leave(self, keys: Sequence[UrlKey]) -> int: ...
+    def take_back(self, keys: Sequence[UrlKey]) -> int: ...
     def look_again(self) -> None: ...
     def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]: ...
     def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]: ...
@@ -60,6 +66,8 @@ class OwnFrontier(Protocol):
 class StandInCounts:
     swept: int = 0
     """URLs that became ours with a stretch of the ring."""
+    left: int = 0
+    """URLs that became somebody else's to fetch."""
     looks: int = 0
     taken_over: int = 0
     """URLs fetched for an owner that was late."""
@@ -75,7 +83,8 @@ class StandingIn:
         self._frontier = frontier
         self._standby = standby
         self._owner = owner
-        self._owned: list[Ends] = []
+        self._owned: list[Ends] | None = None
+        self._alone_since: float | None = None
         self._buckets = Buckets(4_096)
         self.counts = StandInCounts()
 
@@ -83,22 +92,55 @@ class StandingIn:
     def services(self) -> Services:
         return Services(calls={MISSED: self.missed, VISITED: self.visited})
 
-    # --- stretches that became ours
+    # --- stretches that became ours, or somebody else's
 
     async def sweep(self) -> None:
-        """Put into the frontier what we are now the first live holder of; cheap when nothing changed."""
-        owned = self._sight.map().owned(self._sight.me.peer)
-        if not self._frontier.takes_links:
+        """Put into the frontier what we are now the first live holder of, and out of it what we are no more.
+
+        A peer that sees nobody waits for a while before it takes everything: most are alone while they join.
+        """
+        ring, now = self._sight.map(), anyio.current_time()
+        if ring.peers > 1 or self._alone_since is None:
+            self._alone_since = now
+        if ring.peers <= 1 and now - self._alone_since < ALONE_S:
             return
-        new = minus(owned, self._owned)
-        self._owned = owned
-        if not new:
+        if not self._frontier.takes_links or not len(ring):
             return
+        owned = ring.owned(self._sight.me.peer)
+        before, self._owned = self._owned, owned
+        for arc in minus(_WHOLE if before is None else before, owned):
+            await self._leave(arc)
+        new = minus(owned, before or [])
         for arc in new:
-            for chunk in _chunks(self._within(arc)):
-                self.counts.swept += self._frontier.take_over([found_link(link) for _, link in chunk])
-                await anyio.lowlevel.checkpoint()
-        self._frontier.look_again()
+            await self._take_up(arc)
+        if new:
+            self._frontier.look_again()
+
+    async def _leave(self, arc: Ends) -> None:
+        for chunk in _chunks(self._in_frontier(arc)):
+            keys = [key for key, known in chunk if known.due_day != LEFT]
+            kept = [out_of(known) for key, known in chunk if self._sight.rank(Key(key)) is not None]
+            self._standby.add(kept)
+            self.counts.left += self._frontier.leave(keys) if keys else 0
+            await anyio.lowlevel.checkpoint()
+
+    async def _take_up(self, arc: Ends) -> None:
+        for chunk in _chunks(self._in_frontier(arc)):
+            self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
+            await anyio.lowlevel.checkpoint()
+        for rows in _chunks(self._within(arc)):
+            self.counts.swept += self._frontier.take_over([found_link(link) for _, link in rows])
+            await anyio.lowlevel.checkpoint()
+
+    def _in_frontier(self, arc: Ends) -> Iterator[tuple[UrlKey, Known]]:
+        for start, end in minus([arc], []):
+            at = b"" if start >= end else bytes(start)
+            while rows := self._frontier.known_after(at, CHUNK):
+                inside = [row for row in rows if row[0] <= end]
+                yield from inside
+                if len(inside) < len(rows):
+                    break
+                at = rows[-1][0]
 
     def _within(self, arc: Ends) -> Iterator[tuple[Key, OutLink]]:
         for start, end in minus([arc], []):
@@ -181,7 +223,7 @@ class StandingIn:
                     is_over = True
                     break
                 at = Key(key)
-                if known.due_day <= today and known.last_day < today:
+                if known.due_day <= today and known.last_day < today and self._gives(at, peer):
                     found.append(at)
             if is_over or len(rows) < CHUNK:
                 is_over = True
@@ -190,6 +232,11 @@ class StandingIn:
                 break
             await anyio.lowlevel.checkpoint()
         return (end if is_over else at) + b"".join(found)
+
+    def _gives(self, key: Key, peer: PeerKey) -> bool:
+        """A holder that asks what we missed fetches it: from then on it is not our turn today."""
+        holders = self._sight.map().holders_of(key, self._sight.copies)
+        return any(contact.peer == peer for contact in holders) and self._owner.give(key)
 
     async def visited(self, peer: PeerKey, body: bytes) -> bytes:
         """Keys: one bit each, the first the lowest of its byte: was it visited today?"""
@@ -219,6 +266,6 @@ def _bit(bits: bytes, place: int) -> bool:
     return place // 8 < len(bits) and bool(bits[place // 8] >> place % 8 & 1)
 
 
-def _chunks(rows: Iterator[tuple[Key, OutLink]]) -> Iterator[list[tuple[Key, OutLink]]]:
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
