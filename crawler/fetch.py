@@ -36,9 +36,11 @@ from crawler.core.errors import (
     UnreachableError,
     UnresolvableError,
 )
+from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
+from crawler.names import SystemNames, TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped
-from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, resolve_by_system
+from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
 HEAD_BYTES_MAX = 256 * 1024
 FIELD_BYTES_MAX = 64 * 1024
@@ -46,6 +48,8 @@ LARGE_BODY_BYTES = 2**20
 LARGE_BODIES_AT_ONCE = 4
 """Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
 BAD_CERTIFICATES_MAX = 10_000
+DNS_AGAIN_S = 2.0
+"""Until a host whose name is being looked up has its next turn."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -63,6 +67,8 @@ class FetchSettings:
     body_bytes_max: int = 32 * 2**20
     keepalive_s: float = 20.0
     dns_ttl_s: float = 300.0
+    dns_patience_s: float = 1.0
+    """A connection does not wait longer for a name; its host has another turn when DNS has answered."""
     allow_private_addresses: bool = False
 
 
@@ -140,14 +146,14 @@ class AiohttpFetcher:
         settings: FetchSettings,
         *,
         wall_clock: Callable[[], float],
-        resolve: Resolve = resolve_by_system,
+        resolve: Resolve | None = None,
         rules: UrlRules = STANDARD,
     ) -> None:
         self._settings = settings
         self._wall_clock = wall_clock
         self._rules = rules
         self._resolver = GuardedResolver(
-            resolve, ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
+            resolve or SystemNames(), ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
         )
         self._large_bodies = anyio.CapacityLimiter(LARGE_BODIES_AT_ONCE)
         self._bad_certificates: OrderedDict[str, str] = OrderedDict()
@@ -185,11 +191,14 @@ class AiohttpFetcher:
         with anyio.CancelScope(shield=True):
             await self._session.close()
 
-    async def address_of(self, host: str) -> str:
+    async def address_of(self, host: str) -> str | Wait:
         if host.startswith("[") or host.replace(".", "").isdigit():
             return host.strip("[]")
         try:
-            return (await self._resolver.addresses(host))[0]
+            with anyio.fail_after(self._settings.dns_patience_s):
+                return (await self._resolver.addresses(host))[0]
+        except (TimeoutError, TooManyLookupsError):
+            return Wait(until=anyio.current_time() + DNS_AGAIN_S, reason="DNS has not answered yet")
         except OSError:
             return ""
 

@@ -127,8 +127,7 @@ class Frontier:
         self._disk.write(batch)
         return new
 
-    def _add(self, batch: WriteBatch, links: Sequence[FoundLink], page: bytes = b"") -> int:
-        """`page` is the row of the page that they are on: the batch has its new record, the disk the old one."""
+    def _add(self, batch: WriteBatch, links: Sequence[FoundLink], page: UrlKey | None = None) -> int:
         self._counts.forget_some()
         if len(self._remembered) > URLS_REMEMBERED:
             self._remembered.clear()
@@ -137,7 +136,8 @@ class Frontier:
         for link in links:
             if link.is_seed or link.url not in known:
                 unique.setdefault(KNOWN + url_key(link.url), link)
-        unique.pop(page, None)  # that it links to itself is no news
+        if page is not None:  # its record is in the batch, not yet on the disk; and it leads nowhere new
+            unique.pop(KNOWN + page, None)
         rows = list(unique)
         new = 0
         counted: dict[bytes, OriginCounts] = {}
@@ -266,7 +266,7 @@ class Frontier:
         self._turns.put_due(batch, origin_id, known, entry.key)
         if fingerprints is not None:
             batch.put(LINKS + entry.key, fingerprints)
-        new = self._add(batch, links, KNOWN + entry.key) if links else 0
+        new = self._add(batch, links, entry.key) if links else 0
         self._counts.move_due(batch, entry.known.due_day, known.due_day)
         self._count_visit(batch, origin_id, entry)
         self._disk.write(batch)

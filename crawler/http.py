@@ -29,10 +29,12 @@ from crawler.core.errors import (
     UnreachableError,
     UnresolvableError,
 )
+from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules
-from crawler.fetch import BAD_CERTIFICATES_MAX, LARGE_BODIES_AT_ONCE, REDIRECTS, FetchSettings
+from crawler.fetch import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, LARGE_BODIES_AT_ONCE, REDIRECTS, FetchSettings
+from crawler.names import SystemNames, TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped
-from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve, resolve_by_system
+from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
 IDLE_CONNECTIONS_MAX = 256
 """Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
@@ -57,14 +59,14 @@ class HttpFetcher:
         settings: FetchSettings,
         *,
         wall_clock: Callable[[], float],
-        resolve: Resolve = resolve_by_system,
+        resolve: Resolve | None = None,
         rules: UrlRules = STANDARD,
     ) -> None:
         self._settings = settings
         self._wall_clock = wall_clock
         self._rules = rules
         self._resolver = GuardedResolver(
-            resolve, ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
+            resolve or SystemNames(), ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
         )
         self._opener = Opener(
             allow_private=settings.allow_private_addresses, connect_timeout_s=settings.connect_timeout_s
@@ -94,11 +96,14 @@ class HttpFetcher:
         await asyncio.sleep(0)  # the transports tell their protocols in the loop's next turn
         await self._resolver.close()
 
-    async def address_of(self, host: str) -> str:
+    async def address_of(self, host: str) -> str | Wait:
         if _is_literal(host):
             return host.strip("[]")
         try:
-            return (await self._resolver.addresses(host))[0]
+            async with asyncio.timeout(self._settings.dns_patience_s):
+                return (await self._resolver.addresses(host))[0]
+        except (TimeoutError, TooManyLookupsError):
+            return Wait(until=self._loop.time() + DNS_AGAIN_S, reason="DNS has not answered yet")
         except (OSError, ValueError):  # ValueError: no name that DNS could be asked for
             return ""
 

@@ -7,16 +7,16 @@ archive as if it had just come.
 
 import logging
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from crawler.core.capture import Capture, Outcome, Truncation
-from crawler.core.entries import LINKS_KEPT_MAX, Entry, FoundLink, fingerprint
+from crawler.core.entries import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.similarity import SeenSketches
-from crawler.core.urls import Origin, UrlRules
+from crawler.core.urls import Origin, UrlRules, url_key
 from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import Frontier
 from crawler.ports import CaptureSink, Skipped, UrlOwner
@@ -153,7 +153,7 @@ class Outcomes:
         if source.result is Result.CHANGED:
             has_last = again is None and entry.known.visits > 0
             last = self._frontier.last_links(entry.key) if has_last else frozenset()
-            marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
+            marks = [url_key(url)[:FINGERPRINT_BYTES] for url, _ in source.links[:LINKS_KEPT_MAX]]
             new = list(source.links[: len(marks)])
             if last:
                 new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
@@ -188,16 +188,18 @@ class Outcomes:
         """Links that the scope takes; whether they are known is for their owners to tell."""
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
-        depths = {kind: deeper if kind is LinkKind.PAGE else page.depth for kind in LinkKind}
-        refused_at = {kind: self._scope.refuses_at(depth, kind) for kind, depth in depths.items()}
-        refuses_url, via = self._refuses_url, page.url
         hops = page.hops + 1 if is_redirect else 0
-        is_endless = hops > REDIRECT_HOPS_MAX
+        terms = {}
+        for kind in LinkKind:
+            depth = deeper if kind is LinkKind.PAGE else page.depth
+            refused = "trap: redirects" if hops > REDIRECT_HOPS_MAX else self._scope.refuses_at(depth, kind)
+            terms[kind] = refused, depth, kind is not LinkKind.PAGE
+        refuses_url, via, made = self._refuses_url, page.url, partial(tuple.__new__, FoundLink)
         for url, kind in links:
-            reason = "trap: redirects" if is_endless else refused_at[kind] or refuses_url(url)
+            refused, depth, is_embedded = terms[kind]
+            reason = refused or refuses_url(url)
             if reason is None:
-                is_embedded = kind is not LinkKind.PAGE
-                wanted.append(FoundLink(url, depths[kind], is_embedded, False, is_doubtful, via, hops))
+                wanted.append(made((url, depth, is_embedded, False, is_doubtful, via, hops)))
             else:
                 self.counts.links_left[reason] += 1
         return wanted

@@ -78,8 +78,10 @@ class Fetcher(Protocol):
     async def fetch(self, request: FetchRequest) -> Capture | Skipped:
         """One exchange, no redirect followed. Raises a FetchError when there is nothing to archive."""
 
-    async def address_of(self, host: str) -> str:
-        """The address that `host` leads to first, "" when none is known: for the cap per address."""
+    async def address_of(self, host: str) -> str | Wait:
+        """The address that `host` leads to first, "" when none is known: for the cap per address. Wait: DNS is slow
+        with this name, and nobody is to wait for it.
+        """
 
 
 class OwnsEverything:

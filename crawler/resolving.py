@@ -59,9 +59,3 @@ class GuardedResolver(AbstractResolver):
 
     async def close(self) -> None:
         self._known.clear()
-
-
-async def resolve_by_system(host: str) -> list[str]:
-    """All of the system's addresses for a name."""
-    found = await anyio.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))

@@ -9,8 +9,7 @@ pages are missing.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import anyio
-
+from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Outcome, Truncation
 from crawler.core.content import Decoded, decoded
 from crawler.core.errors import FetchError, ForbiddenAddressError
@@ -50,6 +49,7 @@ class LocalSteward:
         opted_out: OptOutList | None = None,
     ) -> None:
         self.core = core
+        self._now = loop_clock()
         self._fetcher = fetcher
         self._product_token = product_token
         self._wall_clock = wall_clock
@@ -58,14 +58,13 @@ class LocalSteward:
         self._searches: dict[Origin, _Search] = {}  # of origins being crawled that wait for a permission
 
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
-        known = self.core.rules(origin, anyio.current_time())
+        known = self.core.rules(origin, self._now())
         if known is not None:
             return known
         search = self._searches.pop(origin, None) or _Search(f"{origin}/robots.txt")
         while search.rules is None:
-            lease = await self.lease(
-                origin_of(search.url), await self._fetcher.address_of(host_of(search.url))
-            )
+            address = await self._fetcher.address_of(host_of(search.url))
+            lease = address if isinstance(address, Wait) else await self.lease(origin_of(search.url), address)
             if isinstance(lease, Wait):
                 self._searches[origin] = search
                 return lease
@@ -73,12 +72,12 @@ class LocalSteward:
             try:
                 search, report = await self._ask(search)
                 if search.rules is not None:  # now, so that the rest after this request keeps a crawl-delay
-                    self.core.set_rules(origin, search.rules, anyio.current_time())
+                    self.core.set_rules(origin, search.rules, self._now())
             finally:
-                self.core.give_back(lease, report, anyio.current_time())
+                await self.give_back(lease, report)
             if search.rules is None and search.has_failed:
                 self._searches[origin] = search
-                until = anyio.current_time() + self.core.robots_second_try_s
+                until = self._now() + self.core.robots_second_try_s
                 return Wait(until=until, reason="robots.txt is asked for again")
         return search.rules
 
@@ -130,10 +129,10 @@ class LocalSteward:
         return found, decoded(whole.body, coding, ROBOTS_BYTES_MAX)
 
     async def lease(self, origin: Origin, address: str) -> Lease | Wait:
-        return self.core.lease(origin, anyio.current_time(), address=address)
+        return self.core.lease(origin, self._now(), address=address)
 
     async def give_back(self, lease: Lease, report: OriginReport) -> float:
-        return self.core.give_back(lease, report, anyio.current_time())
+        return self.core.give_back(lease, report, self._now())
 
 
 def _is_news(found: Capture, last: Capture | None) -> bool:

@@ -245,7 +245,8 @@ class Crawler:
                     self._frontier.pass_over(entry)  # robots.txt itself, which somebody linked to
                 return None
             self._outcomes.add_sitemaps(origin, rules.sitemaps)
-            lease = await self._steward.lease(origin, await self._fetcher.address_of(host_of(f"{origin}/")))
+            address = await self._fetcher.address_of(host_of(f"{origin}/"))
+            lease = address if isinstance(address, Wait) else await self._steward.lease(origin, address)
             if isinstance(lease, Wait):
                 return self._waited_for(origin, lease)
             entry = await self._next_entry(origin, rules)

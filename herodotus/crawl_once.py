@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.worker import Crawler
+from herodotus.archive.upkeep import tidy_before_leaving
 from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler, summary
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,9 @@ async def crawl_into(
         tasks.start_soon(run.heed_signals, tasks.cancel_scope)
         tasks.start_soon(run.show if console is not None else run.log)
         await crawler.run()
+        run.is_over = True
+        if not run.is_interrupted:
+            await tidy_before_leaving(store)
         tasks.cancel_scope.cancel()
     return {"ended": _ending(run, crawler), **summary(crawler)}
 
@@ -72,6 +76,8 @@ def _clock(time_s: float) -> str:
 class _Run:
     def __init__(self, crawler: Crawler, console: Console | None) -> None:
         self.is_interrupted = False
+        self.is_over = False
+        """Only the archive is being tidied, which may end at any time."""
         self._crawler = crawler
         self._console = console
         self._start = anyio.current_time()
@@ -82,7 +88,7 @@ class _Run:
             async for number in signals:
                 if number == signal.SIGTSTP:
                     await self._suspend()
-                elif self.is_interrupted:
+                elif self.is_interrupted or self.is_over:
                     scope.cancel()
                     return
                 else:

@@ -38,7 +38,7 @@ from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
 from herodotus.archive.slices import archive_at
-from herodotus.archive.store import ArchiveStore, open_store
+from herodotus.archive.store import ArchiveStore, DiskStore, open_store
 from herodotus.config import Settings
 from herodotus.core.charter import Charter
 from herodotus.core.deposits import StoredCapture, deposit_of
@@ -46,6 +46,7 @@ from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 
 ROBOT = "Herodotus"
+LOOKOUT_CONNECTIONS = 16
 PUBLIC_POLITENESS = PolitenessPolicy()
 _TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 
@@ -147,7 +148,7 @@ class CrawlOrder:
 
 
 @asynccontextmanager
-async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[ArchiveStore]:
+async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[DiskStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
     archive = archive_at(home, wall_clock)
     async with open_store(archive) as store:
@@ -258,6 +259,16 @@ async def open_crawler(
             crawler.widen()
         crawler.seed(list(order.urls))
         yield crawler
+
+
+def lookout_of(order: CrawlOrder, *, wall_clock: Callable[[], float]) -> HttpFetcher:
+    """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
+    settings = FetchSettings(
+        user_agent=order.user_agent,
+        connections=LOOKOUT_CONNECTIONS,
+        allow_private_addresses=order.allow_private_addresses,
+    )
+    return HttpFetcher(settings, wall_clock=wall_clock, rules=order.rules)
 
 
 def url_rules(charter: Charter) -> UrlRules:

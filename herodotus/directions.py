@@ -4,6 +4,7 @@ A peer's record names its ring port; its portal is 1,000 above it, which is the 
 operator chose another. Whom the ring does not see well is left out: the reader goes to the next one.
 """
 
+import hashlib
 from collections.abc import Callable
 
 from dht import Contact, Ring
@@ -12,6 +13,7 @@ from dht.endpoint import socket_address
 from dht.errors import NoAnswerError
 from herodotus.config.load import HTTP_PORT_OFFSET
 from herodotus.core.fields import Endpoint
+from herodotus.identity import PeerId, short_name
 from herodotus.portal.elsewhere import Place
 
 _PORT_MAX = 65_535
@@ -44,4 +46,5 @@ class RingDirections:
         host, port = socket_address(contact.address.host, contact.address.port)
         if port + HTTP_PORT_OFFSET > _PORT_MAX:
             return None
-        return Place(origin=f"http://{Endpoint(host=host, port=port + HTTP_PORT_OFFSET)}")
+        origin = f"http://{Endpoint(host=host, port=port + HTTP_PORT_OFFSET)}"
+        return Place(origin=origin, name=short_name(PeerId(hashlib.sha256(contact.peer).digest())))

@@ -40,6 +40,11 @@ def shown_peer_id(identity: PeerId) -> str:
     return "-".join(text[start : start + 4] for start in range(0, len(text), 4))
 
 
+def short_name(identity: PeerId) -> str:
+    """To tell the peers on one page apart; nothing is decided by it."""
+    return shown_peer_id(identity)[:9]
+
+
 class PassphraseTooLong(Misuse):
     def __str__(self) -> str:
         return f"the passphrase is too long: at most {PASSPHRASE_BYTES_MAX} bytes"

@@ -10,13 +10,14 @@ import random
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
+from crawler.core.leases import LeaseTerms, measured_delay_max_s
 from crawler.core.politeness import HostSteward
 from herodotus import clock
 from herodotus.archive.operations import Report, Say
@@ -26,7 +27,7 @@ from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
-from herodotus.crawling import local_steward, standing_order, territory_of, url_rules
+from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.daily import DailyCrawl, DailyParts
 from herodotus.directions import RingDirections
 from herodotus.door import open_door
@@ -39,10 +40,13 @@ from herodotus.net.port import CallPort, CallPortParts
 from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.relay import HttpRelay
+from herodotus.portal.replay_place import replay_place
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
+from herodotus.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.systemd import ServiceManager
 
 logger = logging.getLogger(__name__)
@@ -89,14 +93,22 @@ class Peer:
             )
         )
         own_key = parts.key.public_key().public_bytes_raw()
+        order = standing_order(parts.charter, parts.settings)
+        self._lookout = lookout_of(order, wall_clock=clock.unix_seconds)
+        self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         self._exchange = self._make_exchange()
-        self._daily = self._make_daily()
+        self._daily = self._make_daily(order)
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name)
-        self._portal = Portal(http, Handlers(self.status, pages, public_url=http.public_url))
+        place = replay_place(http)
+        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
+        self._portal = Portal(
+            http,
+            Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
+            Front(lambda: shelf.stamp, clock.unix_seconds),
+        )
 
     def _make_exchange(self) -> Exchange:
         parts, charter = self._parts, self._parts.charter
@@ -115,16 +127,30 @@ class Peer:
             )
         )
 
-    def _make_daily(self) -> DailyCrawl:
+    def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
+        """It outlives crawls that an error ended, and serves others while there is none."""
+        policy = replace(order.politeness, delay_max_s=measured_delay_max_s(order.politeness))
+        steward = StewardParts(
+            own_key=own_key,
+            terms=LeaseTerms.of(policy),
+            fetcher=self._lookout,
+            product_token=ROBOT,
+            wall_clock=clock.unix_seconds,
+            ring=lambda: NodeRing(self._membership.node),
+            calls=lambda: self._call_port.calls,
+            may_visit_private=order.allow_private_addresses,
+            opted_out=order.opted_out,
+        )
+        return RingSteward(steward, HostSteward(policy, now=anyio.current_time()))
+
+    def _make_daily(self, order: CrawlOrder) -> DailyCrawl:
         parts = self._parts
-        order = standing_order(parts.charter, parts.settings)
-        core = HostSteward(order.politeness, now=anyio.current_time())  # outlives crawls that an error ended
         return DailyCrawl(
             DailyParts(
                 home=parts.home,
                 order=order,
                 holdings=self._holdings,
-                make_steward=local_steward(order, core, wall_clock=clock.unix_seconds),
+                make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 wall_clock=clock.unix_seconds,
                 owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
@@ -153,6 +179,7 @@ class Peer:
             calls=self._call_port.status(),
             links=self._exchange.status(),
             crawl=self._daily.status(),
+            stewards=self._steward.status(),
             store=await self._holdings.status(),
         )
 
@@ -187,7 +214,11 @@ class Peer:
         async with (
             self._call_port.calling(ring) as calls,
             self._exchange.opened(ring, calls, self._daily) as links,
-            self._call_port.answering(ring, self._membership.listener, Services.of(links)),
+            self._lookout,
+            self._steward.running(),
+            self._call_port.answering(
+                ring, self._membership.listener, Services.of(links, self._steward.services)
+            ),
         ):
             yield
 

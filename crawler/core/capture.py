@@ -112,7 +112,7 @@ class Capture:
         return next(iter(self.header_values(name)), None)
 
     def header_values(self, name: str) -> list[str]:
-        if not _ODD_LINE.search(self.head):
+        if not _has_odd_line(self.head):
             return [value.decode("latin-1").strip() for value in _field(name).findall(self.head)]
         wanted = name.lower()
         return [value for field, value in self.headers() if field.lower() == wanted]
@@ -120,6 +120,12 @@ class Capture:
 
 _ODD_LINE = re.compile(rb"\n(?!\r?\n)[^!-~]")
 """A folded line, or one that begins with what is not seen: read with care."""
+
+
+@lru_cache(maxsize=64)
+def _has_odd_line(head: bytes) -> bool:
+    """Each head is asked for several fields in a row."""
+    return _ODD_LINE.search(head) is not None
 
 
 @lru_cache(maxsize=256)

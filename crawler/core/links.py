@@ -18,6 +18,7 @@ from typing import NamedTuple, cast
 
 import turbohtml
 
+from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.urls import STANDARD, UrlRules
 
@@ -25,7 +26,11 @@ LINKS_MAX = 20_000
 """Per page. Sitemaps may hold 50,000 by their standard and have a bound of their own."""
 SITEMAP_LINKS_MAX = 50_000
 PARSED_BYTES_MAX = 16 * 2**20
-SRCSET_CANDIDATES_MAX = 100
+CROWDED_BYTES_MAX = 4 * 2**20
+CROWDED_FROM = 1_000_000
+"""Tags and what may be attributes, on a page that is larger than that: its tree takes up to 18 times its size and
+0.1 s a megabyte, so no more of it is read. A large page of few pieces costs nothing.
+"""
 
 
 class LinkKind(Enum):
@@ -36,6 +41,8 @@ class LinkKind(Enum):
     IMAGE = "image"
     REQUISITE = "requisite"
     """What else a page needs to be shown: style, script, font, media, object."""
+
+    __hash__ = object.__hash__  # the members are singletons, and each link looks something up by its kind
 
     @property
     def is_embedded(self) -> bool:
@@ -91,6 +98,7 @@ _SELECTOR = (
     "[href],[src],[srcset],[imagesrcset],[style],[background],[data],[poster],[cite],[longdesc],[code],"
     "[archive],[xlink\\:href],meta,style"
 )
+_COMMON = {"a": ("href", _PAGE), "img": ("src", _IMAGE)}
 _RARE = frozenset({"rel", "style", "srcset", "imagesrcset", "background", "longdesc"})
 """Attributes that make an anchor or an image say more than its one address."""
 _EMBEDDED_RELATIONS = frozenset(
@@ -105,11 +113,6 @@ _NO_PAGE_RELATIONS = frozenset(
 )
 
 _REFRESH = re.compile(r"(?is)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
-_SRCSET_URL = re.compile(r"[\s,]*([^\s,]\S*)")
-_CSS_URL = re.compile(
-    r"(?i)url\(\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^)\"'\s]*))|@import\s+(?:\"([^\"\n]*)\"|'([^'\n]*)')"
-)
-_CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))")
 _LOCATION = re.compile(r"<(?:[a-z]+:)?loc(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?([^<\]]{1,4096})")
 _FEED_LINK = re.compile(r"<(?:atom:)?link(?:\s[^<>]{0,1000}|)>\s*(?:<!\[CDATA\[)?([^<\]]{0,4096})")
 _FEED_HREF = re.compile(
@@ -129,24 +132,23 @@ def html_links(
     rules: UrlRules = STANDARD,
 ) -> PageLinks:
     """Links of an HTML page; `charset` is what the Content-Type header says."""
-    document = _parse(body[:PARSED_BYTES_MAX], charset)
+    read = _readable(body)
+    document = _parse(read, charset)
     elements = document.select(_SELECTOR)
     robots = ["robots", product_token.lower()] if product_token else ["robots"]
     base = None
     asked: list[str] = []
     collected = _Collector(rules, encoding=document.encoding)
+    references = collected.references
     for element in elements:
         tag = element.tag
-        if tag == "a":
-            if (href := element.attr("href")) is not None:
-                if _RARE.isdisjoint(element.attrs):
-                    collected.add(href, _PAGE)  # nearly all links are these
-                else:
-                    _add_anchor(element, href, collected)
+        if (common := _COMMON.get(tag)) is not None:
+            value = element.attr(common[0])
+            if value is not None and len(references) < LINKS_MAX and _RARE.isdisjoint(element.attrs):
+                references.setdefault(value, common[1])  # nearly all links are these
                 continue
-        elif tag == "img":
-            if (source := element.attr("src")) is not None and _RARE.isdisjoint(element.attrs):
-                collected.add(source, _IMAGE)
+            if value is not None and tag == "a":
+                _add_anchor(element, value, collected)
                 continue
         elif tag == "base":
             base = element.attr("href") if base is None else base
@@ -160,7 +162,17 @@ def html_links(
             _add_references(element, collected, follows=False)
     if base is not None:
         base = rules.links([base], url)[0]
+    if len(read) < len(body):
+        collected.over_limit += 1  # nobody knows how many more there are
     return collected.result(base or url, directives)
+
+
+def _readable(body: bytes) -> bytes:
+    """As much of the page as a tree is made of."""
+    if len(body) <= CROWDED_BYTES_MAX:
+        return body
+    pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/"))
+    return body[: CROWDED_BYTES_MAX if pieces > CROWDED_FROM else PARSED_BYTES_MAX]
 
 
 def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:
@@ -251,51 +263,6 @@ def kind_of_relation(relations: str) -> LinkKind | None:
     return None if words & _NO_PAGE_RELATIONS else _PAGE
 
 
-def srcset_references(text: str) -> Iterator[str]:
-    """The URLs of an image candidate list (HTML, 4.8.4.3.9): a comma inside a URL belongs to it."""
-    at = 0
-    for _ in range(SRCSET_CANDIDATES_MAX):
-        match = _SRCSET_URL.match(text, at)
-        if match is None:
-            return
-        at = match.end()
-        reference = match[1]
-        if reference.endswith(","):
-            reference = reference.rstrip(",")
-        else:
-            comma = text.find(",", at)
-            at = len(text) if comma < 0 else comma
-        yield reference
-
-
-def css_references(text: str) -> Iterator[str]:
-    """What a style sheet imports and loads."""
-    if "url(" not in text and "@" not in text and "URL(" not in text.upper():
-        return
-    for match in _CSS_URL.finditer(_without_comments(text)):
-        reference = next((group for group in match.groups() if group), None)
-        if reference is not None:
-            yield _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference
-
-
-def _without_comments(text: str) -> str:
-    """In one pass: an expression would look for its end from the start of each comment that has none."""
-    pieces: list[str] = []
-    at = 0
-    while (start := text.find("/*", at)) >= 0 and (end := text.find("*/", start + 2)) >= 0:
-        pieces.append(text[at:start])
-        at = end + 2
-    pieces.append(text[at:])
-    return " ".join(pieces)
-
-
-def _css_character(match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[2]
-    code = int(match[1], 16)
-    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
-
-
 def css_links(body: bytes, url: str, *, charset: str | None = None, rules: UrlRules = STANDARD) -> PageLinks:
     collected = _Collector(rules)
     for reference in css_references(_text(body, charset)):
@@ -355,23 +322,23 @@ class _Collector:
         self._rules = rules
         self._codec = _legacy_codec(encoding)
         self._links_max = links_max
-        self._references: dict[str, LinkKind] = {}
+        self.references: dict[str, LinkKind] = {}
         self.not_followed = 0
-        self._over_limit = 0
+        self.over_limit = 0
 
     def add(self, reference: str, kind: LinkKind) -> None:
-        references = self._references
+        references = self.references
         if len(references) < self._links_max:
             references.setdefault(reference, kind)
         elif reference not in references:
-            self._over_limit += 1
+            self.over_limit += 1
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
-        references: Iterable[str] = self._references
+        references: Iterable[str] = self.references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]
         resolved = self._rules.links(references, base)
-        kinds = self._references.values()
+        kinds = self.references.values()
         links: dict[str | None, LinkKind] = dict(zip(resolved, kinds, strict=True))
         if len(links) < len(resolved):  # the same page in two spellings: the first one's kind counts
             links = {}
@@ -382,7 +349,7 @@ class _Collector:
             links=tuple(_made(cast("Iterable[tuple[str, LinkKind]]", links.items()))),
             directives=directives,
             not_followed=self.not_followed,
-            over_limit=self._over_limit,
+            over_limit=self.over_limit,
             malformed=resolved.count(None),
         )
 

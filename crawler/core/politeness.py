@@ -138,10 +138,26 @@ class HostSteward:
         state = self._origins.get(origin)
         return state.rules if state and now < state.rules_until else None
 
-    def set_rules(self, origin: Origin, rules: RobotsRules, now: float) -> None:
+    def set_rules(
+        self, origin: Origin, rules: RobotsRules, now: float, *, for_s: float | None = None
+    ) -> None:
+        """`for_s`: from somebody who has had them for a while."""
         state = self._state(origin, now)
         age_max = self._policy.robots_max_age_s if rules.is_reachable else self._policy.robots_retry_s
-        state.rules, state.rules_until = rules, now + age_max
+        state.rules, state.rules_until = rules, now + (age_max if for_s is None else min(for_s, age_max))
+
+    def rules_for_s(self, origin: Origin, now: float) -> float:
+        """How long the rules that we have may still be used."""
+        state = self._origins.get(origin)
+        return max(0.0, state.rules_until - now) if state else 0.0
+
+    def doubt_rules(self, origin: Origin) -> RobotsRules | None:
+        """There may be newer ones: ask again. Gives those that we had."""
+        state = self._origins.get(origin)
+        if state is None:
+            return None
+        state.rules_until = 0.0
+        return state.rules
 
     def lease(self, origin: Origin, now: float, *, address: str = "", wanted: int = 1) -> Lease | Wait:
         """Ask for permission. `address` is where the name leads, for the cap per address ("": no cap)."""

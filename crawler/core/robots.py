@@ -20,7 +20,16 @@ CRAWL_DELAY_MAX_S = 3_600.0
 """A larger number is a mistake or a way to say "never"; one request an hour comes near enough to it."""
 REDIRECTS_MAX = 5
 
-_LINE = re.compile(rb"[ \t]*([A-Za-z-]+)[ \t]*:[ \t]*([^\r\n#]*)")
+# The colon is missing in many a file, and what is meant is clear; so is a space instead of the hyphen.
+_LINE = re.compile(rb"(?i)[ \t]*(user agent|[a-z-]+)[ \t]*[: \t][ \t]*([^\r\n#]*)")
+_BYTE_ORDER_MARK = re.compile(rb"\A(?:\xef(?:\xbb\xbf?)?)?")
+"""Or the part of it that is left."""
+_MISSPELT = {
+    **dict.fromkeys((b"useragent", b"user agent"), b"user-agent"),
+    **dict.fromkeys((b"dissallow", b"dissalow", b"disalow", b"diasllow", b"disallaw"), b"disallow"),
+    b"site-map": b"sitemap",
+}
+"""As Google's parser takes them: their authors wanted to be obeyed."""
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")
 _TOKEN = re.compile(rb"[A-Za-z_-]+")
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -32,7 +41,8 @@ class _Rule:
     """The pattern cut at its wildcards: the first piece is a prefix."""
     is_anchored: bool
     allows: bool
-    length: int
+    text: bytes
+    """As it stood in the file: its length is its rank."""
 
     def matches(self, target: bytes) -> bool:
         first, *rest = self.pieces
@@ -55,9 +65,7 @@ class _Rule:
     def of(cls, pattern: bytes, *, allows: bool) -> Self:
         is_anchored = pattern.endswith(b"$")
         body = _normal(pattern.removesuffix(b"$"))
-        return cls(
-            pieces=tuple(body.split(b"*")), is_anchored=is_anchored, allows=allows, length=len(pattern)
-        )
+        return cls(pieces=tuple(body.split(b"*")), is_anchored=is_anchored, allows=allows, text=pattern)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +88,15 @@ class RobotsRules:
             return False
         octets = _normal(target.encode())
         return next((rule.allows for rule in self.rules if rule.matches(octets)), True)
+
+    def as_text(self) -> bytes:
+        """A robots.txt that says the same to us and nothing else; `parse_robots` reads it back."""
+        lines = [b"user-agent:*"]  # without spaces: not longer than what it was read from
+        lines += [(b"allow:" if rule.allows else b"disallow:") + rule.text for rule in self.rules]
+        if self.crawl_delay_s is not None:
+            lines.append(b"crawl-delay:%r" % self.crawl_delay_s)
+        lines += [b"sitemap:" + sitemap.encode() for sitemap in self.sitemaps]
+        return b"\n".join(lines) + b"\n"
 
 
 ALLOW_ALL = RobotsRules()
@@ -109,11 +126,13 @@ def parse_robots(body: bytes, product_token: str) -> RobotsRules:
     current: set[bytes] = set()
     is_naming = False
     sitemaps: list[str] = []
-    for line in re.split(rb"\r\n|\r|\n", body[:ROBOTS_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")):
+    text = _BYTE_ORDER_MARK.sub(b"", body[:ROBOTS_BYTES_MAX], count=1)
+    for line in re.split(rb"\r\n|\r|\n", text):
         match = _LINE.match(line)
         if match is None:
             continue
-        field, value = match[1].lower(), match[2].strip()
+        name, value = match[1].lower(), match[2].strip()
+        field = _MISSPELT.get(name, name)
         if field == b"user-agent":
             current = (current if is_naming else set()) | {_agent(value)}
             is_naming = True
@@ -130,7 +149,7 @@ def parse_robots(body: bytes, product_token: str) -> RobotsRules:
         for group in [ours] * (token in current) + [everyone] * (b"*" in current):
             group.add(field, value)
     group = ours if ours.is_named else everyone
-    rules = tuple(sorted(group.rules, key=lambda rule: (-rule.length, not rule.allows)))
+    rules = tuple(sorted(group.rules, key=lambda rule: (-len(rule.text), not rule.allows)))
     return RobotsRules(rules=rules, crawl_delay_s=group.crawl_delay_s, sitemaps=tuple(sitemaps))
 
 

@@ -50,6 +50,12 @@ _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})")
 _SESSION_IN_PATH = re.compile(r"(?i);jsessionid=[^/?;]*|/\(S\([a-z0-9]{24}\)\)(?=/)")
 _IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
+REFERENCES_REMEMBERED = 16_384
+"""What each spelling means at its origin: pages of a host repeat most of their links. Some 5 MB."""
+REMEMBERED_CHARS_MAX = 256
+_FROM_ORIGIN = ("/", "http://", "https://")
+"""References that begin so mean the same on all pages of an origin."""
+
 # Of a path: no dot segment, nothing to escape, no session, no query; short enough to pass any limit.
 _PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_~.-]{0,200}){1,10}/?")
 
@@ -68,6 +74,7 @@ class UrlRules:
         names = sorted(map(re.escape, self._dropped)) + [f"{re.escape(prefix)}[^=&]*" for prefix in prefixes]
         names += ["sid", "sess(?:ion)?(?:_?id)?"]
         # One search decides for nearly all URLs that there is nothing to drop.
+        self._of_origin = lru_cache(maxsize=REFERENCES_REMEMBERED)(self._resolve_from_origin)
         self._has_dropped = re.compile(rf"(?i)[?&](?:{'|'.join(names)})(?:[=&]|$)")
 
     def canonical(self, text: str, base: str | None = None) -> str:
@@ -83,23 +90,31 @@ class UrlRules:
 
     def links(self, references: Iterable[str], base: str) -> list[str | None]:
         """The canonical URL of each reference on a page, None for those that are no crawlable URL."""
-        base_url = can_ada.parse(base)  # parsed once for the whole page
+        base_url = None
         origin = base[: _path_at(base)]
-        is_plain = _PLAIN_PATH.fullmatch
+        of_origin = self._of_origin
         resolved: list[str | None] = []
         for reference in references:
-            if is_plain(reference):  # the parser would change nothing
-                resolved.append(origin + reference)
+            if reference.startswith(_FROM_ORIGIN) and len(reference) <= REMEMBERED_CHARS_MAX:
+                resolved.append(of_origin(origin, reference))
                 continue
-            if len(reference) > URL_CHARS_MAX:
-                resolved.append(None)
-                continue
-            try:
-                scalar = reference if reference.isascii() else _scalar(reference)
-                resolved.append(self._finish(base_url + scalar, reference))
-            except (ValueError, MalformedUrlError):
-                resolved.append(None)
+            if base_url is None:
+                base_url = can_ada.parse(base)  # once for the whole page
+            resolved.append(self._resolved(base_url, reference))
         return resolved
+
+    def _resolve_from_origin(self, origin: str, reference: str) -> str | None:
+        if _PLAIN_PATH.fullmatch(reference):  # the parser would change nothing
+            return origin + reference
+        return self._resolved(can_ada.parse(f"{origin}/"), reference)
+
+    def _resolved(self, base: can_ada.URL, reference: str) -> str | None:
+        if len(reference) > URL_CHARS_MAX:
+            return None
+        try:
+            return self._finish(base + (reference if reference.isascii() else _scalar(reference)), reference)
+        except (ValueError, MalformedUrlError):
+            return None
 
     def _finish(self, parsed: can_ada.URL, text: str) -> str:
         url: str = parsed.href

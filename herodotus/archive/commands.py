@@ -1,5 +1,5 @@
 """What can an operator do with an archive from the command line? import, export, get, history, verify,
-rebuild-index, stats.
+expunge, rebuild-index, stats.
 
 Each is a click command on a home's folder, ready to be added to the command line's frame. It makes an order of its
 arguments (`operations`) and prints the report; who carries the order out is the caller's choice, by default the
@@ -7,7 +7,6 @@ archive of the home, opened here. Data goes to stdout, talk to stderr; exit 0, 1
 found).
 """
 
-import json
 import sys
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
@@ -21,9 +20,19 @@ import anyio.to_thread
 import click
 
 from herodotus import clock
+from herodotus.archive.console import (
+    end_progress,
+    parse_moment,
+    print_json,
+    printable,
+    say,
+    show_progress,
+    size,
+)
 from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.operations import (
     Export,
+    Expunge,
     Get,
     History,
     Import,
@@ -39,8 +48,8 @@ from herodotus.archive.operations import (
 )
 from herodotus.archive.slices import add_slice, archive_at
 from herodotus.archive.store import DiskStore, open_store
-from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.warc import TIME_MAX_S, parse_digits
+from herodotus.archive.upkeep import tidy_before_leaving
+from herodotus.core.entries import DAY_S
 
 NOT_FOUND = 3
 
@@ -53,35 +62,16 @@ def opened(home: Path) -> AbstractAsyncContextManager[DiskStore]:
     return open_store(archive_of(home))
 
 
-def parse_moment(text: str | None, *, is_end: bool = False) -> int:
-    """14 digits or the first of them; what is missing is the earliest, or for an end the latest."""
-    if text is None:
-        return TIME_MAX_S if is_end else 0
-    digits = "".join(c for c in text if c not in "-:T Z")
-    if not (digits.isascii() and digits.isdigit()) or not 4 <= len(digits) <= 14 or len(digits) % 2:
-        raise click.BadParameter(f"{text!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
-    filler = "99991231235959" if is_end else "19700101000000"
-    try:
-        if is_end and len(digits) == 6 and parse_digits(f"{digits}01000000") >= 0:
-            return _end_of_month(digits)
-        return parse_digits(digits + filler[len(digits) :])
-    except MalformedRecordError as error:
-        raise click.BadParameter(error.reason) from error
-
-
-def _end_of_month(digits: str) -> int:
-    year, month = int(digits[:4]), int(digits[4:])
-    following = f"{year + month // 12:04}{month % 12 + 1:02}"
-    return parse_digits(f"{following}01000000") - 1
-
-
 def performer_of(home: Path) -> Performer:
     """Orders are carried out by the archive of the home, which is opened for each."""
 
     def work(order: Order, say: Say) -> Report:
         async def main() -> Report:
             async with opened(home) as store:
-                return await perform(store, order, say, home / "state")
+                report = await perform(store, order, say, home / "state")
+                if isinstance(order, Import):
+                    await tidy_before_leaving(store)
+                return report
 
         return anyio.run(main)
 
@@ -90,36 +80,9 @@ def performer_of(home: Path) -> Performer:
 
 def _perform(home: Path, by: Performer | None, order: Order) -> Report:
     try:
-        return (by or performer_of(home))(order, _show_progress)
+        return (by or performer_of(home))(order, show_progress)
     finally:
-        _end_progress()
-
-
-def _show_progress(words: str) -> None:
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
-
-
-def _end_progress() -> None:
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", err=True, nl=False)
-
-
-def _size(count: int) -> str:
-    value, unit = float(count), "bytes"
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if value < 1_000 or unit == "TB":
-            break
-        value /= 1_000
-    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def _say(words: str) -> None:
-    click.echo(words, err=True)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False))
+        end_progress()
 
 
 home_option = click.option(
@@ -162,11 +125,11 @@ def import_command(
     reports = _perform(home, by, Import(files=paths, resume_at=resume_at)).facts
     reports = [{**report, "file": str(path)} for path, report in zip(files, reports, strict=True)]
     if is_json:
-        _print_json(reports)
+        print_json(reports)
     for report in reports:
         for problem in report["problems"]:
-            _say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
-        _say(f"{report['file']}: {_counts(report)}")
+            say(f"{report['file']} at byte {problem['offset']}: {problem['reason']}")
+        say(f"{report['file']}: {_counts(report)}")
     if any(report["skipped"] or not report["records"] for report in reports):
         sys.exit(1)
 
@@ -232,16 +195,16 @@ def export_command(
     else:
         report = _perform(home, by, order).facts
         if is_json:
-            _print_json(report)
+            print_json(report)
     if not report["captures"] and not report["skipped"]:
-        _say("nothing in the archive is like that: no file was written")
+        say("nothing in the archive is like that: no file was written")
         sys.exit(NOT_FOUND)
     damaged = (
         f", {report['skipped']} damaged and left out: see `herodotus verify`" if report["skipped"] else ""
     )
-    _say(
+    say(
         f"{target}: {report['captures']} captures, {report['visits']} unchanged visits,"
-        f" {_size(report['bytes'])}{damaged}"
+        f" {size(report['bytes'])}{damaged}"
     )
     if report["skipped"]:
         sys.exit(1)
@@ -273,7 +236,7 @@ def get_command(
     order = Get(url=url, not_after_s=parse_moment(at, is_end=True), is_raw=raw)
     report = _perform(home, by, order)
     if report.facts is None:
-        _say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
+        say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
         sys.exit(NOT_FOUND)
     output.write(report.content)
 
@@ -286,16 +249,16 @@ def history_command(home: Path, is_json: bool, url: str, by: Performer | None = 
     """List the captures of a URL, oldest first."""
     versions = _perform(home, by, History(url=url)).facts
     if not versions:
-        _say(f"{url} is not in the archive")
+        say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
     if is_json:
-        _print_json(versions)
+        print_json(versions)
         return
     for version in versions:
         visits, last_seen = version.get("visits"), version.get("last_seen")
         unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
         line = f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
-        click.echo("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line))
+        click.echo(printable(line))
 
 
 @click.command("verify")
@@ -306,31 +269,73 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
     """Read every byte of the archive and compare it with its digests and with the index."""
     found = _perform(home, by, Verify(repair=repair)).facts
     if is_json:
-        _print_json(found)
+        print_json(found)
     for damage in found["damage"]:
-        _say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
+        say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
     for name in found["foreign"]:
-        _say(f"{name} is none of ours: left alone")
-    _say(
+        say(f"{name} is none of ours: left alone")
+    say(
         f"{found['files']} files, {found['records']} records, {found['bytes']} bytes:"
         f" {found['damaged']} damaged, {found['missing']} missing, {found['unknown']} not indexed"
         + (", index made anew" if found["is_repaired"] else "")
     )
     if found["orphans"]:
-        _say(f"{found['orphans']} of them are revisits whose original is damaged or gone")
+        say(f"{found['orphans']} of them are revisits whose original is damaged or gone")
     if found["damaged"]:
-        _say(
+        say(
             "What is damaged can only come from another copy: import it from the file or the peer that has it."
         )
     if found["damaged"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
 
 
+@click.command("expunge")
+@home_option
+@json_option
+@click.option(
+    "--older-than", "days", type=click.IntRange(min=0), metavar="DAYS", help="Of before so many days."
+)
+@click.option("--before", metavar="DATE", help="Of before this date.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def expunge_command(
+    home: Path,
+    is_json: bool,
+    days: int | None,
+    before: str | None,
+    dry_run: bool,
+    yes: bool,
+    by: Performer | None = None,
+) -> None:
+    """Delete old versions of pages that newer ones follow, for good.
+
+    The newest version of each URL stays, however old it is. What was deleted is not taken back from anybody, and
+    its bytes leave the disk when the segments that hold them are rewritten.
+
+    \b
+    Examples:
+      herodotus expunge --older-than 3650 --dry-run
+      herodotus expunge --before 2015
+    """
+    if (days is None) == (before is None):
+        raise click.UsageError("say which: either --older-than DAYS or --before DATE")
+    before_s = parse_moment(before) if days is None else max(0, int(clock.unix_seconds()) - days * DAY_S)
+    if not (dry_run or yes):
+        click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)
+    found = _perform(home, by, Expunge(before_s=before_s, is_rehearsal=dry_run)).facts
+    if is_json:
+        print_json(found)
+    elif dry_run:
+        for version in found["first"]:
+            click.echo(printable(f"{version['date']}  {version['url']}"))
+    say(f"{found['captures']} captures {'would be' if dry_run else 'were'} deleted")
+
+
 @click.command("rebuild-index")
 @home_option
 def rebuild_command(home: Path, by: Performer | None = None) -> None:
     """Make the index anew from the WARC files alone."""
-    _say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
+    say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
 
 
 @click.command("add-slice")
@@ -350,7 +355,7 @@ def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> 
         raise click.UsageError("stop the peer first: it has to open the slice")
     archive = home / "archive"
     archive.mkdir(parents=True, exist_ok=True)
-    _say(f"{folder} is slice {add_slice(archive, folder)} of the archive")
+    say(f"{folder} is slice {add_slice(archive, folder)} of the archive")
 
 
 @click.command("stats")
@@ -360,12 +365,12 @@ def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> Non
     """How much the archive holds."""
     statistics = _perform(home, by, Statistics()).facts
     if is_json:
-        _print_json(statistics)
+        print_json(statistics)
     else:
         click.echo(f"captures: {statistics['captures']}")
-        click.echo(f"WARC files: {statistics['files']}, {_size(statistics['bytes'])}")
+        click.echo(f"WARC files: {statistics['files']}, {size(statistics['bytes'])}")
         click.echo(f"not sealed yet: {statistics['logs']} of them")
-        click.echo(f"index: {_size(statistics['index_bytes'])}")
+        click.echo(f"index: {size(statistics['index_bytes'])}")
         if statistics["recovered"] or statistics["truncated_bytes"]:
             cut = statistics["truncated_bytes"]
             click.echo(f"after a crash: {statistics['recovered']} captures indexed anew, {cut} bytes cut off")
@@ -381,6 +386,7 @@ COMMANDS = (
     get_command,
     history_command,
     verify_command,
+    expunge_command,
     rebuild_command,
     add_slice_command,
     stats_command,

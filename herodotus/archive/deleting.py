@@ -6,9 +6,9 @@ others are written again to name that one. The bytes go with the next compaction
 counted from the index each time, so nothing can drift.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake, compress_bundle
@@ -126,21 +126,25 @@ def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000
 
     At most `limit` at a time; returns what went, for whoever schedules the crawl.
     """
-    ids = outdated(archive, before_s, limit)
+    ids = [id_ for id_, _ in outdated(archive, before_s, limit)]
     delete(archive, intake, ids)
     return ids
 
 
-def outdated(archive: Archive, before_s: int, limit: int) -> list[CaptureId]:
-    """Captures from before a time that a newer one of the same URL follows, in ring order."""
+def outdated(archive: Archive, before_s: int, limit: int) -> list[tuple[CaptureId, str]]:
+    """Captures from before a time that a newer one of the same URL follows, in ring order, and their URLs. What
+    cannot be read is left to whoever repairs it."""
     reader = Reader(archive)
-    ids: list[CaptureId] = []
+    found = (reader.named_at(key, value) for key, value in _outdated(archive, before_s))
+    return list(islice((named for named in found if named is not None), limit))
+
+
+def count_outdated(archive: Archive, before_s: int) -> int:
+    return sum(1 for _ in _outdated(archive, before_s))
+
+
+def _outdated(archive: Archive, before_s: int) -> Iterator[tuple[bytes, bytes]]:
     scan = archive.index.scan(CAPTURE, after(CAPTURE))
     for (key, value), (following, _) in pairwise(scan):
-        if len(ids) >= limit:
-            break
         if time_of(key) < before_s and key[: 1 + KEY_BYTES] == following[: 1 + KEY_BYTES]:
-            id_ = reader.id_at(key, value)
-            if id_ is not None:
-                ids.append(id_)
-    return ids
+            yield key, value

@@ -7,7 +7,8 @@ opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sea
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
@@ -15,9 +16,9 @@ from threading import RLock
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, Index
 from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
-from herodotus.archive.log import IngestLog
+from herodotus.archive.log import FullDiskError, IngestLog
 from herodotus.archive.standing import Standing
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, url_key
 from herodotus.core.entries import (
     META,
@@ -54,6 +55,7 @@ FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY = META + b"missing"
 DAMAGE_MAX = 10_000
+NO_ROOM = "the disk is full: no new log can be begun"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,7 @@ class Archive:
         *,
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
-        free_bytes: Callable[[], int] | None = None,
+        free_bytes: Callable[[int], int] | None = None,
         scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
@@ -126,6 +128,7 @@ class Archive:
         self.scratch = scratch
         """For what is sorted on disk; the system's place for such files if None."""
         self.refusal: str | None = None
+        """Why nothing can be stored until the next opening."""
         self._unflushed = 0
         self.standing = Standing(index)
         self.captures = 0
@@ -138,7 +141,7 @@ class Archive:
     def commit(self, items: Sequence[Item]) -> None:
         """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
         part."""
-        with self.lock:
+        with self.lock, self.writing_index():
             for wave in waves(items):
                 self._commit_at_once(wave)
 
@@ -168,37 +171,72 @@ class Archive:
         if self._unflushed > self.settings.index_flush_bytes:
             self.flush_index()
 
+    @contextmanager
+    def writing_index(self) -> Iterator[None]:
+        """An index that cannot be written is behind the log: nothing may follow what it lacks, until an opening
+        gives it that. What is there is served."""
+        try:
+            yield
+        except IndexFailedError as error:
+            self.refusal = str(error)
+            logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
+            raise StoreRefusedError(self.refusal) from error
+
     def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
         start = self.log.write(buffers)
         self.log.flush()
         self._apply_committed(items, notes, buffers, start)
 
     def _make_room(self, size: int) -> None:
-        if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
-            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
-        if self.log.tail + size > self.settings.log_bytes_max:
+        if not self.has_room_on(self.log.slice, size):
+            if self._roomy(size):
+                self.roll()
+            if not self.has_room_on(self.log.slice, size):
+                raise StoreRefusedError(
+                    f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve"
+                )
+        if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
 
     def has_room(self, bytes_: int) -> bool:
-        """Whether so much could be stored now, as far as the disk tells."""
-        if self.refusal is not None:
-            return False
-        return self._free_bytes is None or self._free_bytes() - bytes_ >= self.settings.reserve_bytes
+        """Whether so much could be stored now, as far as the disks tell."""
+        return self.refusal is None and (
+            self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
+        )
+
+    def has_room_on(self, slice_: int, bytes_: int) -> bool:
+        return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def _roomy(self, bytes_: int) -> list[int]:
+        """The other disks that could take a log."""
+        others = [slice_ for slice_ in self.files.present if slice_ != self.log.slice]
+        return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""
         with self.lock:
             if self.refusal is not None:
                 raise StoreRefusedError(self.refusal)
-            self.begin_log()
-            if self.refusal is not None:
-                raise StoreRefusedError(self.refusal)
+            if not self.begin_log():
+                raise StoreRefusedError(self.problem or NO_ROOM)
 
-    def begin_log(self) -> None:
+    def begin_log(self) -> bool:
+        """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
+        is_short = not self.has_room_on(self.log.slice, 0)
         try:
-            self.log.begin(int(self.now()))
+            self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
+        except FullDiskError:
+            logger.warning("no log begun: the disk is full")
+            return False
         except OSError as error:
             self.refusal = f"no new log can be begun: {error.strerror}"
+            return False
+        return True
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be stored now, or None."""
+        return self.refusal or (None if self.log.is_open else NO_ROOM)
 
     # -- indexing -----------------------------------------------------------------------------------------
 
@@ -232,10 +270,10 @@ class Archive:
     def write(self, batch: Batch) -> None:
         """Every change of captures passes here, as the batch carries their number."""
         if batch.added:
-            self.captures += batch.added
-            batch.put(COUNT_KEY, encode_numbers((self.captures,)))
+            batch.put(COUNT_KEY, encode_numbers((self.captures + batch.added,)))
         changes = self.standing.prepare(batch)
         self.index.write(batch)
+        self.captures += batch.added
         self.standing.apply(changes)
 
     def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:

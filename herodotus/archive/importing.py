@@ -25,23 +25,25 @@ from herodotus.core.deposits import (
     split_payload,
 )
 from herodotus.core.notes import VISITS_TYPE, Visit, is_note, parse_visits
-from herodotus.core.replay import merged_head
+from herodotus.core.replay import Reference, Shown, resolution
 from herodotus.core.transfer import without_chunks
 from herodotus.core.warc import (
     COMPANIONS_BYTES_MAX,
     NOT_MODIFIED_PROFILE,
+    TIME_MAX_S,
     WarcRecord,
     check_block,
     clean,
     decode_digest,
     field,
-    parse_date,
+    format_date,
     sha1_label,
 )
 
 COMPANIONS_MAX = 64  # beside one capture, and together no larger than COMPANIONS_BYTES_MAX
 PROBLEMS_MAX = 1_000
 VERSIONS_LOOKED_AT = 200
+NAMES_LOOKED_AT = 16
 FOREIGN_DIGEST = "Herodotus-Foreign-Payload-Digest"
 """What another tool called the payload, where it counted in chunks or used another function."""
 NOT_MODIFIED_PROFILES = (
@@ -290,44 +292,107 @@ def _check_payload(stated: str, payloads: Sequence[bytes]) -> None:
 async def _deposit_of_revisit(
     store: ArchiveStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
 ) -> Deposit | None:
-    """With the body of what it refers to, to be deduplicated here anew; an unchanged visit is only noted."""
+    """With the body of what it refers to, to be deduplicated here anew. A visit that found the version before
+    unchanged is only noted."""
+    shown = await _resolved(store, record, url)
     if record.get("WARC-Profile") in NOT_MODIFIED_PROFILES:
-        status = parse_http_head(split_payload(record)[0])[0] or 304
-        await store.note_visits([Visit(url=url, time_s=record.time_s, status=status)])
-        report.visits += 1
-        return None
-    original = await _original(store, record, url)
+        before = await store.newest(url, record.time_s)
+        if before is not None and before.body == shown.body:
+            status = parse_http_head(split_payload(record)[0])[0] or 304
+            await store.note_visits([Visit(url=url, time_s=record.time_s, status=status)])
+            report.visits += 1
+            return None
     fields = tuple(
         ("WARC-Type", "response") if name == "WARC-Type" else (name, value)
         for name, value in record.fields
         # wget says so of the body that it left out.
         if name.lower() not in ("warc-truncated", "warc-block-digest", "warc-payload-digest")
     )
-    head = merged_head(split_payload(record)[0], original.head)
+    head = shown.head
     if head and not head.endswith((b"\n\r\n", b"\n\n")):
         head = head.rstrip(b"\r\n") + b"\r\n\r\n"  # alone in its record it needed no end
-    whole = replace(record, fields=fields, block=head + original.body)
+    whole = replace(record, fields=fields, block=head + shown.body)
     deposit = deposit_of_record(whole, url, tuple(group.companions))
     # The original may be a resource, or have no head that says where its body starts.
-    return replace(deposit, head=head, body=original.body, sha256=original.id.digest)
+    return replace(deposit, head=head, body=shown.body, sha256=hashlib.sha256(shown.body).digest())
 
 
-async def _original(store: ArchiveStore, record: WarcRecord, url: str) -> StoredCapture:
-    """By URL and date; by digest among the versions before, as WARC 1.0 says no date."""
-    payload = record.get("WARC-Payload-Digest")
-    stated = record.get("WARC-Refers-To-Date")
-    original_url = record.get("WARC-Refers-To-Target-URI") or url
-    not_after_s = parse_date(stated) if stated is not None else record.time_s
-    for _ in range(VERSIONS_LOOKED_AT):
-        found = await store.newest(original_url, not_after_s)
-        if found is None:
-            break
-        if payload is None or payload in _names_of_payload(found):
-            return found
-        not_after_s = found.time_s - 1
-        if not_after_s < 0:
-            break
+async def _resolved(store: ArchiveStore, record: WarcRecord, url: str) -> Shown:
+    steps = resolution(replace(record, fields=(("WARC-Target-URI", url), *_without_url(record))))
+    stated = record.get("WARC-Payload-Digest")
+    try:
+        reference = next(steps)
+        while True:
+            found = await _find(store, reference, url)
+            reference = steps.send(None if found is None else _as_written_elsewhere(found, stated))
+    except StopIteration as end:
+        if isinstance(end.value, Shown):
+            return end.value
     raise OrphanError
+
+
+def _without_url(record: WarcRecord) -> Iterator[tuple[str, str]]:
+    return (pair for pair in record.fields if pair[0].lower() != "warc-target-uri")
+
+
+def _as_written_elsewhere(capture: StoredCapture, stated: str | None) -> WarcRecord:
+    """Whole, also where another record of ours has the body; under the digest that the revisit has for it."""
+    written = capture.record
+    digest = stated if stated in _names_of_payload(capture) else written.get("WARC-Payload-Digest")
+    fields = [
+        ("WARC-Type", "resource" if written.kind == "resource" else "response"),
+        ("WARC-Record-ID", written.record_id),
+        ("WARC-Target-URI", capture.url),
+        ("WARC-Date", format_date(capture.time_s)),
+        *((("WARC-Payload-Digest", digest),) if digest is not None else ()),
+        ("Content-Type", "application/http;msgtype=response" if capture.head else "application/octet-stream"),
+    ]
+    return WarcRecord(fields=tuple(fields), block=capture.head + capture.body)
+
+
+async def _find(store: ArchiveStore, reference: Reference, url: str) -> StoredCapture | None:
+    """A digest is looked for among the versions of the URL, and everywhere if it is our own; a record's name only
+    among the newest, as there is no index of names."""
+    if reference.record_id is not None:
+        return await _version(
+            store, url, lambda one: one.record.record_id == reference.record_id, NAMES_LOOKED_AT
+        )
+    if reference.digest is not None:
+        digest = reference.digest
+        return await _version(
+            store, url, lambda one: digest in _names_of_payload(one), VERSIONS_LOOKED_AT
+        ) or await _of_sha256(store, digest)
+    assert reference.url is not None
+    if reference.time_s is not None:
+        found = await store.newest(reference.url, reference.time_s)
+        return found if found is not None and found.time_s == reference.time_s else None
+    assert reference.before_s is not None
+    return await store.newest(reference.url, reference.before_s - 1) if reference.before_s else None
+
+
+async def _of_sha256(store: ArchiveStore, digest: str) -> StoredCapture | None:
+    name, _, value = digest.partition(":")
+    sha256 = decode_digest(value, 32) if name.lower() == "sha256" else None
+    if sha256 is None:
+        return None
+    for id_ in (await store.of_payload(sha256))[:1]:
+        return await store.read(id_)
+    return None
+
+
+async def _version(
+    store: ArchiveStore, url: str, is_that: Callable[[StoredCapture], bool], versions_max: int
+) -> StoredCapture | None:
+    """The newest that is; whoever refers to it need not be newer, as clocks differ."""
+    not_after_s = TIME_MAX_S
+    for _ in range(versions_max):
+        found = await store.newest(url, not_after_s)
+        if found is None or is_that(found):
+            return found
+        if found.time_s == 0:
+            return None
+        not_after_s = found.time_s - 1
+    return None
 
 
 def _names_of_payload(capture: StoredCapture) -> tuple[str | None, ...]:

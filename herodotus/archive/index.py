@@ -46,7 +46,9 @@ class Index(Protocol):
         """The greatest key in [start, end)."""
         ...
 
-    def write(self, batch: Batch) -> None: ...
+    def write(self, batch: Batch) -> None:
+        """IndexFailedError when it cannot, as of `flush`: then nothing more may be written until it is opened anew."""
+        ...
 
     def flush(self) -> None:
         """Return when everything written is durable."""

@@ -80,7 +80,7 @@ class Intake:
             id=id_,
             kind=Kind.BODY if found is None else Kind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
-            url=deposit.url,
+            url="" if found is not None and found.url == deposit.url else deposit.url,
             arrival=None if known is None else decode_entry(known).arrival,
         )
         own = Original(

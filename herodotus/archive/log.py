@@ -4,11 +4,15 @@ The ingest log is one file in arrival order. `write` puts bytes at the known tai
 only then may anybody be told. A file counts only after its own name is durable. After a failed flush the
 kernel may have dropped the pages and called them clean, so it is never tried again: the file is left at its
 last good byte and a new one begun.
+
+Each log has a mark, four bytes by chance in the header of every member: behind a damaged place nothing else can be
+taken for one, such as a member that a page had as its body.
 """
 
 import errno
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from herodotus.archive.disk import Disk, sync_folder, write_all
@@ -33,12 +37,46 @@ def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
     )
 
 
+MARK_BYTES = 4
+
+
+class FullDiskError(OSError):
+    """Nothing was begun and no flush has failed, so it may be tried again when there is room."""
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
+    """A file that a full disk did not take is removed again: there may be many attempts."""
+    fd = -1
+    try:
+        fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        return fd, write_all(disk, fd, [info], 0)
+    except OSError as error:
+        if fd >= 0:
+            disk.close(fd)
+            with suppress(OSError):
+                disk.unlink(name.path)
+        if _is_full(error):
+            raise FullDiskError(error.errno, error.strerror) from error
+        raise
+
+
+def marked(members: Iterable[bytes], mark: bytes) -> bytes:
+    """The time in a gzip header means nothing here, so it may say whose the member is."""
+    return b"".join(part for member in members for part in (member[:4], mark, memoryview(member)[8:]))
+
+
 class IngestLog:
     def __init__(self, files: Files, software: Fields) -> None:
         self._files = files
         self._software = software
         self.number = 0
         self.tail = 0
+        self.slice = files.present[0] if files.present else 0
+        self._mark = bytes(MARK_BYTES)
         self._disk: Disk | None = None
         self._fd = -1
 
@@ -46,23 +84,25 @@ class IngestLog:
     def is_open(self) -> bool:
         return self._fd >= 0
 
-    def begin(self, time_s: int) -> None:
-        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it."""
-        self.end()
+    def begin(self, time_s: int, first: Sequence[int] = ()) -> None:
+        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it, those
+        named first before others. Until there is one, the log before it stays in use. FullDiskError when there may
+        be one later."""
         failures = []
-        for slice_ in self._files.present:
+        for slice_ in (*first, *(slice_ for slice_ in self._files.present if slice_ not in first)):
             try:
                 return self._begin_on(slice_, time_s)
             except OSError as error:
                 failures.append(error)
-        raise failures[0]
+        raise next((error for error in failures if isinstance(error, FullDiskError)), failures[0])
 
     def _begin_on(self, slice_: int, time_s: int) -> None:
         disk = self._files.disk(slice_)
         name = FileName(number=self._files.take_number())
-        fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        mark = secrets.token_bytes(MARK_BYTES)
+        info = marked([gzip_member(format_warcinfo(name, time_s, self._software))], mark)
+        fd, tail = _create(disk, name, info)
         try:
-            tail = write_all(disk, fd, [gzip_member(format_warcinfo(name, time_s, self._software))], 0)
             disk.fsync(fd)
             sync_folder(disk, LOG_FOLDER)
         except OSError:
@@ -70,6 +110,8 @@ class IngestLog:
             self._files.add(slice_, name)  # whatever is there must keep its number for itself
             raise
         self._files.add(slice_, name)
+        self.end()
+        self._mark, self.slice = mark, slice_
         self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
 
     def resume(self, number: int, tail: int) -> None:
@@ -85,6 +127,8 @@ class IngestLog:
         except OSError:
             disk.close(fd)
             raise
+        self.slice = located.slice
+        self._mark = self._files.read_at(number, 0, 8)[4:].ljust(MARK_BYTES, b"\0")
         self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
 
     def write(self, buffers: Sequence[bytes]) -> int:
@@ -92,9 +136,9 @@ class IngestLog:
         assert self._disk is not None
         start = self.tail
         try:
-            self.tail = write_all(self._disk, self._fd, buffers, start)
+            self.tail = write_all(self._disk, self._fd, [marked(buffers, self._mark)], start)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if not _is_full(error):
                 raise
             self._disk.ftruncate(self._fd, start)
             raise StoreRefusedError("the disk is full") from error

@@ -31,6 +31,7 @@ from herodotus.files import storage_failure
 
 EXPORTS_BETWEEN_WORDS = 256
 VERIFIES_BETWEEN_WORDS = 1_024
+EXPUNGED_LISTED = 10_000
 
 Say = Callable[[str], None]
 """Told how far a long order is."""
@@ -72,6 +73,13 @@ class Verify:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expunge:
+    before_s: int
+    is_rehearsal: bool = False
+    """Only say what would go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildIndex:
     pass
 
@@ -81,13 +89,14 @@ class Statistics:
     pass
 
 
-Order = Import | Export | Get | History | Verify | RebuildIndex | Statistics
+Order = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Statistics
 ORDERS: dict[str, type[Order]] = {
     "import": Import,
     "export": Export,
     "get": Get,
     "history": History,
     "verify": Verify,
+    "expunge": Expunge,
     "rebuild-index": RebuildIndex,
     "stats": Statistics,
 }
@@ -136,6 +145,8 @@ async def perform(store: DiskStore, order: Order, say: Say, state: Path | None =
         case Verify():
             found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
             return Report(facts={**asdict(found), "is_sound": found.is_sound})
+        case Expunge():
+            return Report(facts=await _expunge(store, order, say))
         case RebuildIndex():
             await store.rebuild()
             return Report(facts={"captures": (await store.statistics()).captures})
@@ -218,6 +229,17 @@ def _export_beside(
     finally:
         part.unlink(missing_ok=True)
     return report
+
+
+async def _expunge(store: DiskStore, order: Expunge, say: Say) -> dict[str, Any]:
+    """Step by step, each of which is durable; interrupted, it goes on when it is ordered again."""
+    count, first = await store.outdated(order.before_s, EXPUNGED_LISTED)
+    gone = 0
+    while not order.is_rehearsal and (step := await store.expunge(order.before_s)):
+        gone += len(step)
+        say(f"{gone} of {count} captures deleted")
+    listed = [{"url": url, "date": format_date(id_.time_s)} for id_, url in first]
+    return {"captures": count if order.is_rehearsal else gone, "first": listed}
 
 
 def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:

@@ -89,16 +89,23 @@ class Reader:
         self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
     ) -> list[Version]:
         """Oldest first, both ends included. Neighbours share a member, so a long history costs few reads."""
+        cache = MemberCache(self._archive.files)
+        found = (self.version_at(url, *pair, cache) for pair in self.entries_of(url, from_s, to_s, limit))
+        return [version for version in found if version is not None]
+
+    def entries_of(self, url: str, from_s: int, to_s: int, limit: int) -> Iterator[tuple[bytes, bytes]]:
+        """What the index says of a URL's captures, for `version_at`. The same pair is always the same version."""
         prefix = url_prefix(url_key(url))
         start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
-        versions = []
-        cache = MemberCache(self._archive.files)
-        for key, value in islice(self._archive.index.scan(start, end), limit):
-            written = self._written_at(key, value, cache)
-            seen = None if written is None else self._try_seen(written)
-            if written is not None and seen is not None and seen.url == url:
-                versions.append(self._version(key, written, seen))
-        return versions
+        return islice(self._archive.index.scan(start, end), limit)
+
+    def version_at(self, url: str, key: bytes, value: bytes, cache: MemberCache) -> Version | None:
+        """None where it is damaged, gone meanwhile, or of another URL."""
+        written = self._written_at(key, value, cache)
+        seen = None if written is None else self._try_seen(written)
+        if written is None or seen is None or seen.url != url:
+            return None
+        return self._version(key, written, seen)
 
     def _version(self, key: bytes, written: Written, seen: Seen) -> Version:
         data = self._archive.index.get(family_key(VISITS, key))
@@ -143,6 +150,11 @@ class Reader:
     def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
         seen = self._seen_at(key, value)
         return None if seen is None else seen.id
+
+    def named_at(self, key: bytes, value: bytes) -> tuple[CaptureId, str] | None:
+        """With its URL."""
+        seen = self._seen_at(key, value)
+        return None if seen is None else (seen.id, seen.url)
 
     def _seen_at(self, key: bytes, value: bytes) -> Seen | None:
         written = self._written_at(key, value, MemberCache(self._archive.files))

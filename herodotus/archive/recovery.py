@@ -126,8 +126,9 @@ def _rebuild(archive: Archive) -> None:
     # Last: what a crash leaves of an index that was being made must not be taken for a whole one.
     archive.index.write(Batch([(FORMAT_KEY, FORMAT)]))
     if archive.refusal is None:
-        if archive.log.number < max(archive.files.catalogue):
-            archive.begin_log()  # with a number above every segment's, so that new captures arrive last
+        # With a number above every segment's, so that new captures arrive last.
+        if archive.log.number < max(archive.files.catalogue) and not archive.begin_log():
+            archive.log.end()
         archive.flush_index()
 
 

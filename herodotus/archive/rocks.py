@@ -25,7 +25,7 @@ from rocksdict import (
 )
 
 from herodotus.archive.index import Batch
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.archive_errors import IndexFailedError, UnusableArchiveError
 from herodotus.core.entries import after
 
 logger = logging.getLogger(__name__)
@@ -118,11 +118,15 @@ class RocksIndex:
         is_within = len(start) >= PREFIX_BYTES and start[:PREFIX_BYTES] == end[:PREFIX_BYTES]
         iterator = self._db.iter(None if is_within else self._total_order)
         iterator.seek_for_prev(end)
-        if iterator.valid() and iterator.key() == end:
-            iterator.prev()
-        if not iterator.valid() or iterator.key() < start:
+        if not iterator.valid():
             return None
-        return iterator.key(), iterator.value()
+        key = iterator.key()
+        if key == end:
+            iterator.prev()
+            if not iterator.valid():
+                return None
+            key = iterator.key()
+        return None if key < start else (key, iterator.value())
 
     def write(self, batch: Batch) -> None:
         if not batch.changes:
@@ -133,10 +137,16 @@ class RocksIndex:
                 changes.delete(key)
             else:
                 changes.put(key, value)
-        self._db.write(changes, self._write_options)
+        try:
+            self._db.write(changes, self._write_options)
+        except Exception as error:  # rocksdict has no error of its own
+            raise IndexFailedError(str(error)) from error
 
     def flush(self) -> None:
-        self._db.flush(True)
+        try:
+            self._db.flush(True)
+        except Exception as error:
+            raise IndexFailedError(str(error)) from error
 
     def clear(self) -> None:
         self._db.close()
@@ -154,7 +164,11 @@ class RocksIndex:
         return sum(path.stat().st_size for path in self.folder.glob("*.sst"))
 
     def close(self) -> None:
-        self._db.close()
+        try:
+            self._db.close()
+        except Exception as error:  # noqa: BLE001 - rocksdict has no error of its own
+            # What it could not write is in the log, and is read there at the next opening.
+            logger.warning("index closed as it was path=%s error=%s", self.folder, error)
 
 
 def _up_to(items: Iterable[Any], end: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -20,7 +20,12 @@ from herodotus.archive.members import Dictionary
 from herodotus.archive.noted import SortedNotes
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.archive.written import MemberCache
-from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError, UpkeepStoppedError
+from herodotus.core.archive_errors import (
+    DamagedRecordError,
+    IndexFailedError,
+    StoreRefusedError,
+    UpkeepStoppedError,
+)
 from herodotus.core.cdxj import mime_of_line, place_of_line
 from herodotus.core.deposits import parse_http_head
 from herodotus.core.entries import (
@@ -36,13 +41,12 @@ from herodotus.core.entries import (
     encode_entry,
     encode_numbers,
 )
-from herodotus.core.layout import Codec, FileName, slice_of
+from herodotus.core.layout import CDXJ_BYTES_MAX, Codec, FileName, slice_of
 
 BUCKETS = 16
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000
 COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
-CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 
 LINES_FILES_MAX = 4
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
@@ -135,14 +139,20 @@ class _Merge:
         it was, and the unfinished files go."""
         if not self._inputs:
             return NOTHING
+        if self._archive.refusal is not None:
+            raise StoreRefusedError(self._archive.refusal)
+        with self._archive.writing_index():
+            return self._run()
+
+    def _run(self) -> Sealed:
         try:
-            with SortedNotes(self._archive, self._inputs) as notes:
+            with SortedNotes(self._archive, self._inputs, self._pace) as notes:
                 installs = self._write_all(notes)
                 self._skipped += notes.skipped
         except OSError as error:
             self._give_up()
             raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
-        except UpkeepStoppedError:
+        except (UpkeepStoppedError, IndexFailedError):
             self._give_up()
             raise
         return self._swap(installs)

@@ -35,10 +35,13 @@ def archive_at(home: Path, now: Callable[[], float], settings: ArchiveSettings |
         index,
         now=now,
         settings=settings,
-        # The log, which storing fills, is on the first.
-        free_bytes=OsDisk(folder).free_bytes,
+        free_bytes=lambda slice_: _free_bytes(slices[slice_]),
         scratch=folder,
     )
+
+
+def _free_bytes(disk: OsDisk | None) -> int:
+    return 0 if disk is None else disk.free_bytes()
 
 
 def open_slices(folder: Path) -> list[OsDisk | None]:

@@ -17,7 +17,7 @@ import anyio.to_thread
 from herodotus import clock
 from herodotus.archive.checking import Verification, verify
 from herodotus.archive.committer import Committer, PreparedInVainError
-from herodotus.archive.deleting import delete, expunge
+from herodotus.archive.deleting import count_outdated, delete, expunge, outdated
 from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake, Outcome, Prepared
 from herodotus.archive.items import Item, NewVisits
@@ -276,6 +276,14 @@ class DiskStore:
             lambda: expunge(self.archive, self._intake, before_s, limit), self._upkeep
         )
 
+    async def outdated(self, before_s: int, limit: int) -> tuple[int, list[tuple[CaptureId, str]]]:
+        """What `expunge` would delete: how many, and the first of them with their URLs."""
+
+        def work() -> tuple[int, list[tuple[CaptureId, str]]]:
+            return count_outdated(self.archive, before_s), outdated(self.archive, before_s, limit)
+
+        return await self._in_thread(work, self._upkeep)
+
     async def verify(self, *, repair: bool = False) -> Verification:
         return await self._in_thread(lambda: verify(self.archive, repair=repair), self._upkeep)
 
@@ -333,7 +341,7 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
         damaged=counters.damaged,
         recovered=counters.recovered,
         truncated_bytes=counters.truncated_bytes,
-        refusal=archive.refusal,
+        refusal=archive.problem,
     )
 
 

@@ -1,6 +1,7 @@
-"""When does the log become segments? A running peer looks every minute, and seals when there is enough of it.
+"""When does the log become segments? A running peer looks every minute, a command that stored looks before it ends.
 
-Sealing is paced, so it may take a while; a peer that stops gives it up, and the next one begins it again.
+Sealing is paced, so it may take a while; a peer that stops and a command that is interrupted give it up, and the next
+one begins it again.
 """
 
 import logging
@@ -45,6 +46,29 @@ async def keep_tidy(
         else:
             if sealed is not NOTHING:
                 logger.info("archive sealed captures=%d", sealed.captures)
+
+
+async def tidy_before_leaving(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
+    """For a command that stored, as its last act. What cannot be tidied now is left to the next."""
+    sealed = NOTHING
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_upkeep_with, store)
+        try:
+            sealed = await tidy(store, from_bytes)
+        except UpkeepStoppedError:
+            pass
+        except (ArchiveError, OSError) as error:
+            logger.warning("the archive could not be tidied error=%s", error)
+        tasks.cancel_scope.cancel()
+    return sealed
+
+
+async def _end_upkeep_with(store: DiskStore) -> None:
+    """Nobody can cancel a thread: it is told to give up as soon as who waits for it is cancelled."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        store.end_upkeep()
 
 
 def _log_bytes(store: DiskStore) -> int:

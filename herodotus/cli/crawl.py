@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from herodotus.crawling import CrawlOrder
     from herodotus.seeds import LastCrawl
 
+_DEFAULT = click.core.ParameterSource.DEFAULT
+
 
 @dataclass(kw_only=True)
 class NothingArchived(WorldFailure):
@@ -105,8 +107,9 @@ def crawl(
     effective = frame.effective()
     check_contact(charter, effective.settings)
     if frame.home.door.exists() and running_on(frame.home) is not None:
-        is_plain = not resume and limit is None and delay is None and not any(asked.values())
-        _hand_over(frame, charter, effective, urls, is_plain=is_plain)
+        source = click.get_current_context().get_parameter_source
+        options = {name for name in ("resume", "limit", "delay", *asked) if source(name) is not _DEFAULT}
+        _hand_over(frame, charter, effective, urls, is_plain=not options)
         return
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)

@@ -57,6 +57,11 @@ class NotOurs(WorldFailure):
 @click.option(
     "--seed", metavar="URL", multiple=True, help="A page to begin at; kept, as by `herodotus seed add`."
 )
+@click.option(
+    "--service-worker",
+    metavar="FILE",
+    help="For archived pages, in place of ours; needs http.replay_url (docs/reading.md).",
+)
 @click.option("--virtual", metavar="N", help="Positions on the ring (default: 4).")
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
@@ -71,6 +76,7 @@ def run(
     http: str | None,
     join: tuple[str, ...],
     seed: tuple[str, ...],
+    service_worker: str | None,
     virtual: str | None,
     network: str | None,
     ready_fd: int | None,
@@ -97,6 +103,7 @@ def run(
         "http.listen": ("--http", http),
         "ring.listen": ("--listen", listen),
         "ring.join": ("--join", ",".join(join) or None),
+        "http.service_worker": ("--service-worker", service_worker),
         "ring.virtual_nodes": ("--virtual", virtual),
     }
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}

@@ -192,7 +192,8 @@ COMMAND_MODULES = {
     **dict.fromkeys(("config", "identity", "init"), "setup"),
     **dict.fromkeys(("run", "status", "stop"), "daemon"),
     **dict.fromkeys(
-        ("add-slice", "export", "get", "history", "import", "rebuild-index", "stats", "verify"), "archive"
+        ("add-slice", "export", "expunge", "get", "history", "import", "rebuild-index", "stats", "verify"),
+        "archive",
     ),
     "completion": "completion",
     **dict.fromkeys(("pause", "resume"), "pausing"),

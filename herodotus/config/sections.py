@@ -43,6 +43,17 @@ class HttpSettings:
         web_address(),
         "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
     )
+    replay_url: str = setting(
+        "",
+        web_address(),
+        "a second name of this peer, for archived pages alone: there they have storage and a service worker, which "
+        "they share with each other, and never with the portal; must lead to the same port",
+    )
+    service_worker: str = setting(
+        "",
+        line(4_096, "the path of a file"),
+        "a file with a service worker to use for archived pages instead of ours; needs http.replay_url",
+    )
     gateway: bool = setting(
         False,
         flag(),

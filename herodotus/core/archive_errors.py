@@ -5,6 +5,7 @@ HerodotusError
     ├── MalformedRecordError    a file of the archive, or one to import, breaks the format: skip, report
     ├── DamagedRecordError      a stored record does not match its digest: skip, repair from another copy
     ├── UnusableArchiveError    the archive as a whole cannot be opened
+    ├── IndexFailedError        the index cannot be written: nothing is stored until the next opening
     ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed): reading goes on
     └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
 """
@@ -35,6 +36,12 @@ class UnusableArchiveError(ArchiveError):
         self.path = path
         self.reason = reason
         super().__init__(f"the archive in {path} cannot be used: {reason}")
+
+
+class IndexFailedError(ArchiveError):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the index cannot be written: {reason}")
 
 
 class StoreRefusedError(ArchiveError):

@@ -26,6 +26,7 @@ _QUERY_SESSION = re.compile(
     r"|cfid=[^&]+&cftoken=[^&]+)(?:&|$)"
 )
 _PLACE = re.compile(r'"offset": "(\d+)", "filename": "[^"]*"(?:, "skip": "(\d+)")?}$')
+_EXTENT = re.compile(r'", "length": "(\d+)", "offset": "(\d+)", "filename": "')
 _MIME = re.compile(r'", "mime": "([^"]*)", "status": "')
 
 
@@ -115,6 +116,12 @@ def place_of_line(line: str) -> tuple[int, int] | None:
     """Offset and skip of a line of ours; None when it is none."""
     found = _PLACE.search(line)
     return None if found is None else (int(found[1]), int(found[2] or 0))
+
+
+def extent_of_line(line: str) -> tuple[int, int] | None:
+    """Where the member of a line of ours begins and ends; None when it is none."""
+    found = _EXTENT.search(line)
+    return None if found is None else (int(found[2]), int(found[2]) + int(found[1]))
 
 
 def mime_of_line(line: str) -> str:

@@ -17,6 +17,7 @@ from enum import Enum
 LOG_FOLDER, SEGMENT_FOLDER, JOURNAL_FOLDER = "log", "segments", "journal"
 DICTIONARY_FIELD = "herodotus-dictionary-digest"
 """In the warcinfo record of a segment with a dictionary."""
+CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 SEGMENT_BYTES_MAX = 256 * 1024 * 1024
 _LOG = re.compile(r"log/(\d{8,10})\.warc\.gz")
 _SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6,10})-(\d{8,10})\.warc\.(gz|zst)")

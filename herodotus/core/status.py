@@ -111,6 +111,26 @@ class CrawlStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StewardStatus:
+    """First of the hosts and addresses that this peer is steward of, then of what it asks of other stewards.
+
+    `lost`: windows that nobody gave back; `slow`: hosts that have waited for ten minutes and more, not for their rest.
+    """
+
+    subjects: int = 0
+    windows: int = 0
+    waiting: int = 0
+    granted: int = 0
+    lost: int = 0
+    backing_off: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    held: int = 0
+    slow: int = 0
+    calls: int = 0
+    calls_failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
     """`state` is that of the archive; `problem` says why nothing can be read (not open) or stored (open)."""
 
@@ -141,5 +161,6 @@ class PeerStatus:
     calls: CallsStatus = field(default_factory=CallsStatus)
     links: LinksStatus = field(default_factory=LinksStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
+    stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)

@@ -81,6 +81,11 @@ class CallPort:
         async with open_answering(answering, listening) as self._answering:
             yield
 
+    @property
+    def calls(self) -> TlsCalls:
+        assert self._calling is not None, "opened by `calling`"
+        return self._calling
+
     def _acquaintance(self, ring: RingTable) -> RingAcquaintance:
         parts = self._parts
         return RingAcquaintance(

@@ -10,6 +10,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from operator import itemgetter
 from urllib.parse import urlsplit
 
 from herodotus.archive.reading import Version
@@ -33,6 +35,7 @@ _ENDLESS_MAX = 2  # with three, a pattern and a URL can be found that keep the p
 _REFUSED_IN_PATTERNS = re.compile(r"\)[*+?{]|\(\?|\\[0-9]")
 
 Row = dict[str, str]
+_whole = itemgetter(*FIELDS)
 
 
 class BadQuestionError(ValueError):
@@ -217,11 +220,17 @@ def ranges_of(url: str, match: str) -> list[tuple[bytes, bytes]]:
     return [(host + end, after(host + end)) for end in ends]
 
 
+@lru_cache(maxsize=256)  # neighbours in a list are versions of one address
+def _names_of(url: str) -> tuple[str, str]:
+    return header_url(surt(url)), header_url(url)
+
+
 def row_of(version: Version) -> Row:
+    key, original = _names_of(version.url)
     return {
-        "urlkey": header_url(surt(version.url)),
+        "urlkey": key,
         "timestamp": format_digits(version.first_seen_s),
-        "original": header_url(version.url),
+        "original": original,
         "mimetype": version.mime or "unk",
         "statuscode": str(version.status) if version.status else "-",
         "digest": version.sha1.removeprefix("sha1:") or "-",
@@ -234,6 +243,9 @@ def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
     seen: dict[str, int] = {}
     counts = "dupecount" in question.fields
     last: tuple[str, ...] | None = None
+    if not (question.filters or counts or question.collapse):
+        yield from rows
+        return
     for found in rows:
         if not all(one.admits(found) for one in question.filters):
             continue
@@ -253,7 +265,7 @@ def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
 def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
     """Content type and body."""
     resume = encode_resume_key(found.resume_at) if found.resume_at and question.shows_resume_key else ""
-    rows = [[row.get(name, "-") for name in question.fields] for row in found.rows]
+    rows = _columns(found.rows, question.fields)
     if question.is_json:
         table = [list(question.fields), *rows] if rows else []
         if resume:
@@ -263,6 +275,12 @@ def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
     if resume:
         lines += ["", resume]
     return "text/plain; charset=utf-8", "".join(f"{line}\n" for line in lines)
+
+
+def _columns(rows: Sequence[Row], fields: tuple[str, ...]) -> Sequence[Sequence[str]]:
+    if fields == FIELDS:  # which every row has
+        return [_whole(row) for row in rows]
+    return [[row.get(name, "-") for name in fields] for row in rows]
 
 
 def encode_resume_key(at: tuple[bytes, int]) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Protocol
 
+import anyio
+
 from herodotus.core.replay import Flag, wants_frame
 from herodotus.portal.answer import PUBLIC, Answer, moved
 from herodotus.portal.request import Request
@@ -23,6 +25,10 @@ SENT_ON_MAX = 3
 """Times within `SENT_ON_S`; browsers give up after some 20 redirects."""
 SENT_ON_S = 10.0
 _REMEMBERED_MAX = 4_096
+KEEPERS_ASKED_S = 0.5
+"""A page does not wait longer to tell who else has it; whoever did not answer is not named."""
+KEEPERS_KEPT_S = 600.0
+_KEEPERS_KEPT_MAX = 1_024
 _LINKING_TYPES = ("application/link-format", "application/json", "application/cdxj")
 
 
@@ -32,6 +38,8 @@ class Place:
 
     origin: str
     is_self: bool = False
+    name: str = ""
+    """Short form of the peer's id."""
 
 
 class Directions(Protocol):
@@ -54,6 +62,7 @@ class Elsewhere:
         self._relay = relay
         self._now = now
         self._is_gateway = is_gateway
+        self._keepers: OrderedDict[str, tuple[float, tuple[Place, ...]]] = OrderedDict()
         self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     async def answer(
@@ -76,6 +85,34 @@ class Elsewhere:
         if not (target.isascii() and target.isprintable()):
             return None
         return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "max-age=60", **PUBLIC})
+
+    async def keepers(self, url: str, memento: str) -> tuple[Place, ...]:
+        """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
+        raw address, a path."""
+        now = self._now()
+        known = self._keepers.get(memento)
+        if known is not None and now - known[0] < KEEPERS_KEPT_S:
+            return known[1]
+        others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
+        found: set[str] = set()
+
+        async def ask(place: Place) -> None:
+            answer = await self._relay.fetch(
+                place, Request(method="HEAD", target=memento, headers={RELAYED: "1"})
+            )
+            if answer is not None and answer.status is HTTPStatus.OK:
+                found.add(place.origin)
+
+        with anyio.move_on_after(KEEPERS_ASKED_S):
+            async with anyio.create_task_group() as tasks:
+                for place in others:
+                    tasks.start_soon(ask, place)
+        keepers = tuple(place for place in others if place.origin in found)
+        self._keepers.pop(memento, None)
+        self._keepers[memento] = now, keepers
+        while len(self._keepers) > _KEEPERS_KEPT_MAX:
+            self._keepers.popitem(last=False)
+        return keepers
 
     def _must_relay(self, request: Request, flag: Flag | None) -> bool:
         """What is shown within a page of ours; a program that asks for raw bytes may go there itself."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from http import HTTPStatus
 from ipaddress import ip_address
 
-from herodotus.core.replay import checked_origin, is_worker_registration
+from herodotus.core.replay import WORKER_PATH, checked_origin, is_worker_registration
 from herodotus.portal.answer import Answer, problem
 from herodotus.portal.request import Request
 
@@ -40,7 +40,8 @@ def _is_ours(name: str) -> bool:
     return True
 
 
-def refusal(request: Request, *, is_known_host: bool) -> Answer | None:
+def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = False) -> Answer | None:
+    """`is_replay_host`: asked for under the name that archived pages have for themselves."""
     if not is_known_host:
         return problem(
             HTTPStatus.MISDIRECTED_REQUEST,
@@ -48,7 +49,8 @@ def refusal(request: Request, *, is_known_host: bool) -> Answer | None:
         )
     if len(request.target) > TARGET_CHARS_MAX:
         return problem(HTTPStatus.REQUEST_URI_TOO_LONG, "no address is that long")
-    if is_worker_registration(request.headers):
+    is_ours = is_replay_host and request.path == f"/web/{WORKER_PATH}"
+    if is_worker_registration(request.headers) and not is_ours:
         return problem(HTTPStatus.FORBIDDEN, "archived pages register no service workers here")
     if request.header("origin") == "null" and not _is_archive(request.path, _ARCHIVE):
         return problem(HTTPStatus.FORBIDDEN, "archived pages may read the archive and nothing else")

@@ -1,11 +1,12 @@
 """Which answer belongs to which request? No sockets here, so simulated peers answer the same."""
 
 import dataclasses
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from herodotus.core.replay import checked_origin, stray_target
+from herodotus.core.replay import GUARD_PATH, WORKER_PATH, checked_origin, stray_target
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, text
 from herodotus.portal.finishing import finished
@@ -22,6 +23,11 @@ _PREFLIGHT = {
 }
 
 
+_IS_REPLAYED = re.compile(
+    rf"/web/(?:\d{{4,14}}(?:[a-z]{{2}}_)?/|{re.escape(GUARD_PATH)}$|{re.escape(WORKER_PATH)}$)"
+)
+
+
 class Handlers:
     """`archive` is None where there is none to read; `public_url` is what readers call this peer, if it has a name."""
 
@@ -31,10 +37,13 @@ class Handlers:
         archive: ArchivePages | None = None,
         *,
         public_url: str = "",
+        replay_url: str = "",
     ) -> None:
+        """`replay_url`: a name under which there are archived pages and nothing else."""
         self._status = status
         self._archive = archive
-        self._known_hosts = _hosts_of(public_url)
+        self._replay_origin = next(iter(_hosts_of(replay_url).values()), None)
+        self._known_hosts = {**_hosts_of(public_url), **_hosts_of(replay_url)}
         self._by_path: dict[str, Callable[[], Awaitable[Answer]]] = {
             "/": self._start,
             "/healthz": self._health,
@@ -44,20 +53,25 @@ class Handlers:
     async def answer(self, request: Request) -> Answer:
         host = request.header("host")
         origin = origin_of(host, self._known_hosts) if host else ""
-        refused = refusal(request, is_known_host=origin is not None)
+        is_replay = origin is not None and origin == self._replay_origin
+        refused = refusal(request, is_known_host=origin is not None, is_replay_host=is_replay)
         if refused is not None:
             return refused
         try:
             request.parameters()
         except ValueError:
             return failure(request, HTTPStatus.BAD_REQUEST, "more parameters than anybody needs")
-        answer = await self._routed(Asked(request=request, origin=origin or ""))
+        answer = await self._routed(Asked(request=request, origin=origin or "", is_replay=is_replay))
         return finished(request, answer)
 
     async def _routed(self, asked: Asked) -> Answer:
         request, path = asked.request, asked.request.path
         if request.method not in ("GET", "HEAD"):
             return self._not_read(request)
+        if asked.is_replay and not _IS_REPLAYED.match(path):
+            return self._led_back(asked) or problem(
+                HTTPStatus.NOT_FOUND, "here are archived pages, and nothing else"
+            )
         handler = self._by_path.get(path)
         if handler is not None:
             return await handler()
@@ -65,17 +79,25 @@ class Handlers:
             answer = await self._archive.answer(asked)
             if answer is not None:
                 return answer
+        stray = self._led_back(asked)
+        if stray is not None:
+            return stray
+        if path.startswith("/api/"):
+            return problem(HTTPStatus.NOT_FOUND, f"there is no {path[:200]} in this interface")
+        return html(not_found_page(path), HTTPStatus.NOT_FOUND)
+
+    def _led_back(self, asked: Asked) -> Answer | None:
+        """Of what an archived page asked for at its site's root."""
+        request = asked.request
         stray = stray_target(
             request.target,
             request.header("referer") or None,
             asked.origin,
             destination=request.header("sec-fetch-dest"),
         )
-        if stray is not None and stray.isascii() and stray.isprintable():
-            return moved(stray, headers={"Vary": "Referer", **PUBLIC})
-        if path.startswith("/api/"):
-            return problem(HTTPStatus.NOT_FOUND, f"there is no {path[:200]} in this interface")
-        return html(not_found_page(path), HTTPStatus.NOT_FOUND)
+        if stray is None or not (stray.isascii() and stray.isprintable()):
+            return None
+        return moved(stray, headers={"Vary": "Referer", **PUBLIC})
 
     def _not_read(self, request: Request) -> Answer:
         if request.method == "OPTIONS" and request.header("access-control-request-method") in ("GET", "HEAD"):

@@ -1,6 +1,7 @@
 """How do machines see a URL's history? Link headers and TimeMaps of the Memento protocol (RFC 7089)."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,14 @@ from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
 from herodotus.portal.moments import http_date
 
+_PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]*")
 _UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\^`{|} '} | {n: f"%{n:02X}" for n in (*range(0x20), 0x7F)}
 
 
 def header_url(url: str) -> str:
     """As it may stand between angle brackets in a header: nothing in it ends a line, a link or ASCII."""
+    if _PLAIN.fullmatch(url):
+        return url
     escaped = url.translate(_UNSAFE)
     return "".join(
         c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in escaped

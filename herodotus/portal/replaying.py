@@ -10,6 +10,7 @@ from herodotus.core.deposits import StoredCapture
 from herodotus.core.replay import (
     BannerFacts,
     Flag,
+    Holder,
     ReplayContext,
     Rewriter,
     banner_html,
@@ -45,6 +46,12 @@ class Replay:
     portal_origin: str | None
     has_banner: bool = True
     takes_gzip: bool = False
+    holders: tuple[Holder, ...] = ()
+    """Who else has this capture, for the banner."""
+    has_own_origin: bool = False
+    """Asked for where archived pages have an origin that the portal does not have."""
+    inner_origin: str = ""
+    """Where that is; empty: nowhere."""
     fills_window: bool = False
     """A browser asks for what it shows in a window, so our page with the page in a frame is the answer."""
 
@@ -105,12 +112,12 @@ def _is_page(capture: StoredCapture) -> bool:
 
 def _frame_answer(replay: Replay) -> Answer:
     context = _plain_context(replay, None)
-    headers = frame_headers(context) | {
+    headers = frame_headers(context, replay.inner_origin) | {
         "Memento-Datetime": http_date(replay.capture.time_s),
         "Link": links_of(replay.chosen, replay.portal_origin or ""),
         "Cache-Control": f"public, max-age={_PAGE_AGE_S}",
     }
-    body = frame_html(context, _facts(replay.chosen))
+    body = frame_html(context, _facts(replay), replay.inner_origin)
     return Answer(content_type="text/html; charset=utf-8", body=body, headers=headers)
 
 
@@ -138,6 +145,7 @@ def _plain_context(replay: Replay, content_type: str | None) -> ReplayContext:
         timestamp=format_digits(replay.capture.time_s),
         flag=replay.flag,
         portal_origin=replay.portal_origin,
+        has_own_origin=replay.has_own_origin,
         declared_charset=charset_of(content_type),
     )
 
@@ -150,12 +158,15 @@ def _context(replay: Replay, content_type: str | None) -> ReplayContext:
         page_url=plain.page_url,
         timestamp=plain.timestamp,
         portal_origin=plain.portal_origin,
+        has_own_origin=plain.has_own_origin,
         declared_charset=plain.declared_charset,
-        banner=banner_html(plain, _facts(replay.chosen)),
+        banner=banner_html(plain, _facts(replay)),
     )
 
 
-def _facts(chosen: Chosen) -> BannerFacts:
+def _facts(replay: Replay) -> BannerFacts:
+    chosen = replay.chosen
+
     def digits(time_s: int | None) -> str | None:
         return None if time_s is None or time_s == chosen.time_s else format_digits(time_s)
 
@@ -164,6 +175,8 @@ def _facts(chosen: Chosen) -> BannerFacts:
         previous=digits(chosen.previous_s),
         next=digits(chosen.around.after_s),
         last=digits(chosen.around.last_s),
+        unchanged_until=digits(chosen.last_visit_s),
+        holders=replay.holders,
     )
 
 

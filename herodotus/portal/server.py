@@ -5,18 +5,21 @@ import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from herodotus import clock
 from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
 from herodotus.core.fields import Endpoint
 from herodotus.portal.answer import Answer
+from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
+from herodotus.portal.visitor import Visitor
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +27,8 @@ _BACKLOG = 128
 _LARGE_BYTES = 256 * 1024  # less waits in the buffers of sockets, and costs no more than the connection does
 _OUTGOING_BYTES_MAX = 256 * 1024 * 1024
 """Of large answers that are being sent; one may have half of it."""
+_NEVER_S = 1e9
+_LOOKS_PER_IDLE = 4  # so that silence lasts a quarter longer than it may, at most
 SLOWEST_BYTES_PER_S = 4_000.0  # a modem's speed
 _FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -37,10 +42,10 @@ class _Refuse(asyncio.Protocol):
     """A connection more than we hold: told so in one write, and closed when it has had time to read it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(_FULL)
-        transport.write_eof()
-        asyncio.get_running_loop().call_later(_REFUSAL_S, transport.abort)
+        refused = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        refused.write(_FULL)
+        refused.write_eof()
+        asyncio.get_running_loop().call_later(_REFUSAL_S, refused.abort)
 
 
 class _Strangers(logging.LoggerAdapter[logging.Logger]):
@@ -67,10 +72,13 @@ def _response(answer: Answer) -> web.Response:
 class Portal:
     """`claimed` holds the port, `serving` answers on it; `endpoint` is where it listens meanwhile."""
 
-    def __init__(self, settings: HttpSettings, handlers: Handlers) -> None:
+    def __init__(self, settings: HttpSettings, handlers: Handlers, front: Front | None = None) -> None:
         self._settings = settings
         self._handlers = handlers
-        self._silent: dict[object, asyncio.TimerHandle] = {}  # connections that have not asked anything yet
+        self._front = front or Front(lambda: 0, clock.unix_seconds)
+        self._visitors: dict[object, Visitor] = {}
+        """By the protocol of aiohttp's that each stands before."""
+        self._watch: asyncio.TimerHandle | None = None
         self._listener: socket.socket | None = None
         self.endpoint = settings.listen
         self._outgoing_bytes = 0
@@ -111,7 +119,7 @@ class Portal:
             handle_signals=False,
             access_log=None,
             logger=self._strangers,
-            keepalive_timeout=self._settings.idle_s,
+            keepalive_timeout=_NEVER_S,  # it does not see what the front answers: silence is watched here
             shutdown_timeout=stop_s,
             handler_cancellation=True,
         )
@@ -122,9 +130,12 @@ class Portal:
             server = await asyncio.get_running_loop().create_server(
                 lambda: self._new_connection(answering), sock=listener, backlog=_BACKLOG
             )
+            self._watch_silence()
             try:
                 yield
             finally:
+                if self._watch is not None:
+                    self._watch.cancel()
                 server.close()
         finally:
             listener.close()
@@ -149,7 +160,21 @@ class Portal:
         return listener
 
     async def _handle(self, request: web.Request) -> web.Response:
-        answer = await self._answer(request)
+        visitor = self._visitors.get(request.protocol)
+        if visitor is None:  # gone already
+            return await self._response(request, None)
+        visitor.begun()
+        try:
+            response = await self._response(request, visitor)
+            visitor.made()
+            await response.prepare(request)
+            await response.write_eof()
+        finally:
+            visitor.ended()
+        return response
+
+    async def _response(self, request: web.Request, visitor: Visitor | None) -> web.Response:
+        answer = await self._answer(request, visitor)
         size = len(answer.body)
         if size <= _LARGE_BYTES or request.method == "HEAD":
             return _response(answer)
@@ -174,34 +199,37 @@ class Portal:
                 request.transport.abort()
         return response
 
-    async def _answer(self, request: web.Request) -> Answer:
-        waiting = self._silent.pop(request.protocol, None)
-        if waiting is not None:
-            waiting.cancel()
+    async def _answer(self, request: web.Request, visitor: Visitor | None) -> Answer:
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Request(
             method=request.method, target=request.raw_path, headers=headers, client=request.remote or ""
         )
-        return await self._handlers.answer(asked)
+        question = None if visitor is None else visitor.question
+        stamp = self._front.stamp()
+        answer = await self._handlers.answer(asked)
+        if question is not None:
+            self._front.keep(question, answer, stamp)
+        return answer
 
     def _new_connection(self, server: web.Server) -> asyncio.Protocol:
-        if len(server.connections) >= self._settings.connections_max:
+        if len(self._visitors) >= self._settings.connections_max:
             self.refused += 1
             return _Refuse()
-        if len(self._silent) >= 2 * self._settings.connections_max:
-            self._forget_closed(server)
-        protocol = server()
-        # aiohttp closes a connection that falls silent after an answer; one that never asks is ours to close.
-        loop = asyncio.get_running_loop()
-        self._silent[protocol] = loop.call_later(self._settings.idle_s, self._give_up, protocol)
-        return protocol
+        inner = server()
 
-    def _forget_closed(self, server: web.Server) -> None:
-        """Those who came and left without a word wait for no deadline."""
-        open_now = set(server.connections)
-        for protocol in [one for one in self._silent if one not in open_now]:
-            self._silent.pop(protocol).cancel()
+        def left() -> None:
+            self._visitors.pop(inner, None)
 
-    def _give_up(self, protocol: web.RequestHandler) -> None:
-        self._silent.pop(protocol, None)
-        protocol.force_close()
+        visitor = Visitor(inner, self._front, now=asyncio.get_running_loop().time, left=left)
+        self._visitors[inner] = visitor
+        return visitor
+
+    def _leave_the_silent(self) -> None:
+        for visitor in list(self._visitors.values()):
+            if visitor.is_silent(self._settings.idle_s):
+                visitor.leave()
+        self._watch_silence()
+
+    def _watch_silence(self) -> None:
+        period_s = self._settings.idle_s / _LOOKS_PER_IDLE
+        self._watch = asyncio.get_running_loop().call_later(period_s, self._leave_the_silent)

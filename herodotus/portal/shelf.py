@@ -16,6 +16,7 @@ import anyio.to_thread
 from herodotus.archive.engine import Archive
 from herodotus.archive.neighbours import Around, addresses, around, last_visit_s
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version
+from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import StoredCapture
 from herodotus.core.entries import address_key
@@ -30,6 +31,7 @@ from herodotus.portal.cdx import (
     row_of,
     thinned,
 )
+from herodotus.portal.kept import Kept
 from herodotus.portal.moments import Moment, choose
 
 READERS = 4
@@ -40,6 +42,9 @@ ADDRESSES_MAX = 20_000
 COUNTED_ADDRESSES_MAX = 2_000_000
 _HISTORIES_KEPT = 256
 _NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
+ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
+"""Rows of lists over many addresses: some 25,000."""
+_ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
 _KEPT_VERSIONS_MAX = (
     2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
 )
@@ -103,6 +108,7 @@ class ArchiveShelf:
     def __init__(self, archive: Callable[[], Archive]) -> None:
         self._archive = archive
         self._threads = anyio.CapacityLimiter(READERS)
+        self._known_rows: Kept[bytes, Row] = Kept(ROWS_KEPT_BYTES_MAX)
         self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
 
     @property
@@ -149,7 +155,7 @@ class ArchiveShelf:
             versions = await self.history(question.urls, question.from_s, question.to_s)
             return exact_rows(versions, question)
         archive = self._archive()
-        return await self.in_thread(lambda: _rows(archive, question))
+        return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
 
 
 def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: int | None) -> Chosen | None:
@@ -215,8 +221,9 @@ def _seconds(row: Row) -> int:
 class _Walk:
     """Rows of many addresses in their order; `at` is the address that the last row is of, or where it stopped."""
 
-    def __init__(self, archive: Archive, question: CdxQuestion) -> None:
+    def __init__(self, archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> None:
         self._archive = archive
+        self._known = known
         self._question = question
         self.at = ""
         self.is_cut = False
@@ -243,13 +250,27 @@ class _Walk:
             if number == walked_max:
                 self.is_cut = question.page is None
                 return
-            yield from map(row_of, reader.history(self.at, from_s, question.to_s, ROWS_MAX + 1))
+            yield from self._rows_of(reader, self.at, from_s)
             from_s = question.from_s
 
+    def _rows_of(self, reader: Reader, url: str, from_s: int) -> Iterator[Row]:
+        """Reading a record costs ten times what the index does, so what its row says is kept."""
+        cache: MemberCache | None = None
+        for key, value in reader.entries_of(url, from_s, self._question.to_s, ROWS_MAX + 1):
+            row = self._known.get(key + value)
+            if row is None:
+                cache = cache or MemberCache(self._archive.files)
+                version = reader.version_at(url, key, value, cache)
+                if version is None:
+                    continue
+                row = row_of(version)
+                self._known.keep(key + value, row, _ROW_BYTES + 2 * len(url))
+            yield row
 
-def _rows(archive: Archive, question: CdxQuestion) -> Found:
+
+def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> Found:
     """Stops after so many rows or addresses and says where."""
-    walk = _Walk(archive, question)
+    walk = _Walk(archive, question, known)
     if question.shows_pages:
         count = sum(1 for _ in islice(walk.addresses(), COUNTED_ADDRESSES_MAX))
         return Found(pages=-(-count // PAGE_ADDRESSES))

@@ -6,18 +6,18 @@ problem+json for machines.
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 
 from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import GUARD_PATH, GUARD_SCRIPT, Flag, script_headers, wants_frame
+from herodotus.core.replay import Flag, Holder, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
-from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.elsewhere import RELAYED, Elsewhere
 from herodotus.portal.finishing import accepts
 from herodotus.portal.histories import history_page
 from herodotus.portal.memento import (
@@ -31,6 +31,7 @@ from herodotus.portal.memento import (
 )
 from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
 from herodotus.portal.pages import listing_page, not_archived_page, trouble_page
+from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request
 from herodotus.portal.shelf import Chosen, Shelf, TooBusyError
@@ -65,12 +66,21 @@ class Asked:
 
     request: Request
     origin: str = ""
+    is_replay: bool = False
+    """Asked for under the name that archived pages have for themselves."""
 
 
 class ArchivePages:
     def __init__(
-        self, shelf: Shelf, *, has_banner: bool = True, elsewhere: Elsewhere | None = None, peer: str = ""
+        self,
+        shelf: Shelf,
+        *,
+        has_banner: bool = True,
+        elsewhere: Elsewhere | None = None,
+        peer: str = "",
+        replay: ReplayPlace | None = None,
     ) -> None:
+        self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
@@ -114,11 +124,9 @@ class ArchivePages:
         }.get(path)
 
     async def _web(self, asked: Asked) -> Answer:
-        if asked.request.path == f"/web/{GUARD_PATH}":
-            headers = script_headers(GUARD_PATH, "/web/")
-            return Answer(
-                content_type=headers.pop("Content-Type"), body=GUARD_SCRIPT.encode(), headers=headers
-            )
+        script = self._replay_place.script(asked.request.path, is_replay=asked.is_replay)
+        if script is not None:
+            return script
         target = parse_web_target(asked.request.target)
         match target.kind:
             case Kind.HISTORY:
@@ -233,6 +241,7 @@ class ArchivePages:
             content_type=_TIMEMAP_TYPES[target.form],
             body=text.encode("utf-8", "replace"),
             headers={**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"},
+            is_of_archive_alone=True,
         )
 
     # -- replay -------------------------------------------------------------------------------------------
@@ -248,7 +257,7 @@ class ArchivePages:
         chosen = await self._shelf.choose(spellings(target.url), moment)
         if chosen is None:
             return await self._not_archived(asked, spellings(target.url)[0])
-        return moved(
+        answer = moved(
             Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
             headers={
                 "Vary": "Accept-Datetime",
@@ -256,6 +265,7 @@ class ArchivePages:
                 **PUBLIC,
             },
         )
+        return replace(answer, is_of_archive_alone=True)
 
     async def _replay(self, asked: Asked, target: WebTarget) -> Answer:
         moment = target.moment
@@ -267,9 +277,11 @@ class ArchivePages:
             urls = tuple(dict.fromkeys((target.url, *urls)))
         else:
             exact_s = None
-        if target.flag is Flag.MAIN and self._has_banner and wants_frame(asked.request.headers):
+        is_bare = target.flag is Flag.MAIN or (asked.is_replay and target.flag is Flag.PAGE)
+        if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, opened as a window: there it could lead the reader anywhere.
-            return moved(Places(origin="", url=target.url).gate.replace("/web/", f"/web/{moment.digits}/", 1))
+            portal = self._replay_place.portal_origin if asked.is_replay else ""
+            return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
         chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
@@ -283,8 +295,10 @@ class ArchivePages:
                 )
             places = Places(origin="", url=chosen.url)
             links = links_of(chosen, asked.origin, is_gate=True)
-            return moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
-        return await self._shown(asked, target, chosen)
+            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+        else:
+            answer = await self._shown(asked, target, chosen)
+        return replace(answer, is_of_archive_alone=True)
 
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
         if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
@@ -309,12 +323,25 @@ class ArchivePages:
             flag=target.flag,
             portal_origin=asked.origin or None,
             has_banner=self._has_banner,
+            has_own_origin=asked.is_replay,
+            inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
+            holders=await self._holders(asked, target, chosen),
             fills_window=wants_frame(asked.request.headers),
             takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
         )
         if is_quick(capture):
             return replay_answer(replay)
         return await self._shelf.in_thread(partial(replay_answer, replay))
+
+    async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[Holder, ...]:
+        if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:
+            return ()
+        memento = Places(origin="", url=chosen.url).memento(chosen.time_s, str(Flag.RAW))
+        others = await self._elsewhere.keepers(chosen.url, memento)
+        if not others:
+            return ()
+        this = Holder(name="this peer", url=f"{asked.origin}/" if asked.origin else "")
+        return (this, *(Holder(name=place.name, url=f"{place.origin}/") for place in others))
 
     # -- for tools ----------------------------------------------------------------------------------------
 
@@ -328,7 +355,12 @@ class ArchivePages:
         headers = {**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"}
         if found.resume_at is not None:
             headers["X-Herodotus-Cut"] = "true"
-        return Answer(content_type=content_type, body=text.encode("utf-8", "replace"), headers=headers)
+        return Answer(
+            content_type=content_type,
+            body=text.encode("utf-8", "replace"),
+            headers=headers,
+            is_of_archive_alone=True,
+        )
 
     async def _available(self, asked: Asked) -> Answer:
         request = asked.request
@@ -355,4 +387,4 @@ class ArchivePages:
             }
         answer = document(facts)
         answer.headers.update(PUBLIC)
-        return answer
+        return replace(answer, is_of_archive_alone=True)

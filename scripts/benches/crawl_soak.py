@@ -24,6 +24,8 @@ from pathlib import Path
 from scripts.benches.crawling.starting import CLIENT_CORE, free_port, pinned, started_origin
 
 SAMPLE_S = 1.0
+TOLD_EVERY = 30
+"""Samples between two lines of what there is, for who watches the log."""
 WARMING_SHARE = 0.2
 GROWTH_SHARE_MAX, GROWTH_MIB_MAX, DESCRIPTORS_MORE_MAX = 0.05, 4.0, 8
 
@@ -120,6 +122,9 @@ def main() -> None:
                 found = sample(crawl.pid)
                 if found is not None:
                     samples.append(found)
+                    if len(samples) % TOLD_EVERY == 0:
+                        told_now = {"samples": len(samples), "memory_mib": round(found[0], 1)}
+                        print(json.dumps({**told_now, "descriptors": found[1]}), flush=True)
     finally:
         origin.send_signal(signal.SIGTERM)
         origin.wait()

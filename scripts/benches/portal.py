@@ -2,6 +2,10 @@
 
     scripts/bench portal [--seconds S] [--connections 1,8] [--only WORD,WORD] [--json FILE]
 
+Each of ours is asked in two ways: as a reader who asks what was asked before, which the front answers, and the long
+way, with a field that the front does not know. A bare aiohttp that sends a redirect of the same size shows what its
+server alone can do.
+
 114 addresses on five days are written once and read by both. The server has core 0, wrk core 1. pywb is GPL: it is
 installed on demand into an environment of its own (.venv/pywb) and run as a program; it is measured with TCP_NODELAY,
 without which every answer of its waits 40 ms. What counts is CPU time a request, of the server's process: wall time
@@ -14,6 +18,7 @@ import os
 import random
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,6 +44,18 @@ SITE = "http://bench.example"
 DAYS = [f"2026010{day}060000" for day in range(1, 6)]
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PYWB = Path(".venv/pywb")
+_LONG_WAY = "X-Bench: the long way"
+_BARE = """
+import sys
+from aiohttp import web
+async def moved(request):
+    return web.Response(status=302, headers={"Location": "/web/x", "Link": "x" * 900, "X-Herodotus-Peer": "x"})
+application = web.Application()
+application.router.add_route("*", "/{path:.*}", moved)
+import uvloop
+uvloop.install()
+web.run_app(application, host="127.0.0.1", port=int(sys.argv[1]), access_log=None, print=None)
+"""
 _WAYBACK = """
 import socket, sys
 import gevent.pywsgi as pywsgi
@@ -68,6 +85,7 @@ CASES = (
     Case(name="html 29 kB raw", ours=f"/web/{DAYS[2]}id_/{SITE}/29", theirs=f"/bench/{DAYS[2]}id_/{SITE}/29"),
     Case(name="css 6 kB", ours=f"/web/{DAYS[2]}cs_/{SITE}/css", theirs=f"/bench/{DAYS[2]}cs_/{SITE}/css"),
     Case(name="image 6 kB", ours=f"/web/{DAYS[2]}im_/{SITE}/image", theirs=f"/bench/{DAYS[2]}im_/{SITE}/image"),
+    Case(name="4 kB raw", ours=f"/web/{DAYS[2]}id_/{SITE}/four", theirs=f"/bench/{DAYS[2]}id_/{SITE}/four"),
     Case(name="CDX exact", ours=f"/cdx/search/cdx?url={SITE}/29", theirs=f"/bench/cdx?url={SITE}/29"),
     Case(name="CDX prefix, 100 rows", ours=f"/cdx/search/cdx?url={SITE}/p*&limit=100",
          theirs=f"/bench/cdx?url={SITE}/p*&limit=100"),
@@ -98,6 +116,7 @@ def html(size: int, day: str) -> bytes:
 def write_warc(target: Path) -> None:
     store = MemoryStore(now=lambda: float(parse_digits(DAYS[-1])))
     image = random.Random(6).randbytes(5_700)
+    four = random.Random(4).randbytes(4_096)
     css = "".join(
         f".c{n} {{ color: #{n:06x}; background: url(/img/{n}.png) }}\n" for n in range(110)
     ).encode()
@@ -106,6 +125,7 @@ def write_warc(target: Path) -> None:
     async def fill() -> None:
         for day in DAYS:
             bodies = {url: (html(size, day), "text/html; charset=utf-8") for url, size in pages.items()}
+            bodies[f"{SITE}/four"] = (four, "application/octet-stream")
             bodies |= {f"{SITE}/css": (css, "text/css"), f"{SITE}/image": (image, "image/png")}
             for url, (body, mime) in bodies.items():
                 head = (
@@ -138,8 +158,9 @@ def our_peer(folder: Path, warc: Path) -> Iterator[Server]:
     quietly([*command, "import", "--home", home, str(warc)])
     reader, writer = os.pipe()
     run = pinned([*command, "run", "--home", home, "--ready-fd", str(writer)], CLIENT_CORE)
+    many = {**os.environ, "HERODOTUS_HTTP_CONNECTIONS_MAX": "512"}  # the preset's number is that of a test
     with subprocess.Popen(
-        run, pass_fds=[writer], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        run, pass_fds=[writer], env=many, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         os.close(writer)
         with os.fdopen(reader) as channel:
@@ -167,6 +188,50 @@ def pywb(folder: Path, warc: Path) -> Iterator[Server]:
     run = pinned([str(python), "-c", _WAYBACK, "-p", str(port), "-b", "127.0.0.1"], CLIENT_CORE)
     with subprocess.Popen(run, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         server = Server(name="pywb", base=f"http://127.0.0.1:{port}", pid=process.pid)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and fetch(server, "/")[0] == 0:
+            select.select([], [], [], 0.2)
+        try:
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+@contextmanager
+def nginx(folder: Path) -> Iterator[Server | None]:
+    """A file of 4 kB from one worker; None where it is not installed."""
+    program = shutil.which("nginx", path=f"{os.defpath}:/usr/sbin")
+    if program is None:
+        print("no nginx here: its row is left out")
+        yield None
+        return
+    place, port = folder / "nginx", free_port()
+    place.mkdir()
+    (place / "four").write_bytes(random.Random(4).randbytes(4_096))
+    (place / "conf").write_text(
+        f"daemon off; pid {place}/pid; error_log {place}/errors; worker_processes 1; master_process off;\n"
+        "events { worker_connections 512; }\n"
+        f"http {{ access_log off; sendfile on; tcp_nopush on; keepalive_requests 10000000; "
+        f"server {{ listen 127.0.0.1:{port}; root {place}; }} }}\n"
+    )
+    run = pinned([program, "-p", str(place), "-c", str(place / "conf")], CLIENT_CORE)
+    with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        server = Server(name="nginx", base=f"http://127.0.0.1:{port}", pid=process.pid)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and fetch(server, "/four")[1] == 0:
+            select.select([], [], [], 0.2)
+        try:
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+@contextmanager
+def bare_aiohttp() -> Iterator[Server]:
+    port = free_port()
+    run = pinned([sys.executable, "-c", _BARE, str(port)], CLIENT_CORE)
+    with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        server = Server(name="bare aiohttp", base=f"http://127.0.0.1:{port}", pid=process.pid)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and fetch(server, "/")[0] == 0:
             select.select([], [], [], 0.2)
@@ -207,7 +272,7 @@ def memory_mb(pid: int) -> float:
     return int(found[1]) / 1000 if found else 0.0
 
 
-def measure(server: Server, path: str, connections: int, seconds: float) -> dict[str, float]:
+def measure(server: Server, path: str, connections: int, seconds: float, *fields: str) -> dict[str, float]:
     before = cpu_s(server.pid)
     command = [
         "wrk",
@@ -215,6 +280,7 @@ def measure(server: Server, path: str, connections: int, seconds: float) -> dict
         f"-c{connections}",
         f"-d{max(1, round(seconds))}s",
         "--latency",
+        *(word for field in fields for word in ("-H", field)),
         server.base + path,
     ]
     done = subprocess.run(pinned(command, ORIGIN_CORE), capture_output=True, text=True, check=True)
@@ -249,15 +315,31 @@ def main() -> None:
         folder = Path(name)
         warc = folder / "bench.warc.gz"
         write_warc(warc)
-        with our_peer(folder, warc) as ours, pywb(folder, warc) as theirs:
+        with (
+            our_peer(folder, warc) as ours,
+            pywb(folder, warc) as theirs,
+            bare_aiohttp() as bare,
+            nginx(folder) as files,
+        ):
             print(
-                "                        c   herodotus   CPU us  p50 ms      pywb   CPU us  p50 ms  CPU ratio"
+                "                        c   asked again   CPU us  the long way   CPU us  p50 ms"
+                "      pywb   CPU us  p50 ms  CPU ratio (again, long)"
             )
             results += [
                 row(case, connections, chosen.seconds, ours, theirs)
                 for case in cases
                 for connections in map(int, chosen.connections.split(","))
             ]
+            for connections in map(int, chosen.connections.split(",")):
+                for server, path, label in (
+                    (bare, "/", "bare aiohttp, redirect"),
+                    (files, "/four", "nginx, 4 kB"),
+                ):
+                    if server is None:
+                        continue
+                    alone = measure(server, path, connections, chosen.seconds)
+                    print(f"{label:22}{connections:>3}  {alone['rate']:>11,.0f} {alone['cpu_us']:>8,.1f}")
+                    results.append({"case": label, "connections": connections, "alone": alone})
             print(
                 f"memory, peak: herodotus {memory_mb(ours.pid):.0f} MB, pywb {memory_mb(theirs.pid):.0f} MB"
             )
@@ -267,21 +349,26 @@ def main() -> None:
 
 
 def row(case: Case, connections: int, seconds: float, ours: Server, theirs: Server) -> dict[str, object]:
-    pair = []
-    for server, path in ((ours, case.ours), (theirs, case.theirs)):
+    found = []
+    for server, path, fields in (
+        (ours, case.ours, ()),
+        (ours, case.ours, (_LONG_WAY,)),
+        (theirs, case.theirs, ()),
+    ):
         status, length = fetch(server, path)
         expected = (case.status,) if case.status else (302, 307, 200)
         if status not in expected or (status == 200 and not length):
             raise SystemExit(f"bench: {server.name} answered {status} with {length} bytes to {path}")
-        pair.append(measure(server, path, connections, seconds))
-    mine, other = pair
+        found.append(measure(server, path, connections, seconds, *fields))
+    again, long, other = found
+    ratios = "  ".join(f"{other['cpu_us'] / max(one['cpu_us'], 1):>6.1f}x" for one in (again, long))
     print(
-        f"{case.name:22}{connections:>3}  {mine['rate']:>10,.0f} {mine['cpu_us']:>8,.0f} {mine['p50_ms']:>7.1f}  "
-        f"{other['rate']:>8,.0f} {other['cpu_us']:>8,.0f} {other['p50_ms']:>7.1f}  "
-        f"{other['cpu_us'] / max(mine['cpu_us'], 1):>8.1f}x",
+        f"{case.name:22}{connections:>3}  {again['rate']:>11,.0f} {again['cpu_us']:>8,.1f}  {long['rate']:>12,.0f} "
+        f"{long['cpu_us']:>8,.0f} {long['p50_ms']:>7.1f}  {other['rate']:>8,.0f} {other['cpu_us']:>8,.0f} "
+        f"{other['p50_ms']:>7.1f}  {ratios}",
         flush=True,
     )
-    return {"case": case.name, "connections": connections, "herodotus": mine, "pywb": other}
+    return {"case": case.name, "connections": connections, "again": again, "long": long, "pywb": other}
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import anyio
@@ -135,71 +137,75 @@ def print_layouts(pages: Pages, scratch: Path) -> None:
         print(f"  {name:38}{rate:>9.2f}{cpu:>9.2f}   goal {goal}")
 
 
-def _work(pages: Pages, share: float) -> tuple[Pages, Pages]:
-    """What is known already, and what then comes: so many of a hundred known."""
+def _work(pages: Pages, share: float, number: int) -> tuple[Pages, Pages]:
+    """What is known already, and what then comes: so many of a hundred known. Each round has pages of its own, as all
+    of a layout's rounds fill one store: making the thesis's 65,536 folders for each took most of the time."""
+    own = [(f"{url}/{number}", body + b"<!-- %d -->" % number) for url, body in pages]
     rng = random.Random(3)
-    known = pages[: len(pages) // 3]
-    return known, [rng.choice(known) if rng.random() < share else page for page in pages[len(known) :]]
+    known = own[: len(own) // 3]
+    return known, [rng.choice(known) if rng.random() < share else page for page in own[len(known) :]]
 
 
-def measure_clients(
-    make: Callable[[Path], Layout], pages: Pages, scratch: Path, clients: int, share: float
-) -> float:
+def _rounds() -> Iterator[tuple[int, int, float]]:
+    return ((number, *pair) for number, pair in enumerate(product(CLIENTS, SHARES)))
+
+
+def measure_clients(make: Callable[[Path], Layout], pages: Pages, folder: Path) -> Iterator[float]:
     """Gomes's figures 4 to 7: each client stores one page after another; stores a second."""
-    folder = Path(tempfile.mkdtemp(dir=scratch))
-    known, work = _work(pages, share)
-    with closing(make(folder)) as layout, ThreadPoolExecutor(clients) as pool:
-        layout.store(known)
-        begun = time.perf_counter()
-        for _ in pool.map(lambda page: layout.store([page]), work):
-            pass
-        rate = len(work) / (time.perf_counter() - begun)
-    shutil.rmtree(folder)
-    return rate
+    with closing(make(folder)) as layout:
+        for number, clients, share in _rounds():
+            known, work = _work(pages, share, number)
+            for at in range(0, len(known), BATCH):
+                layout.store(known[at : at + BATCH])
+            with ThreadPoolExecutor(clients) as pool:
+                begun = time.perf_counter()
+                for _ in pool.map(lambda page: layout.store([page]), work):
+                    pass
+                yield len(work) / (time.perf_counter() - begun)
 
 
-def measure_our_clients(pages: Pages, scratch: Path, clients: int, share: float) -> float:
-    folder = Path(tempfile.mkdtemp(dir=scratch))
-    known, work = _work(pages, share)
+async def measure_our_clients(pages: Pages, folder: Path) -> list[float]:
+    """The same through the store's own face, where clients are tasks and wait for one flush together."""
+    rates = []
+    times = iter(range(NOW_S, 2**32))
+    async with open_store(archive_of(folder)) as store:
 
-    async def main() -> float:
-        async with open_store(archive_of(folder)) as store:
-            numbers = iter(range(1, 10_000_000))
+        async def client(pairs: Iterator[tuple[str, bytes]]) -> None:
+            for url, body in pairs:
+                await store.store(deposit_for(url, body, next(times)))
 
-            async def client(pairs: Iterator[tuple[str, bytes]]) -> None:
-                for url, body in pairs:
-                    await store.store(deposit_for(url, body, NOW_S + next(numbers)))
-
-            async def run(pairs: Iterator[tuple[str, bytes]]) -> None:
-                async with anyio.create_task_group() as tasks:
-                    for _ in range(clients):
-                        tasks.start_soon(client, pairs)
-
-            await run(iter(known))
+        async def run(pairs: Pages, clients: int) -> float:
+            shared = iter(pairs)
             begun = time.perf_counter()
-            await run(iter(work))
-            return len(work) / (time.perf_counter() - begun)
+            async with anyio.create_task_group() as tasks:
+                for _ in range(clients):
+                    tasks.start_soon(client, shared)
+            return len(pairs) / (time.perf_counter() - begun)
 
-    try:
-        return anyio.run(main, backend_options={"use_uvloop": True})
-    finally:
-        shutil.rmtree(folder)
+        for number, clients, share in _rounds():
+            known, work = _work(pages, share, number)
+            await run(known, BATCH)
+            rates.append(await run(work, clients))
+    return rates
 
 
 def print_clients(pages: Pages, scratch: Path) -> None:
     print(
         "stores/s by clients and duplicates\n"
-        f"{'':40}" + "".join(f"{clients:>5}c{share:>4.0%}" for clients in CLIENTS for share in SHARES)
+        f"{'':40}" + "".join(f"{clients:>5}c{share:>4.0%}" for clients, share in product(CLIENTS, SHARES))
     )
     for make in (*LAYOUTS, OurLog):
-        rates = [
-            measure_our_clients(pages, scratch, clients, share)
+        folder = Path(tempfile.mkdtemp(dir=scratch))
+        rates = (
+            anyio.run(partial(measure_our_clients, pages, folder), backend_options={"use_uvloop": True})
             if make is OurLog
-            else measure_clients(make, pages, scratch, clients, share)
-            for clients in CLIENTS
-            for share in SHARES
-        ]
-        print(f"{make.name:40}" + "".join(f"{rate:>10.0f}" for rate in rates), flush=True)
+            else measure_clients(make, pages, folder)
+        )
+        print(f"{make.name:40}", end="")
+        for rate in rates:
+            print(f"{rate:>10.0f}", end="", flush=True)
+        print()
+        shutil.rmtree(folder)
 
 
 def print_rows(rows: Iterable[Row]) -> None:

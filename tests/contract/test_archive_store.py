@@ -178,10 +178,13 @@ async def test_a_forged_digest_loses_nothing_in_compare_mode(store: ArchiveStore
     assert (await store.store(first, Mode.COMPARE)).outcome is Outcome.NEW
     assert (await store.store(second, Mode.COMPARE)).outcome is Outcome.NEW
     assert (await store.store(longer, Mode.REGULAR)).outcome is Outcome.NEW  # its size gives it away
-    for deposit in (first, second, longer):
-        found = await store.read(deposit.id)
-        assert found is not None
-        assert found.body == deposit.body
+    assert (await store.store(first, Mode.COMPARE)).outcome is Outcome.KNOWN
+    for upkeep in (store.seal, store.compact, store.rebuild):
+        await upkeep()
+        for deposit in (first, second, longer):
+            found = await store.read(deposit.id)
+            assert found is not None
+            assert found.body == deposit.body
 
 
 async def test_verifying_a_sound_archive_finds_nothing(store: ArchiveStore) -> None:

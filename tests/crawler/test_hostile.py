@@ -6,6 +6,7 @@ against the URL; and the good host's pages are all there.
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -239,6 +240,26 @@ async def test_a_bomb_is_kept_packed_and_unfolds_no_further_than_the_limit(
         assert outcome.frontier.known(outcome.evil.url("/behind-the-limit")) is None
 
 
+async def test_servers_without_end_cost_little_memory(tmp_path: Path) -> None:
+    """Heads, fields, interim answers and bodies that never end, 30 kB a piece, as fast as it goes."""
+    endless = {
+        "/fields": without_end(b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n" * 3_000),
+        "/field": without_end(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 30_000),
+        "/interim": without_end(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_200),
+        "/body": without_end(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", b"<a>" * 10_000),
+        "/chunks": without_end(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 5_000
+        ),
+    }
+    tracemalloc.start()
+    try:
+        async with crawled(tmp_path, dict(endless), seeds=tuple(endless)):
+            _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 48 * LIMITS.body_bytes_max  # a tree of nothing but elements is 35 times its page
+
+
 async def test_redirects_in_a_circle_end_where_they_began(tmp_path: Path) -> None:
     def to(target: str) -> Answer:
         return says(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode())
@@ -319,6 +340,57 @@ async def test_a_chain_to_private_addresses_is_cut_before_any_connection(tmp_pat
         assert crawler.counts.fetched == 0
         assert crawler.counts.forbidden == len({canonical(target) for target in targets})
         assert sink.captures == []
+
+
+async def test_a_host_that_redirects_to_private_addresses_in_all_spellings_makes_us_open_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the point of view of the socket that must not be reached. 127.0.0.2 is "the internet" here, and only it;
+    its pages, images, sitemap and redirects, and the proxies of the environment, all lead to 127.0.0.1.
+    """
+
+    def is_outside(address: str) -> bool:
+        return address == "127.0.0.2"
+
+    monkeypatch.setattr("crawler.connections.is_public", is_outside)
+    monkeypatch.setattr("crawler.resolving.is_public", is_outside)
+    answers: dict[str, Answer] = {}
+    looks = iter([["127.0.0.2"], ["127.0.0.2"]])
+
+    async def look_up(name: str) -> list[str]:
+        if name == "evil.example":
+            return ["127.0.0.2"]
+        return next(looks, ["127.0.0.1"]) if name == "rebound.example" else ["127.0.0.1"]
+
+    async with origin({"/secret": NOT_FOUND}) as secret, origin(answers, host="127.0.0.2") as evil:
+        targets = [one.format(port=secret.port) for one in (*PRIVATE, "http://127.1:{port}/secret")]
+        for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, secret.url())
+        for number, target in enumerate(targets):
+            head = f"HTTP/1.1 302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n"
+            answers[f"/{number}"] = says(head.encode())
+        links = "".join(f"<a href='/{number}'>x</a><img src='{one}'>" for number, one in enumerate(targets))
+        answers["/"] = page(links.encode())
+        answers["/robots.txt"] = page(f"sitemap: {targets[0]}\n".encode())
+        settings = FetchSettings(connect_timeout_s=0.5, head_timeout_s=0.5, dns_ttl_s=0.0)
+        frontier = Frontier(tmp_path, day=20_000)
+        async with HttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=look_up) as fetcher:
+            sink = MemorySink()
+            steward = LocalSteward(
+                HostSteward(QUICK, now=anyio.current_time()),
+                fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink,
+            )  # fmt: skip
+            crawler = Crawler(
+                frontier, fetcher, sink, steward, CrawlScope(), CrawlSettings(), wall_clock=lambda: 1.7e9
+            )
+            crawler.seed([evil.url("/", "evil.example")])
+            with anyio.fail_after(ENDS_WITHIN_S):
+                await crawler.run()
+        frontier.close()
+        assert len([one for one in sink.captures if one.status == 302]) == len(targets)
+        assert {one.remote_ip for one in sink.captures} == {"127.0.0.2"}
+        assert crawler.progress().due == 0
+        assert secret.connections == 0
 
 
 async def test_a_page_of_100000_links_gives_as_many_as_a_page_may_and_counts_the_rest(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
+from herodotus import crawl_once
+from herodotus.archive.upkeep import tidy_before_leaving
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.crawl_once import crawl_into
 from herodotus.crawling import CrawlOrder, canonical_seeds, open_archive_at
@@ -62,6 +65,19 @@ async def test_a_crawl_ends_in_the_archive_and_the_next_day_adds_what_changed(tm
         }
         assert {url for url in both if later[url] > kept[url]} == changed - hidden
         assert changed - hidden
+
+
+@pytest.mark.anyio
+async def test_a_crawl_seals_what_it_stored_when_that_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crawl_once, "tidy_before_leaving", partial(tidy_before_leaving, from_bytes=1))
+    async with synthetic_web(13, hosts=2, pages_max=5) as web:
+        ended = await crawl_into(tmp_path, order(web), wall_clock=wall_clock, console=None)
+        assert ended["ended"] == "done"
+        assert list((tmp_path / "archive" / "segments").rglob("*.zst"))
+        reachable = web.reachable(0)
+        assert set(await archived(tmp_path, reachable)) == reachable
 
 
 @pytest.mark.anyio

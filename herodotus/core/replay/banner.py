@@ -44,11 +44,12 @@ iframe { flex: 1; width: 100%; border: 0; background: white }
 """
 _FRAME_SCRIPT = """
 addEventListener("message", function (event) {
-  var said = event.data, prefix = document.documentElement.dataset.archive;
+  var said = event.data, facts = document.documentElement.dataset;
   if (!said || said.herodotus !== "open" || typeof said.address !== "string") return;
   if (navigator.userActivation && !navigator.userActivation.isActive) return;
   var address = said.address.replace(/^(.*?\\/\\d{14})(?:if_|mp_)\\//, "$1/");
-  if (address.indexOf(new URL(prefix, location.href).href) === 0) location.href = address;
+  var inner = new URL(facts.inner, location.href).href, own = new URL(facts.archive, location.href).href;
+  if (address.indexOf(inner) === 0) location.href = own + address.slice(inner.length);
 });
 """
 
@@ -79,6 +80,8 @@ class BannerFacts:
     last: str | None = None
     unchanged_since: str | None = None
     """Set where this day's visit found what an earlier one had."""
+    unchanged_until: str | None = None
+    """The last visit that found this very version."""
     requested: str | None = None
     """The date asked for (it may be a part), where another is shown for want of it."""
     holders: Sequence[Holder] = ()
@@ -100,17 +103,20 @@ def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:
     return bar.encode("ascii", "xmlcharrefreplace")
 
 
-def frame_html(context: ReplayContext, facts: BannerFacts) -> bytes:
-    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page."""
+def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "") -> bytes:
+    """Sent with `frame_headers`. The context is that of the page asked for, with the flag of a page;
+    `inner_origin` is where pages have an origin of their own, if there is such a place."""
     items = "".join(
         f'<a href="{target}">{label}</a> ' if target else f"<span>{label}</span> "
         for label, target in _items(context, facts)
     )
-    source = escape(f"{context.archive_prefix}{context.timestamp}{Flag.MAIN}/{context.page_url}")
+    inner = f"{inner_origin}{context.archive_prefix}"
+    source = escape(f"{inner}{context.timestamp}{Flag.MAIN}/{context.page_url}")
     title = escape(f"{_shown(context.page_url)} ({readable_date(context.timestamp)})")
-    own = " allow-same-origin" if context.has_own_origin else ""
+    own = " allow-same-origin" if inner_origin or context.has_own_origin else ""
     page = (
-        f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}"><head><meta charset="utf-8">'
+        f'<!DOCTYPE html><html lang="en" data-archive="{escape(context.archive_prefix)}" '
+        f'data-inner="{escape(inner)}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_FRAME_STYLE}</style></head>"
         f'<body><nav aria-label="Web archive">{items}</nav>'
@@ -127,6 +133,8 @@ def _items(context: ReplayContext, facts: BannerFacts) -> list[tuple[str, str]]:
         items.append((f"(the nearest to {readable_date(facts.requested)})", ""))
     if facts.unchanged_since is not None:
         items.append((f"unchanged since {readable_date(facts.unchanged_since)}", ""))
+    if facts.unchanged_until is not None:
+        items.append((f"unchanged until {readable_date(facts.unchanged_until)}", ""))
     ways = (("first", facts.first), ("previous", facts.previous), ("next", facts.next), ("last", facts.last))
     items += [(label, _address(context, date)) for label, date in ways if date is not None]
     items.append(("history", escape(f"{context.archive_prefix}*/{context.page_url}")))

@@ -19,6 +19,7 @@ Rewriting makes pages work; it is no defence, as a page can build any address by
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from herodotus.core.replay.banner import FRAME_SCRIPT_SOURCE, FRAME_STYLE_SOURCE
 from herodotus.core.replay.context import ReplayContext
@@ -64,10 +65,10 @@ def isolation_headers(context: ReplayContext, content_type: str | None = None) -
     }
 
 
-def frame_headers(context: ReplayContext) -> dict[str, str]:
+def frame_headers(context: ReplayContext, inner_origin: str = "") -> dict[str, str]:
     """For our page around an archived one (`banner.frame_html`): whatever the archived page does, its frame
     can show nothing that is not of the archive."""
-    _, archive = _sources(context)
+    _, archive = _sources(replace(context, portal_origin=inner_origin) if inner_origin else context)
     return {
         "Content-Security-Policy": (
             f"default-src 'none'; frame-src {archive}; style-src {FRAME_STYLE_SOURCE}; "

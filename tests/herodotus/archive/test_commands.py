@@ -1,6 +1,7 @@
 """The archive's commands, as an operator or a script uses them."""
 
 import json
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from herodotus.archive.commands import COMMANDS, parse_moment
+from herodotus.archive import commands
+from herodotus.archive.commands import COMMANDS
+from herodotus.archive.console import parse_moment
 from herodotus.archive.exporting import export_warc
+from herodotus.archive.upkeep import tidy_before_leaving
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
 
 URL = "http://example.org/"
@@ -36,6 +40,19 @@ def home(tmp_path: Path) -> Path:
     assert imported.exit_code == 0, imported.output
     assert json.loads(imported.stdout)[0]["stored"] == 2
     return tmp_path / "home"
+
+
+def test_an_import_seals_what_it_stored_when_that_is_enough(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert list((home / "archive" / "segments").rglob("*.zst")) == []
+    monkeypatch.setattr(commands, "tidy_before_leaving", partial(tidy_before_leaving, from_bytes=1))
+    again = run(home, "import", str(tmp_path / "two.warc.gz"))
+    assert again.exit_code == 0
+    assert "2 known already" in again.stderr
+    [segment] = (home / "archive" / "segments").rglob("*.zst")
+    assert segment.stat().st_size > 500
+    assert run(home, "get", URL).stdout_bytes == b"second"
 
 
 def test_get_gives_the_body_of_a_date(home: Path) -> None:
@@ -83,6 +100,28 @@ def test_verify_finds_damage_and_repair_makes_the_index_fit(home: Path) -> None:
     result = run(home, "verify", "--json")
     assert result.exit_code == 1
     assert len(json.loads(result.stdout)["damage"]) == 1
+
+
+def test_expunging_deletes_versions_that_newer_ones_follow_and_says_which(home: Path) -> None:
+    asked_for = run(home, "expunge", "--older-than", "30")
+    assert asked_for.exit_code == 1  # nobody there to say yes
+    for words in ((), ("--older-than", "1", "--before", "2020")):
+        assert run(home, "expunge", "--yes", *words).exit_code == 2
+    rehearsed = run(home, "expunge", "--dry-run", "--older-than", "30")
+    assert rehearsed.stdout == f"2023-11-14T22:13:20Z  {URL}\n"
+    assert "1 captures would be deleted" in rehearsed.stderr
+    assert json.loads(run(home, "history", "--json", URL).stdout)[0]["date"] == "2023-11-14T22:13:20Z"
+    assert run(home, "expunge", "--yes", "--before", "2023").exit_code == 0
+    expunged = run(home, "expunge", "--yes", "--json", "--before", "2024")
+    assert json.loads(expunged.stdout) == {
+        "captures": 1,
+        "first": [{"url": URL, "date": "2023-11-14T22:13:20Z"}],
+    }
+    assert [line["date"] for line in json.loads(run(home, "history", "--json", URL).stdout)] == [
+        "2023-11-15T22:13:20Z"
+    ]
+    assert run(home, "get", URL).stdout_bytes == b"second"
+    assert "1 captures" not in run(home, "expunge", "--dry-run", "--before", "2024").stderr
 
 
 def test_rebuild_index_counts_what_it_found(home: Path) -> None:

@@ -77,6 +77,75 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room() -> None:
     assert all(Reader(again).read(deposit.id) is not None for deposit in stored)
 
 
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["open", "pwrite"])
+def test_a_log_that_found_no_room_is_begun_when_there_is_some(call: str, error: int) -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    kept, refused, later, last = _pages(4)
+    store(archive, kept)
+    logs = [path for path in disk.paths() if "log/" in path]
+    disk.fail(Failure(calls=frozenset({"fdatasync"}), error=errno.EIO, times=1))
+    disk.fail(Failure(calls=frozenset({call}), error=error, path="*log/*[2-9].*"))
+    with pytest.raises(StoreRefusedError, match="the disk failed"):
+        store(archive, refused)
+    for _ in range(5):
+        with pytest.raises(StoreRefusedError, match="the disk is full"):
+            store(archive, later)
+    assert "the disk is full" in str(archive.problem)
+    assert [path for path in disk.paths() if "log/" in path] == logs
+    assert Reader(archive).read(kept.id) is not None
+    disk.mend()
+    assert store(archive, refused, later) == [Outcome.NEW] * 2
+    assert archive.problem is None
+    again = open_on(disk)
+    assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, later))
+    assert store(again, last) == [Outcome.NEW]
+
+
+def test_a_log_that_is_long_enough_stays_in_use_until_another_finds_room() -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    first, second, third = _pages(3)
+    store(archive, first)
+    disk.fail(Failure(calls=frozenset({"open"}), error=errno.ENOSPC, path="*log/*[2-9].*"))
+    with pytest.raises(StoreRefusedError, match="the disk is full"):
+        seal(archive)
+    assert store(archive, second) == [Outcome.NEW]
+    disk.mend()
+    assert seal(archive).captures == 2
+    assert store(archive, third) == [Outcome.NEW]
+
+
+def test_an_archive_that_is_opened_on_a_full_disk_stores_when_there_is_room() -> None:
+    disk = SimulatedDisk()
+    kept, later = _pages(2)
+    archive = open_on(disk)
+    store(archive, kept)
+    seal(archive)
+    archive.close()
+    disk.fail(Failure(calls=frozenset({"open", "pwrite"}), error=errno.ENOSPC, path="*log/*[4-9].*"))
+    again = open_on(disk)  # which needs a log with a number above the segment's
+    with pytest.raises(StoreRefusedError, match="the disk is full"):
+        store(again, later)
+    assert Reader(again).read(kept.id) is not None
+    disk.mend()
+    assert store(again, later) == [Outcome.NEW]
+
+
+def test_a_new_log_whose_flush_failed_is_not_tried_again() -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    first, second = _pages(2)
+    disk.fail(Failure(calls=frozenset({"fdatasync"}), error=errno.EIO, times=1))
+    disk.fail(Failure(calls=frozenset({"fsync"}), error=errno.ENOSPC, times=1, path="*log*"))
+    with pytest.raises(StoreRefusedError, match="the disk failed"):
+        store(archive, first)
+    for deposit in (first, second):
+        with pytest.raises(StoreRefusedError, match="no new log can be begun"):
+            store(archive, deposit)
+
+
 def test_the_reserve_is_not_stored_into() -> None:
     free = [1_000_000]
     archive = Archive(
@@ -84,7 +153,7 @@ def test_the_reserve_is_not_stored_into() -> None:
         MemoryIndex(),
         now=lambda: 0.0,
         settings=ArchiveSettings(reserve_bytes=500_000),
-        free_bytes=lambda: free[0],
+        free_bytes=lambda slice_: free[slice_],
     )
     open_archive(archive)
     first, second = _pages(2)
@@ -93,6 +162,33 @@ def test_the_reserve_is_not_stored_into() -> None:
     with pytest.raises(StoreRefusedError, match="reserve"):
         store(archive, second)
     assert Reader(archive).read(first.id) is not None
+
+
+def test_when_the_first_disk_has_only_its_reserve_left_the_log_goes_on_on_the_next() -> None:
+    free = [1_000_000, 1_000_000]
+    archive = Archive(
+        Files([SimulatedDisk(), SimulatedDisk()]),
+        MemoryIndex(),
+        now=lambda: 0.0,
+        settings=ArchiveSettings(reserve_bytes=500_000),
+        free_bytes=lambda slice_: free[slice_],
+    )
+    open_archive(archive)
+    first, second, third, fourth = _pages(4)
+    store(archive, first)
+    free[0] = 499_000
+    assert archive.has_room(0)
+    store(archive, second, third)
+    assert archive.files.catalogue[archive.log.number].slice == 1
+    assert len(archive.files.logs()) == 2
+    free[1] = 499_000
+    assert not archive.has_room(0)
+    with pytest.raises(StoreRefusedError, match="reserve"):
+        store(archive, fourth)
+    free[0] = 1_000_000
+    store(archive, fourth)
+    assert archive.files.catalogue[archive.log.number].slice == 0
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in (first, second, third, fourth))
 
 
 def test_a_read_only_disk_is_served_and_refuses_to_store() -> None:

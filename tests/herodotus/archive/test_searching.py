@@ -4,6 +4,7 @@ import gzip
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,9 @@ from herodotus.archive.intake import Outcome
 from herodotus.archive.members import GZIP_MAGIC, Dictionary, first_bytes, gzip_member, zstd_frame
 from herodotus.archive.reading import Reader
 from herodotus.archive.sealing import seal
+from herodotus.core.bundles import format_bundle
 from herodotus.core.deposits import Deposit
+from herodotus.core.layout import Codec
 from simnet.world.disk import Disk as SimulatedDisk
 from tests.herodotus.archive.making import NOW_S, open_on, page, random_text, store
 
@@ -52,6 +55,7 @@ def _counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def test_a_body_full_of_magic_numbers_does_not_make_the_search_long(
     is_verifying: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("secrets.token_bytes", bytes)  # a log as it was before there were marks
     disk = SimulatedDisk()
     archive = open_on(disk)
     before, hostile, after = _around(GZIP_MAGIC * 10_000)
@@ -67,8 +71,81 @@ def test_a_body_full_of_magic_numbers_does_not_make_the_search_long(
     assert Reader(archive).read(before.id) is not None
 
 
+@pytest.mark.parametrize("pack", [gzip_member, zstd_frame])
+@pytest.mark.parametrize("codec", [None, *Codec])
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_records_within_a_body_are_not_taken_for_ours(
+    pack: Callable[[bytes], bytes], codec: Codec | None, is_followed: bool
+) -> None:
+    """A page that holds an archive, even one made to deceive: damage before it must not let it out."""
+    disk = SimulatedDisk()
+    archive = open_on(disk, settings=ArchiveSettings(codec=codec or Codec.ZSTD))
+    forged = page("http://example.org/forged", NOW_S, b"never said")
+    body = pack(b"".join(format_bundle(forged, None)))
+    before, hostile, after = _around(body)
+    store(archive, before, hostile)
+    if is_followed:
+        store(archive, after)
+    if codec is not None:
+        seal(archive)
+    _break_start(disk, archive, hostile)
+    again = open_on(disk)
+    assert Reader(again).find(forged.id) is None
+    assert Reader(again).read(before.id) is not None
+    assert (Reader(again).find(after.id) is not None) == is_followed
+    assert verify(again).unknown == 0
+
+
+def test_a_log_without_a_mark_is_searched_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_bytes", bytes)
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    before, broken, after = _around(b"body")
+    store(archive, before, broken, after)
+    _break_start(disk, archive, broken)
+    again = open_on(disk)
+    assert Reader(again).read(after.id) is not None
+
+
+@pytest.mark.parametrize("member", [0, 1])
+def test_a_mark_that_rotted_is_not_believed(member: int) -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    before, broken, after = _around(b"body")
+    info_bytes = archive.log.tail
+    store(archive, before, broken, after)
+    disk.rot(archive.files.path(1), (info_bytes * member + 5) * 8)
+    _break_start(disk, archive, broken)
+    again = open_on(disk)
+    assert [Reader(again).find(deposit.id) is not None for deposit in (before, broken, after)] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_a_segment_without_its_list_is_searched_all_the_same(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    deposits = [page(f"http://example.org/{n}", NOW_S, b"%d" % n) for n in range(100)]
+    store(archive, *deposits)
+    seal(archive)
+    entry = Reader(archive).find(deposits[3].id)
+    assert entry is not None
+    segment = tmp_path / archive.files.path(entry.place.file)
+    data = bytearray(segment.read_bytes())
+    data[entry.place.offset + 1] ^= 1
+    segment.write_bytes(data)
+    for path in tmp_path.rglob("*.cdxj"):
+        path.unlink()
+    again = open_on(tmp_path)
+    assert [deposit.url for deposit in deposits if Reader(again).find(deposit.id) is None] == [
+        deposits[3].url
+    ]
+
+
 def test_what_is_not_searched_to_its_end_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members that begin as records and are none cost more; beyond a bound the file is left as it is."""
+    monkeypatch.setattr("secrets.token_bytes", bytes)
     disk = SimulatedDisk()
     archive = open_on(disk)
     lure = gzip.compress(b"WARC/1.1 and nothing else", mtime=0)

@@ -9,9 +9,10 @@ import anyio
 import pytest
 
 from herodotus.archive.commands import archive_of
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.sealing import NOTHING
 from herodotus.archive.store import DiskStore, open_store
-from herodotus.archive.upkeep import keep_tidy, tidy
+from herodotus.archive.upkeep import keep_tidy, tidy, tidy_before_leaving
 from herodotus.core.archive_errors import UpkeepStoppedError
 from herodotus.core.deposits import Deposit
 from tests.herodotus.archive.making import NOW_S, page, random_text
@@ -65,3 +66,29 @@ async def test_sealing_is_given_up_when_the_peer_stops_and_done_by_the_next(tmp_
     async with _holding(tmp_path, []) as again:
         assert (await tidy(again, from_bytes=1_000)).captures == 40
         assert all([await again.read(deposit.id) is not None for deposit in deposits])
+
+
+async def test_a_command_that_stored_seals_before_it_ends(tmp_path: Path) -> None:
+    async with _holding(tmp_path, _pages(40)) as store:
+        assert await tidy_before_leaving(store, from_bytes=1_000_000) is NOTHING
+    async with _holding(tmp_path, _pages(80)) as store:
+        assert (await tidy_before_leaving(store, from_bytes=10_000)).captures == 80
+
+
+async def test_tidying_before_leaving_ends_at_once_when_it_is_cancelled(tmp_path: Path) -> None:
+    settings = ArchiveSettings(upkeep_bytes_per_s=1_000)  # some minutes for what is sealed here
+    async with open_store(archive_of(tmp_path, settings)) as store:
+        for deposit in (deposits := _pages(200)):
+            await store.store(deposit)
+        with anyio.fail_after(20), anyio.move_on_after(0.5) as waited:
+            assert await tidy_before_leaving(store, from_bytes=10_000) is NOTHING
+        assert waited.cancel_called
+        assert not store.archive.files.segments()
+        for deposit in deposits:
+            assert await store.read(deposit.id) is not None
+
+
+async def test_a_command_whose_archive_cannot_be_sealed_ends_well(tmp_path: Path) -> None:
+    async with _holding(tmp_path, _pages(40)) as store:
+        store.archive.refusal = "the disk cannot be written"
+        assert await tidy_before_leaving(store, from_bytes=1_000) is NOTHING

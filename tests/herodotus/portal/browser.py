@@ -151,7 +151,8 @@ async def browser(folder: Path) -> AsyncIterator[Browser]:
     command = [
         "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--remote-debugging-port=0",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={folder / 'profile'}",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
+        f"--user-data-dir={folder / 'profile'}",
         "about:blank",
     ]  # fmt: skip
     process = await anyio.to_thread.run_sync(_started, command)

@@ -24,9 +24,14 @@ def warc_of(folder: Path, *deposits: Deposit) -> Path:
 
 
 @contextmanager
-def peer_with(folder: Path, *deposits: Deposit, public_url: str = "") -> Iterator[RunningPeer]:
+def peer_with(
+    folder: Path, *deposits: Deposit, public_url: str = "", arguments: tuple[str, ...] = (), **http: str
+) -> Iterator[RunningPeer]:
+    """`http`: more settings of that section."""
     home = new_home(folder / "home")
     imported = called("import", "--home", home, warc_of(folder / "made", *deposits))
     assert imported.code == 0, imported.err
-    with running(home, environment={"HERODOTUS_HTTP_PUBLIC_URL": public_url}) as peer:
+    environment = {f"HERODOTUS_HTTP_{name.upper()}": value for name, value in http.items()}
+    environment["HERODOTUS_HTTP_PUBLIC_URL"] = public_url
+    with running(home, *arguments, environment=environment) as peer:
         yield peer

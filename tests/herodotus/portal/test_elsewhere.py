@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from herodotus.portal.answer import Answer
-from herodotus.portal.elsewhere import SENT_ON_MAX, SENT_ON_S, Elsewhere, Place
+from herodotus.portal.elsewhere import KEEPERS_KEPT_S, SENT_ON_MAX, SENT_ON_S, Elsewhere, Place
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.portal.web import ArchivePages
@@ -42,9 +42,9 @@ class Asker:
     def __init__(self, *places: Place, is_gateway: bool = False, **libraries: Library) -> None:
         self.now = 0.0
         self.ring = Fixed(places, {{"a": A, "b": B, "c": C}[name]: one for name, one in libraries.items()})
-        own = Library()
-        elsewhere = Elsewhere(self.ring, self.ring, now=lambda: self.now, is_gateway=is_gateway)
-        self.handlers = Handlers(own.status, ArchivePages(own.shelf, elsewhere=elsewhere))
+        self.own = Library()
+        self.elsewhere = Elsewhere(self.ring, self.ring, now=lambda: self.now, is_gateway=is_gateway)
+        self.handlers = Handlers(self.own.status, ArchivePages(self.own.shelf, elsewhere=self.elsewhere))
 
     def get(self, target: str, **headers: str) -> Answer:
         given = {"host": HOST} | {name.replace("_", "-"): value for name, value in headers.items()}
@@ -122,3 +122,50 @@ def test_gateways_that_believe_in_each_other_end_at_once(holder: Library) -> Non
     asker = Asker(Place(origin=A), Place(origin=B), Place(origin=C), is_gateway=True)
     assert asker.get(f"/web/*/{HOME}").status == 404
     assert len(asker.ring.fetched) == 3
+
+
+def test_the_banner_names_the_others_that_have_this_very_capture(holder: Library) -> None:
+    """Not those that should have it and have another day, or do not answer."""
+    other_day = Library(response(HOME, "20260102", b"<p>another day"))
+    asker = Asker(
+        Place(origin="", is_self=True), Place(origin=A, name="aaaa-aaaa"), Place(origin=B, name="bbbb-bbbb"),
+        Place(origin=C, name="cccc-cccc"), a=other_day, b=holder,
+    )  # fmt: skip
+    asker.own.add(response(HOME, "20260101", b"<p>there"))
+    page = asker.get(f"/web/20260101000000/{HOME}", sec_fetch_dest="document").body.decode()
+    assert "kept by 2:" in page
+    assert f'<a href="{B}/">bbbb-bbbb</a>' in page
+    assert "aaaa-aaaa" not in page
+    assert "cccc-cccc" not in page
+    asked = len(asker.ring.fetched)
+    within = asker.get(f"/web/20260101000000/{HOME}").body.decode()
+    assert "bbbb-bbbb" in within
+    assert len(asker.ring.fetched) == asked  # known for a while
+    asker.now = KEEPERS_KEPT_S + 1
+    del asker.ring.libraries[B]
+    assert "bbbb-bbbb" not in asker.get(f"/web/20260101000000/{HOME}").body.decode()
+
+
+def test_the_banner_waits_for_no_peer_that_is_slow(holder: Library) -> None:
+    class Silent(Fixed):
+        async def fetch(self, place: Place, request: Request) -> Answer | None:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    asker = Asker(Place(origin="", is_self=True), Place(origin=B, name="bbbb-bbbb"), b=holder)
+    asker.own.add(response(HOME, "20260101", b"<p>there"))
+    asker.elsewhere._relay = Silent(())
+    page = asker.get(f"/web/20260101000000/{HOME}", sec_fetch_dest="document").body
+    assert b"20260101000000mp_" in page
+    assert b"kept by" not in page
+
+
+def test_without_a_banner_nobody_is_asked(holder: Library) -> None:
+    asker = Asker(Place(origin="", is_self=True), Place(origin=B), b=holder)
+    asker.own.add(response(HOME, "20260101", b"<p>there"))
+    pages = ArchivePages(asker.own.shelf, has_banner=False, elsewhere=asker.elsewhere)
+    asker.handlers = Handlers(asker.own.status, pages)
+    page = asker.get(f"/web/20260101000000/{HOME}", sec_fetch_dest="document").body
+    assert b"herodotus-banner" not in page
+    assert b"<iframe" not in page
+    assert asker.ring.fetched == []

@@ -1,0 +1,302 @@
+"""Who may fetch from this host, and when? The books that a steward keeps of the hosts and addresses it looks after.
+
+A book has windows that lie ahead, none of which meets another (of an address, at most so many at a time). An ask is
+answered by the window that the asker has already, by a new one, or by "not yet". Whoever has to wait keeps its place
+in a queue, by its first ask: whoever asks more often is served no sooner, and the more wait, the shorter is what each
+gets. So peers with little to do are done first, and the rest is shared alike. Nothing is granted that would outlive a
+lease's life, so a successor knows how long to be silent. Pure: every method takes the time.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+
+from crawler.core.leases import STARTS_MAX, Holder, LeaseTerms, Window, measured_delay_max_s
+from crawler.core.politeness import OriginReport, Wait
+
+SUBJECTS_MAX = 200_000
+"""Some 100 MB; beyond, those at rest are forgotten, which costs them nothing."""
+QUEUE_MAX = 1_024
+"""Peers that wait for one host; who comes later has no place and asks again."""
+STRIKES_MAX = 10
+"""Windows in a row that were never given back: from then on one start at a time is all that is left anyway."""
+DURATION_GUESS_S = 0.3
+"""Of a fetch, before any report: only sets how many starts a window has room for."""
+DOUBTS_MAX = 3
+"""Failures that nobody else had, one after the other, by which a peer's word about failures loses its weight."""
+ASK_AGAIN_S = 0.25
+
+
+@dataclass(slots=True)
+class _Place:
+    """In the queue: asks again by then, or is forgotten."""
+
+    returns_by: float
+
+
+@dataclass(slots=True)
+class Book:
+    """One host (one lane) or one address (several)."""
+
+    lanes: int
+    delay_s: float
+    windows: list[Window] = field(default_factory=list)
+    rests_until: float = 0.0
+    duration_s: float = DURATION_GUESS_S
+    failures: int = 0
+    queue: OrderedDict[Holder, _Place] = field(default_factory=OrderedDict)
+    strikes: dict[Holder, int] = field(default_factory=dict)
+    failed_for: Holder = b""
+    """Who had the last failure, until somebody has a good answer."""
+    doubts: dict[Holder, int] = field(default_factory=dict)
+
+    def is_at_rest(self, now: float) -> bool:
+        return not self.windows and self.rests_until <= now and not self.failures
+
+    def holds(self, holder: Holder) -> Window | None:
+        return next((window for window in self.windows if window.holder == holder), None)
+
+    def free_from(self, at: float) -> float:
+        """From when on a lane is free for good."""
+        if len(self.windows) < self.lanes:
+            return max(at, self.rests_until)
+        ends = sorted(window.ends_at for window in self.windows)
+        return max(at, self.rests_until, ends[-self.lanes] + self.delay_s)
+
+
+@dataclass(frozen=True, slots=True)
+class OfficeStatistics:
+    subjects: int
+    windows: int
+    waiting: int
+    granted: int
+    waits: int
+    lost: int
+    """Windows that nobody gave back."""
+    crowded: int
+    """Asks for which the queue had no place."""
+    backing_off: int
+
+
+class LeaseOffice:
+    """Used from one task at a time; the time must not run backwards."""
+
+    def __init__(self, terms: LeaseTerms) -> None:
+        self._terms = terms
+        self._books: dict[str, Book] = {}
+        self._numbers = 0
+        self._granted = self._waits = self._lost = self._crowded = 0
+
+    def ask(
+        self,
+        holder: Holder,
+        subject: str,
+        wanted: int,
+        now: float,
+        *,
+        not_before: float = 0.0,
+        lasts_s: float = 0.0,
+        place: Holder = b"",
+    ) -> Window | Wait:
+        """A window of so many starts; of an address (`lasts_s`), one of that length, where `place` is who stands in
+        the queue. The caller has looked whether the subject is ours, and whether we are silent.
+        """
+        book = self._book(subject, now)
+        self._tidy(book, now)
+        held = book.holds(holder)
+        if held is not None:
+            # Perhaps it was begun and forgotten, by a process that was killed: as if a start were just over.
+            return held if now < held.starts_at else replace(held, starts_at=now + held.spacing_s)
+        place = place or holder
+        ahead = self._ahead(book, place)
+        others = len({*book.queue, *(window.holder for window in book.windows)} - {holder})
+        count = self._count(book, holder, wanted, others)
+        lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s
+        lasts_s = min(lasts_s, self._terms.window_s)
+        turn_s = (self._terms.slack_s + self._step_s(book)) * ahead / book.lanes
+        starts_at = max(not_before, book.free_from(now) + turn_s)
+        latest = now + self._terms.life_s - lasts_s
+        if starts_at > latest or starts_at + lasts_s > now + self._terms.life_s:
+            return self._wait(book, place, now, starts_at - latest)
+        book.queue.pop(place, None)
+        self._numbers += 1
+        self._granted += 1
+        window = Window(
+            holder=holder,
+            number=self._numbers,
+            starts_at=starts_at,
+            ends_at=starts_at + lasts_s,
+            count=count,
+            spacing_s=book.delay_s,
+        )
+        book.windows.append(window)
+        return window
+
+    def give_back(self, holder: Holder, subject: str, number: int, report: OriginReport, now: float) -> None:
+        """The window is over now; one that is not its giver's, or long gone, is ignored."""
+        book = self._books.get(subject)
+        held = book.holds(holder) if book is not None else None
+        if book is None or held is None or held.number != number:
+            return
+        book.windows.remove(held)
+        book.strikes.pop(holder, None)
+        if report.fetches:
+            self._learn(book, holder, report, now)
+        elif now < held.starts_at:
+            return  # it never began
+        if book.lanes == 1:
+            book.rests_until = max(book.rests_until, now + (book.delay_s if report.fetches else 0.0))
+
+    def put_first(self, holder: Holder, subject: str, until: float, now: float) -> None:
+        """It had its turn, and could not take it for another reason: it need not queue again."""
+        book = self._book(subject, now)
+        book.queue[holder] = _Place(until + self._terms.life_s)
+        book.queue.move_to_end(holder, last=False)
+
+    def shift(
+        self, holder: Holder, subject: str, number: int, starts_at: float, ends_at: float, now: float
+    ) -> Window | None:
+        """The window elsewhere in time, where that leaves room for all others and the life of a lease; None: it is
+        left as it was. Nobody may have been told of it yet.
+        """
+        book = self._books.get(subject)
+        assert starts_at < ends_at
+        held = book.holds(holder) if book is not None else None
+        if book is None or held is None or held.number != number or ends_at > now + self._terms.life_s:
+            return None
+        gap_s = book.delay_s
+        others = [window for window in book.windows if window is not held]
+        if starts_at < book.rests_until or any(
+            starts_at < other.ends_at + gap_s and other.starts_at < ends_at + gap_s for other in others
+        ):
+            return None
+        moved = replace(held, starts_at=starts_at, ends_at=ends_at)
+        book.windows[book.windows.index(held)] = moved
+        return moved
+
+    def set_crawl_delay(self, subject: str, crawl_delay_s: float, now: float) -> None:
+        """What a robots.txt of the host asks for; the longest counts until the book is forgotten."""
+        asked_s = min(crawl_delay_s, self._terms.policy.crawl_delay_max_s)
+        book = self._book(subject, now)
+        if asked_s > book.delay_s:
+            book.delay_s = asked_s
+            book.rests_until = max(book.rests_until, now + asked_s)
+
+    def note_rest(self, subject: str, rest_s: float, now: float) -> None:
+        """Somebody knows that the host is to be left alone for so long."""
+        book = self._book(subject, now)
+        book.rests_until = max(book.rests_until, now + min(rest_s, self._terms.policy.retry_after_max_s))
+
+    def duration_s(self, subject: str) -> float:
+        """What a fetch took lately."""
+        book = self._books.get(subject)
+        return DURATION_GUESS_S if book is None else book.duration_s
+
+    def forget(self, subject: str) -> None:
+        """It is another peer's now."""
+        self._books.pop(subject, None)
+
+    def subjects(self) -> list[str]:
+        return list(self._books)
+
+    def statistics(self, now: float) -> OfficeStatistics:
+        books = self._books.values()
+        return OfficeStatistics(
+            subjects=len(self._books),
+            windows=sum(len(book.windows) for book in books),
+            waiting=sum(len(book.queue) for book in books),
+            granted=self._granted,
+            waits=self._waits,
+            lost=self._lost,
+            crowded=self._crowded,
+            backing_off=sum(book.failures > 0 and book.rests_until > now for book in books),
+        )
+
+    # -- inside
+
+    def _book(self, subject: str, now: float) -> Book:
+        book = self._books.get(subject)
+        if book is None:
+            if len(self._books) >= SUBJECTS_MAX:
+                self._forget_resting(now)
+            policy = self._terms.policy
+            is_host = subject.startswith("host:")
+            book = self._books[subject] = Book(
+                lanes=1 if is_host else policy.per_address_concurrency,
+                delay_s=policy.delay_floor_s if is_host else 0.0,
+            )
+        return book
+
+    def _forget_resting(self, now: float) -> None:
+        for book in self._books.values():
+            self._tidy(book, now)
+        self._books = {name: book for name, book in self._books.items() if not book.is_at_rest(now)}
+
+    def _tidy(self, book: Book, now: float) -> None:
+        """Windows that ended and were not given back, and places of those who did not come again."""
+        for window in [window for window in book.windows if window.ends_at < now]:
+            book.windows.remove(window)
+            self._lost += 1
+            book.rests_until = max(book.rests_until, window.ends_at + book.delay_s)
+            if len(book.strikes) < QUEUE_MAX or window.holder in book.strikes:
+                book.strikes[window.holder] = min(book.strikes.get(window.holder, 0) + 1, STRIKES_MAX)
+        for holder in [one for one, place in book.queue.items() if place.returns_by < now]:
+            del book.queue[holder]
+
+    def _ahead(self, book: Book, holder: Holder) -> int:
+        """How many came before; each is left room for a short window."""
+        for at, one in enumerate(book.queue):
+            if one == holder:
+                return at
+        return len(book.queue)
+
+    def _count(self, book: Book, holder: Holder, wanted: int, others: int) -> int:
+        room = int((self._terms.window_s - self._terms.slack_s) / max(self._step_s(book), 0.001)) + 1
+        share = max(1, room // (1 + others)) >> book.strikes.get(holder, 0)
+        return max(1, min(wanted, share, STARTS_MAX))
+
+    def _step_s(self, book: Book) -> float:
+        """From one start to the next."""
+        return book.delay_s + book.duration_s
+
+    def _wait(self, book: Book, holder: Holder, now: float, too_early_s: float) -> Wait:
+        self._waits += 1
+        until = now + max(too_early_s, ASK_AGAIN_S)
+        reason = (
+            "backing off" if book.failures else "resting" if book.rests_until > now else "others are before"
+        )
+        if holder in book.queue or len(book.queue) < QUEUE_MAX:
+            returns_by = until + self._terms.life_s
+            place = book.queue.setdefault(holder, _Place(returns_by))
+            place.returns_by = returns_by
+        else:
+            self._crowded += 1
+        return Wait(until=until, reason=reason)
+
+    def _is_believed(self, book: Book, holder: Holder, *, is_failure: bool) -> bool:
+        """A peer that invents failures must not keep a host from being crawled by all."""
+        if is_failure:
+            book.failed_for = holder
+            return book.doubts.get(holder, 0) < DOUBTS_MAX
+        if book.failed_for == holder:
+            book.doubts.pop(holder, None)
+        elif book.failed_for and (len(book.doubts) < QUEUE_MAX or book.failed_for in book.doubts):
+            book.doubts[book.failed_for] = book.doubts.get(book.failed_for, 0) + 1
+        book.failed_for = b""
+        return True
+
+    def _learn(self, book: Book, holder: Holder, report: OriginReport, now: float) -> None:
+        policy = self._terms.policy
+        is_failure = report.status in (None, 429, 503)
+        if not self._is_believed(book, holder, is_failure=is_failure):
+            return
+        book.duration_s += 0.3 * (max(0.0, min(report.duration_s, self._terms.window_s)) - book.duration_s)
+        book.failures = min(book.failures + 1, 30) if is_failure else 0
+        rest_s = 0.0
+        if policy.delay_floor_s:
+            rest_s = min(policy.delay_factor * report.duration_s, measured_delay_max_s(policy))
+        if is_failure:
+            backoff_s = policy.backoff_base_s * 2.0 ** (book.failures - 1)
+            rest_s = max(rest_s, min(backoff_s, policy.backoff_max_s))
+        if report.retry_after_s is not None:
+            rest_s = max(rest_s, min(report.retry_after_s, policy.retry_after_max_s))
+        book.rests_until = max(book.rests_until, now + rest_s)

@@ -1,0 +1,66 @@
+"""How do the archive's commands talk with an operator? Dates that people write, progress, sizes, JSON.
+
+Data goes to stdout, talk to stderr.
+"""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.warc import TIME_MAX_S, parse_digits
+
+
+def parse_moment(text: str | None, *, is_end: bool = False) -> int:
+    """14 digits or the first of them; what is missing is the earliest, or for an end the latest."""
+    if text is None:
+        return TIME_MAX_S if is_end else 0
+    digits = "".join(c for c in text if c not in "-:T Z")
+    if not (digits.isascii() and digits.isdigit()) or not 4 <= len(digits) <= 14 or len(digits) % 2:
+        raise click.BadParameter(f"{text!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+    filler = "99991231235959" if is_end else "19700101000000"
+    try:
+        if is_end and len(digits) == 6 and parse_digits(f"{digits}01000000") >= 0:
+            return _end_of_month(digits)
+        return parse_digits(digits + filler[len(digits) :])
+    except MalformedRecordError as error:
+        raise click.BadParameter(error.reason) from error
+
+
+def _end_of_month(digits: str) -> int:
+    year, month = int(digits[:4]), int(digits[4:])
+    following = f"{year + month // 12:04}{month % 12 + 1:02}"
+    return parse_digits(f"{following}01000000") - 1
+
+
+def show_progress(words: str) -> None:
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
+
+
+def end_progress() -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def size(count: int) -> str:
+    value, unit = float(count), "bytes"
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if value < 1_000 or unit == "TB":
+            break
+        value /= 1_000
+    return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def say(words: str) -> None:
+    click.echo(words, err=True)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def printable(line: str) -> str:
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)

@@ -1,0 +1,61 @@
+"""What do stewards ask of the ring? Who owns a key, which keys are ours, and when that changes."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from dht import Contact, Key, RingNode
+from dht.core.effects import ArcsChanged
+from dht.errors import NoAnswerError
+from dht.node import EventsLost
+from herodotus.core.tenure import OwnedArc
+
+
+class StewardRing(Protocol):
+    async def owner(self, key: Key) -> Contact | None:
+        """None when nobody answers now."""
+        ...
+
+    def my_arcs(self) -> Sequence[OwnedArc]: ...
+
+    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
+        """Each time our arcs may have changed; False when some changes were missed."""
+        ...
+
+
+class NodeRing:
+    """The real one."""
+
+    def __init__(self, node: RingNode) -> None:
+        self._node = node
+
+    async def owner(self, key: Key) -> Contact | None:
+        try:
+            return await self._node.owner(key)
+        except NoAnswerError:
+            return None
+
+    def my_arcs(self) -> Sequence[OwnedArc]:
+        return [OwnedArc(arc.start, arc.end) for arc in self._node.my_arcs(1)]
+
+    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
+        return _Changes(self._node)
+
+
+class _Changes:
+    def __init__(self, node: RingNode) -> None:
+        self._events = node.events()
+
+    async def __aenter__(self) -> AsyncIterator[bool]:
+        subscription = self._events.__enter__()
+
+        async def listen() -> AsyncIterator[bool]:
+            while True:
+                events = await subscription.wait()
+                if any(isinstance(event, ArcsChanged | EventsLost) for event in events):
+                    yield not any(isinstance(event, EventsLost) for event in events)
+
+        return listen()
+
+    async def __aexit__(self, *_details: object) -> None:
+        self._events.__exit__(None, None, None)

@@ -1,0 +1,309 @@
+"""Many peers, their stewards and the hosts between them, in virtual time: is anybody ever rude, or starved?"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import anyio
+import anyio.abc
+import pytest
+
+from crawler.core.leases import LeaseTerms
+from crawler.core.politeness import OptOutList, PolitenessPolicy
+from simnet.stewards import (
+    SimulatedPeer,
+    StewardWorld,
+    in_virtual_time,
+    most_within,
+    share_of,
+    steward_of,
+    too_close,
+)
+
+PUBLIC = PolitenessPolicy(delay_floor_s=2.0)
+TERMS = LeaseTerms.of(PUBLIC)
+
+
+def run(seed: int, story: Callable[[StewardWorld], Awaitable[None]], **options: object) -> None:
+    """One world of one seed; a failure names it."""
+
+    async def main(tasks: anyio.abc.TaskGroup) -> None:
+        world = StewardWorld(tasks, PUBLIC, seed=seed, **options)  # type: ignore[arg-type]  # the world's own options
+        with anyio.fail_after(50_000):  # virtual: nothing hangs
+            await story(world)
+
+    try:
+        in_virtual_time(main, seed=seed)
+    except BaseException as error:
+        error.add_note(f"seed {seed}")
+        raise
+
+
+async def settled(world: StewardWorld) -> None:
+    """Everybody is up, and no steward is silent any more."""
+    await anyio.sleep(TERMS.silent_s + 1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_peers_together_are_as_polite_as_one_and_all_get_done(seed: int) -> None:
+    async def story(world: StewardWorld) -> None:
+        for number in range(6):
+            world.add_host(f"h{number}.example")
+        world.add_peers(12)
+        for peer in world.peers:
+            world.start(peer, dict.fromkeys(world.hosts, 10))
+        await anyio.sleep(TERMS.silent_s + 12 * 10 * 6.0)
+        for host in world.hosts.values():
+            assert too_close(host, 2.0) == []
+            assert len(host.starts) == 120 + host.robots_asked
+            assert host.robots_asked == 1
+
+    run(seed, story, loss=0.01)
+
+
+def test_one_busy_peer_uses_nearly_all_that_a_host_allows() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(5)
+        world.start(world.peers[0], {"h.example": 10_000})
+        for peer in world.peers[1:]:
+            world.start(peer, {})
+        await settled(world)
+        before = len(host.starts)
+        await anyio.sleep(600)
+        assert too_close(host, 2.0) == []
+        assert len(host.starts) - before > 0.85 * 600 / 2.2
+
+    run(1, story)
+
+
+async def churn(world: StewardWorld, seconds: float) -> None:
+    """Every now and then the steward of some host dies, and comes back empty-headed."""
+    with anyio.move_on_after(seconds):
+        while True:
+            await anyio.sleep(world.chance.uniform(20, 300))
+            name = world.chance.choice(sorted(world.hosts))
+            victim = steward_of(world, name)
+            victim.crash()
+            world.members_changed()
+            await anyio.sleep(world.chance.uniform(5, 200))
+            world.start(victim, dict.fromkeys(world.hosts, 10_000))
+            await anyio.sleep(0.1)
+            world.members_changed()
+
+
+async def crowd(world: StewardWorld, hosts: int = 4, peers: int = 8) -> None:
+    for number in range(hosts):
+        world.add_host(f"h{number}.example", duration_s=0.5)
+    world.add_peers(peers)
+    for peer in world.peers:
+        world.start(peer, dict.fromkeys(world.hosts, 10_000))
+    await settled(world)
+
+
+@pytest.mark.parametrize("seed", range(10, 14))
+def test_no_host_is_asked_too_often_while_its_stewards_die_and_return(seed: int) -> None:
+    async def story(world: StewardWorld) -> None:
+        await crowd(world)
+        await churn(world, 3_600)
+        for host in world.hosts.values():
+            assert too_close(host, 2.0) == [], host.name
+            assert len(host.starts) > 200, "and the crawl goes on"
+
+    run(seed, story, loss=0.02)
+
+
+def rude_worlds(terms: LeaseTerms, seeds: range) -> int:
+    """In how many worlds of dying stewards a host was asked too often."""
+    rude = []
+
+    async def story(world: StewardWorld) -> None:
+        await crowd(world)
+        await churn(world, 2_400)
+        rude.append(any(too_close(host, 2.0) for host in world.hosts.values()))
+
+    for seed in seeds:
+        run(seed, story, terms=terms)
+    return sum(rude)
+
+
+def test_a_steward_without_the_silent_period_is_caught() -> None:
+    assert rude_worlds(replace(TERMS, silent_s=0.0), range(10, 13)) >= 2
+
+
+@pytest.mark.parametrize("seed", range(20, 23))
+def test_a_torn_ring_asks_at_most_twice_as_often_and_only_until_it_is_whole_again(seed: int) -> None:
+    async def story(world: StewardWorld) -> None:
+        await crowd(world, hosts=6)
+        parted_at = anyio.current_time()
+        for peer in world.peers:
+            peer.side = peer.number % 2
+        world.members_changed()
+        await anyio.sleep(900)
+        for peer in world.peers:
+            peer.side = 0
+        world.members_changed()
+        healed_at = anyio.current_time()
+        await anyio.sleep(900)
+        over_at = healed_at + world.noticed_s_max + TERMS.life_s
+        doubled = 0
+        for host in world.hosts.values():
+            assert most_within(host, 2.0) <= 2
+            close = too_close(host, 2.0)
+            doubled += len(close)
+            assert all(parted_at < first.at and second.at < over_at for first, second in close)
+        assert doubled > 0, "both halves did crawl, or this test shows nothing"
+
+    run(seed, story)
+
+
+def test_a_peer_cut_off_from_the_steward_stops_within_a_lease() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(4)
+        steward = steward_up(world, "h.example")
+        cut_off = next(peer for peer in world.peers if peer is not steward)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000} if peer is cut_off else {})
+        await settled(world)
+        await anyio.sleep(60)
+        assert share_of(world, "h.example")[cut_off.number] > 0
+        steward.side = 1  # nobody notices: it answers no call, and still counts as the owner
+        at = anyio.current_time()
+        await anyio.sleep(600)
+        assert [start for start in host.starts if start.at > at + TERMS.life_s] == []
+
+    run(2, story)
+
+
+def steward_up(world: StewardWorld, name: str) -> SimulatedPeer:
+    for peer in world.peers:
+        peer.is_up = True
+    return steward_of(world, name)
+
+
+def test_who_asks_more_often_and_for_more_gets_no_more_than_the_others() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(6)
+        greedy = next(peer for peer in world.peers if peer is not steward_up(world, "h.example"))
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000}, greedy=peer is greedy)
+        await settled(world)
+        await anyio.sleep(3_600)
+        shares = share_of(world, "h.example")
+        fair = sum(shares.values()) / len(world.peers)
+        assert set(shares) == {peer.number for peer in world.peers}
+        assert shares[greedy.number] < 1.3 * fair
+        assert min(shares.values()) > 0.6 * fair
+        assert too_close(host, 2.0) == []
+
+    run(3, story)
+
+
+def test_a_peer_that_invents_failures_does_not_keep_a_host_from_being_crawled() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(5)
+        liar = world.peers[0]
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000})
+        visit = world.visit
+
+        async def lie(name: str, peer: int) -> tuple[int, float]:
+            status, duration_s = await visit(name, peer)
+            return (503 if peer == liar.number else status), duration_s
+
+        world.visit = lie  # type: ignore[method-assign]  # what the liar says of its own visits
+        await settled(world)
+        await anyio.sleep(3_600)
+        honest = sum(1 for start in host.starts if start.peer != liar.number)
+        assert honest > 0.5 * 3_600 / 2.7
+        assert too_close(host, 2.0) == []
+
+    run(4, story)
+
+
+def test_a_host_in_trouble_is_left_alone_by_all_within_one_lease() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(6)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000})
+        await settled(world)
+        at = anyio.current_time() + 300
+        host.trouble = lambda now: 503 if now >= at else 200
+        await anyio.sleep(300 + 3_600)
+        later = [start for start in host.starts if start.at >= at + TERMS.life_s]
+        assert len(later) < 30  # it would be 1,500 without backoff
+
+    run(5, story)
+
+
+def test_many_hosts_at_one_address_share_its_cap() -> None:
+    async def story(world: StewardWorld) -> None:
+        for number in range(8):
+            world.add_host(f"h{number}.example", address="93.184.0.1")
+        world.add_peers(6)
+        for peer in world.peers:
+            world.start(peer, dict.fromkeys(world.hosts, 40))
+        await settled(world)
+        await anyio.sleep(1_800)
+        for host in world.hosts.values():
+            assert too_close(host, 2.0) == []
+            assert len(host.starts) > 20
+        assert world.most_open["93.184.0.1"] == 2
+
+    run(6, story)
+
+
+def test_a_crawl_delay_that_the_steward_read_is_kept_by_all() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example", robots=b"user-agent: *\ncrawl-delay: 11\n")
+        world.add_peers(5)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 100})
+        await settled(world)
+        await anyio.sleep(1_800)
+        assert too_close(host, 11.0) == []
+        assert len(host.starts) > 100
+        assert host.robots_asked == 1
+
+    run(7, story)
+
+
+def test_hosts_that_may_not_be_visited_are_not_even_asked_for_robots_txt() -> None:
+    async def story(world: StewardWorld) -> None:
+        private = world.add_host("inside.example", address="10.1.2.3")
+        shy = world.add_host("www.shy.example")
+        nowhere = world.add_host("gone.example", robots=b"user-agent: *\ndisallow: /")
+        world.add_peers(5)
+        for peer in world.peers:
+            world.start(peer, dict.fromkeys(world.hosts, 5))
+        await settled(world)
+        await anyio.sleep(600)
+        assert private.starts == []
+        assert shy.starts == []
+        assert len(nowhere.starts) > 1  # this worker does not look at the rules it was given
+
+    run(8, story, opted_out=OptOutList.of(["shy.example"]))
+
+
+def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(4)
+        liar = steward_up(world, "h.example")
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000})
+        await anyio.sleep(0.1)
+        hasty = replace(TERMS, policy=replace(PUBLIC, delay_floor_s=0.01), silent_s=0.0)
+        liar.steward._office.books._terms = hasty  # it lies in its own process
+        await settled(world)
+        await anyio.sleep(600)
+        for peer in world.peers:
+            own = replace(host, starts=[start for start in host.starts if start.peer == peer.number])
+            if peer is not liar:
+                assert too_close(own, 2.0) == []
+                assert len(own.starts) > 50
+
+    run(9, story)
