@@ -58,8 +58,9 @@ def short(peer: bytes) -> bytes:
 class Outbox:
     """Used from one task at a time; every call is short."""
 
-    def __init__(self, disk: ExchangeDisk) -> None:
+    def __init__(self, disk: ExchangeDisk, *, host_links_max: int = HOST_LINKS_MAX) -> None:
         self._disk = disk
+        self._host_links_max = host_links_max
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
         self._of_host: Counter[str] = Counter()
@@ -121,7 +122,7 @@ class Outbox:
 
     def _has_room_for(self, link: OutLink) -> bool:
         host = host_of(link.url)
-        if self._of_host[host] >= HOST_LINKS_MAX:
+        if self._of_host[host] >= self._host_links_max:
             self._over_budget += 1
             return False
         if len(self._of_host) >= HOSTS_COUNTED_MAX and host not in self._of_host:
