@@ -59,7 +59,7 @@ def _options() -> Options:
 
 class RocksIndex:
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._open()
 
@@ -75,7 +75,7 @@ class RocksIndex:
             # anew.
             logger.warning("index given up path=%s error=%s", path, error)
             shutil.rmtree(self.folder)
-            self.folder.mkdir(parents=True)
+            self.folder.mkdir(mode=0o700, parents=True)
             self._db = Rdict(path, _options())
         write_options = WriteOptions()
         # A property, whatever its stub says.

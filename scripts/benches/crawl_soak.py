@@ -53,6 +53,7 @@ def crawl_for(folder: Path, minutes: float, days: int, connections: int) -> None
         fetched = archives = failed = 0
         while time.perf_counter() < ends:
             home = folder / "home"
+            (home / "state").mkdir(parents=True)
             for day in range(days):
                 clock = partial(float, START_S + day * DAY_S)
                 found = await crawl_into(home, order, wall_clock=clock, console=None)
