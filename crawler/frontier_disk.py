@@ -51,7 +51,9 @@ class FrontierDisk:
             version = int.from_bytes(found, "big")
             self._db.close()
             raise FrontierUnusableError(
-                str(self._folder), f"its format is {version}, ours is {FORMAT_VERSION}"
+                str(self._folder),
+                f"it was written by another release (format {version}); upgrade herodotus: this release"
+                f" reads format {FORMAT_VERSION}",
             )
 
     def get(self, row: bytes) -> bytes | None:

@@ -299,6 +299,8 @@ class Crawler:
     def _refusal(self, known: Known, rules: RobotsRules) -> str | None:
         if self._scope.opted_out.covers(host_of(known.url)):
             return "opt-out"
+        if self._scope.is_removed(known.url):
+            return "removed"
         if not rules.allows(target_of(known.url)):
             return "robots" if rules.is_reachable else "robots unreachable"
         return None

@@ -12,6 +12,11 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+def local_offset_seconds(unix_s: float) -> float:
+    """What this machine's local time is ahead of UTC then."""
+    return float(time.localtime(unix_s).tm_gmtoff)
+
+
 def monotonic_seconds() -> float:
     """For how long something took; never set back."""
     return time.monotonic()

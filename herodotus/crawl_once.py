@@ -22,7 +22,11 @@ from rich.text import Text
 
 from crawler.worker import Crawler
 from herodotus.archive.upkeep import tidy_before_leaving
+from herodotus.budget import Budget, BudgetedFetcher
+from herodotus.config.sections import BudgetSettings
 from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler, summary
+from herodotus.home import Home
+from herodotus.offer import archive_settings
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +45,22 @@ async def crawl_into(
     *,
     wall_clock: Callable[[], float],
     console: Console | None,
+    budget: BudgetSettings | None = None,
     when_open: Callable[[], None] = lambda: None,
 ) -> dict[str, object]:
     """One crawl into the home's archive until nothing is due, the limit is reached or a signal comes."""
+    offered = budget or BudgetSettings()
+    line = Budget(offered, Home(home).traffic)
     async with (
-        open_archive_at(home, wall_clock=wall_clock) as store,
-        open_crawler(home, store, order, wall_clock=wall_clock) as crawler,
+        line.kept(),
+        open_archive_at(home, wall_clock=wall_clock, settings=archive_settings(offered.disk)) as store,
+        open_crawler(
+            home,
+            store,
+            order,
+            wall_clock=wall_clock,
+            within=lambda fetcher: BudgetedFetcher(fetcher, line),
+        ) as crawler,
         anyio.create_task_group() as tasks,
     ):
         when_open()

@@ -33,10 +33,11 @@ from crawler.core.urls import STANDARD, UrlRules, host_of
 from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.http import HttpFetcher
-from crawler.ports import StewardPort, UrlOwner
+from crawler.ports import Fetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus import __version__
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.slices import archive_at
 from herodotus.archive.store import ArchiveStore, DiskStore, open_store
 from herodotus.config import Settings
@@ -67,6 +68,9 @@ class ArchiveSink:
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])
+
+    def is_removed(self, url: str) -> bool:
+        return self._store.is_removed(url)
 
     async def find(self, url: str, since: float) -> Capture | None:
         stored = await self._store.newest(url, int(self._wall_clock()) + 1)
@@ -148,9 +152,11 @@ class CrawlOrder:
 
 
 @asynccontextmanager
-async def open_archive_at(home: Path, *, wall_clock: Callable[[], float]) -> AsyncIterator[DiskStore]:
+async def open_archive_at(
+    home: Path, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
+) -> AsyncIterator[DiskStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
-    archive = archive_at(home, wall_clock)
+    archive = archive_at(home, wall_clock, settings)
     async with open_store(archive) as store:
         yield store
 
@@ -160,7 +166,7 @@ class CrawlGear:
     """What crawls of one home have in common, whatever they are asked for: open for as long as they last."""
 
     frontier: Frontier
-    fetcher: HttpFetcher
+    fetcher: Fetcher
     sink: ArchiveSink
     steward: StewardPort
     wall_clock: Callable[[], float]
@@ -176,7 +182,7 @@ class CrawlGear:
             day_offset_s=order.day_offset_s,
             patience_s=order.patience_s,
         )
-        scope = _scope_of(order, self.wall_clock())
+        scope = replace(_scope_of(order, self.wall_clock()), is_removed=self.sink.is_removed)
         return Crawler(
             self.frontier,
             self.fetcher,
@@ -191,6 +197,7 @@ class CrawlGear:
 
 
 StewardMaker = Callable[[HttpFetcher, ArchiveSink], StewardPort]
+FetcherWrapper = Callable[[Fetcher], Fetcher]
 
 
 def local_steward(order: CrawlOrder, core: HostSteward, *, wall_clock: Callable[[], float]) -> StewardMaker:
@@ -217,7 +224,9 @@ async def open_gear(
     make_steward: StewardMaker,
     *,
     wall_clock: Callable[[], float],
+    within: FetcherWrapper = lambda fetcher: fetcher,
 ) -> AsyncIterator[CrawlGear]:
+    """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
     frontier = Frontier(
         home / "queue",
         day=order.day(wall_clock()),
@@ -237,7 +246,7 @@ async def open_gear(
             sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
             yield CrawlGear(
                 frontier=frontier,
-                fetcher=fetcher,
+                fetcher=within(fetcher),
                 sink=sink,
                 steward=make_steward(fetcher, sink),
                 wall_clock=wall_clock,
@@ -248,12 +257,17 @@ async def open_gear(
 
 @asynccontextmanager
 async def open_crawler(
-    home: Path, store: ArchiveStore, order: CrawlOrder, *, wall_clock: Callable[[], float]
+    home: Path,
+    store: ArchiveStore,
+    order: CrawlOrder,
+    *,
+    wall_clock: Callable[[], float],
+    within: FetcherWrapper = lambda fetcher: fetcher,
 ) -> AsyncIterator[Crawler]:
     """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
     core = HostSteward(order.politeness, now=anyio.current_time())
     make_steward = local_steward(order, core, wall_clock=wall_clock)
-    async with open_gear(home, store, order, make_steward, wall_clock=wall_clock) as gear:
+    async with open_gear(home, store, order, make_steward, wall_clock=wall_clock, within=within) as gear:
         crawler = gear.crawler(order)
         if order.widens:
             crawler.widen()

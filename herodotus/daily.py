@@ -24,7 +24,7 @@ from herodotus.archive.store import DiskStore
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.errors import HerodotusError, WorldFailure
 from herodotus.core.status import CrawlStatus
-from herodotus.crawling import CrawlGear, CrawlOrder, StewardMaker, open_gear
+from herodotus.crawling import CrawlGear, CrawlOrder, FetcherWrapper, StewardMaker, open_gear
 from herodotus.files import write_durably
 from herodotus.holdings import Holdings
 from herodotus.home import Home
@@ -52,6 +52,7 @@ class CrawlState(Enum):
     DONE = "done for today"
     PAUSED = "paused"
     NO_ROOM = "no room on the disk"
+    CLOSED_HOURS = "waiting for its hours or the month's volume"
     FAILED = "failed, begins again soon"
 
 
@@ -75,6 +76,10 @@ class DailyParts:
     wall_clock: Callable[[], float]
     owner: UrlOwner | None = None
     drain_s: float = 8.0
+    within: FetcherWrapper = lambda fetcher: fetcher
+    """Keeps to the rate that was offered."""
+    closed_s: Callable[[], float] = lambda: 0.0
+    """How long the budget forbids crawling."""
 
 
 class DailyCrawl:
@@ -195,7 +200,12 @@ class DailyCrawl:
         """Until we leave; everything is opened anew after an error, so that nothing half done is believed."""
         parts = self._parts
         async with open_gear(
-            parts.home.path, store, self._order, parts.make_steward, wall_clock=parts.wall_clock
+            parts.home.path,
+            store,
+            self._order,
+            parts.make_steward,
+            wall_clock=parts.wall_clock,
+            within=parts.within,
         ) as gear:
             self._gear = gear
             try:
@@ -221,6 +231,8 @@ class DailyCrawl:
             elif not store.archive.has_room(0):
                 self._problem = "the disk is full"
                 await self._wait_for_room_or(0.0, store)
+            elif self._parts.closed_s() > 0.0:
+                await self._wait_for_budget(today)
             else:
                 await self._run(self._crawler, today)
                 await self._rest(CrawlState.DONE)
@@ -232,6 +244,7 @@ class DailyCrawl:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._end_with_the_day, crawler, today)
+                tasks.start_soon(self._end_with_the_budget, crawler)
                 if not self._is_paused and not self._is_leaving:
                     await crawler.run()
                 tasks.cancel_scope.cancel()
@@ -241,6 +254,24 @@ class DailyCrawl:
     async def _end_with_the_day(self, crawler: Crawler, today: int) -> None:
         await self._wait_for(anyio.Event(), today)
         crawler.stop()
+
+    async def _end_with_the_budget(self, crawler: Crawler) -> None:
+        while True:
+            await anyio.sleep(LOOK_EVERY_S)
+            if self._parts.closed_s() > 0.0:
+                crawler.stop()
+                self._tell_news()  # what is left is no day that is done
+                return
+
+    async def _wait_for_budget(self, today: int) -> None:
+        self._state = CrawlState.CLOSED_HOURS
+        while not self._is_leaving and not self._is_paused and not self._is_over(today):
+            closed_s = self._parts.closed_s()
+            if closed_s <= 0.0:
+                return
+            self._news = anyio.Event()
+            with anyio.move_on_after(min(closed_s, LOOK_EVERY_S)):
+                await self._news.wait()
 
     async def _rest(self, state: CrawlState) -> None:
         """Until there are news or the day ends; news that came during the run end it at once."""

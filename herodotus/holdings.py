@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.archive.commands import archive_of
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.operations import Order, Report, Say, perform_in_peer
 from herodotus.archive.store import ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.archive.upkeep import keep_tidy
@@ -43,8 +44,9 @@ class NotOpenError(ArchiveError):
 class Holdings:
     """`opened` holds the archive open; `store` is None while it is not."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, settings: ArchiveSettings | None = None) -> None:
         self._home = home
+        self._settings = settings
         self._counting = anyio.CapacityLimiter(1)  # verifying takes hours; a status must not wait for it
         self.store: DiskStore | None = None
         self.state = ArchiveState.CLOSED
@@ -94,7 +96,7 @@ class Holdings:
         # Closing must happen however the peer ends; recovery from a cancelled opening is that of any crash.
         with anyio.CancelScope(shield=True):
             try:
-                archive = await anyio.to_thread.run_sync(archive_of, self._home.path)
+                archive = await anyio.to_thread.run_sync(archive_of, self._home.path, self._settings)
                 async with open_store(archive) as self.store:
                     self.state = ArchiveState.OPEN
                     logger.debug("archive open captures=%d", archive.captures)

@@ -15,7 +15,13 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from herodotus.config.load import read_toml
-from herodotus.core.charter import NETWORK_ID_BYTES, Charter, NetworkId, shown_network_id
+from herodotus.core.charter import (
+    NETWORK_ID_BYTES,
+    Charter,
+    NetworkId,
+    check_protocol,
+    shown_network_id,
+)
 from herodotus.core.errors import CharterMismatch, FileSyntaxError, HomeInUse, Misuse, NotFound
 from herodotus.files import storage_failure, sync_folder, write_durably
 
@@ -66,6 +72,11 @@ class Home:
     @property
     def rendezvous(self) -> Path:
         return self.state / "rendezvous"
+
+    @property
+    def traffic(self) -> Path:
+        """What each month had of the line."""
+        return self.state / "traffic.json"
 
     @property
     def door(self) -> Path:
@@ -206,7 +217,9 @@ def open_home(home: Home) -> Charter:
 
 
 def read_charter(path: Path) -> Charter:
-    return Charter.from_table(read_toml(path), source=str(path))
+    charter = Charter.from_table(read_toml(path), source=str(path))
+    check_protocol(charter, source=str(path))
+    return charter
 
 
 def check_network(charter: Charter, home: Home, *, file: Path) -> None:

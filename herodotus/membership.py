@@ -242,6 +242,11 @@ class Membership:
         router = self._mapping.explanation if self._mapping else "no router was asked"
         return f"{standing}: {reason}; {router}"
 
+    def traffic(self) -> tuple[int, int]:
+        """Bytes of datagrams in and out since the start."""
+        traffic = self.node.statistics().transport
+        return traffic.bytes_in, traffic.bytes_out
+
     def status(self) -> RingStatus:
         figures = self.node.statistics()
         ring, traffic = figures.ring, figures.transport

@@ -20,8 +20,10 @@ from crawler.core.leases import LeaseTerms, measured_delay_max_s
 from crawler.core.politeness import HostSteward
 from herodotus import clock
 from herodotus.archive.operations import Report, Say
+from herodotus.budget import Budget, BudgetedFetcher
 from herodotus.calls import Services
 from herodotus.config import Settings
+from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
@@ -35,6 +37,7 @@ from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
+from herodotus.offer import archive_settings
 from herodotus.orders import Begin, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
@@ -69,7 +72,8 @@ class Peer:
     def __init__(self, parts: PeerParts) -> None:
         self._parts = parts
         self._started: datetime = clock.utc_now()
-        self._holdings = Holdings(parts.home)
+        self._budget = Budget(parts.settings.budget, parts.home.traffic)
+        self._holdings = Holdings(parts.home, archive_settings(parts.settings.budget.disk))
         http = parts.settings.http
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
@@ -133,6 +137,8 @@ class Peer:
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 wall_clock=clock.unix_seconds,
                 drain_s=parts.settings.lifecycle.drain_s,
+                within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
+                closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
             )
         )
 
@@ -159,6 +165,7 @@ class Peer:
             crawl=self._daily.status(),
             stewards=self._steward.status(),
             store=await self._holdings.status(),
+            budget=self._budget.statistics(),
         )
 
     @property
@@ -176,6 +183,7 @@ class Peer:
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
+                self._budget.kept(self._membership.traffic),
                 self._calls_opened(),
                 self._relay.opened(),
                 self._daily.opened(),

@@ -8,18 +8,15 @@ for, so that `--resume` can go on with it. Both are replaced in one step. Format
      "widens": false, "delay": null}
 """
 
-import contextlib
-import fcntl
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
-from herodotus.core.errors import FileSyntaxError, Misuse, NotFound
-from herodotus.files import storage_failure, write_durably
+from herodotus.core.errors import Misuse, NotFound
+from herodotus.files import write_durably
+from herodotus.statefiles import one_change_at_a_time, read_state_file
 
 FORMAT = 1
 SEEDS_MAX = 100_000
@@ -79,39 +76,15 @@ class NothingToResume(NotFound):
         return f"no crawl was begun in {self.home} yet; begin one with `herodotus crawl URL`"
 
 
-File = TypeVar("File", _SeedsFile, LastCrawl)
-
-
-def _read(path: Path, kind: type[File]) -> File | None:
-    try:
-        with path.open("rb") as file:
-            content = file.read(FILE_BYTES_MAX)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_failure(error, path, "read") from error
-    try:
-        found = msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
-        hint = "restore it from a backup, or remove it"
-        raise FileSyntaxError(
-            file=str(path), problem=f"is damaged ({str(error)[:100]})", hint=hint
-        ) from error
-    if found.format != FORMAT:
-        problem = f"has format {found.format}, and this release reads {FORMAT}"
-        raise FileSyntaxError(file=str(path), problem=problem, hint="upgrade herodotus")
-    return found
-
-
 def seeds_of(home: Path) -> list[Seed]:
     """In the order in which they were added."""
-    found = _read(home / _FOLDER / _SEEDS, _SeedsFile)
+    found = read_state_file(home / _FOLDER / _SEEDS, _SeedsFile, newest=FORMAT, bytes_max=FILE_BYTES_MAX)
     return [] if found is None else found.seeds
 
 
 def add_seeds(home: Path, urls: Sequence[str], *, now: float) -> list[str]:
     """Keep canonical URLs; says which of them are new."""
-    with _changing(home):
+    with one_change_at_a_time(home / _FOLDER / _LOCK):
         seeds = seeds_of(home)
         known = {seed.url for seed in seeds}
         new = [url for url in dict.fromkeys(urls) if url not in known]
@@ -124,7 +97,7 @@ def add_seeds(home: Path, urls: Sequence[str], *, now: float) -> list[str]:
 
 def remove_seeds(home: Path, urls: Sequence[str]) -> list[str]:
     """Drop seeds; says which of the URLs were none. What they led to stays known and archived."""
-    with _changing(home):
+    with one_change_at_a_time(home / _FOLDER / _LOCK):
         seeds = seeds_of(home)
         unknown = [url for url in urls if url not in {seed.url for seed in seeds}]
         _write(home, [seed for seed in seeds if seed.url not in set(urls)])
@@ -132,7 +105,7 @@ def remove_seeds(home: Path, urls: Sequence[str]) -> list[str]:
 
 
 def last_crawl(home: Path) -> LastCrawl | None:
-    return _read(home / _FOLDER / _LAST, LastCrawl)
+    return read_state_file(home / _FOLDER / _LAST, LastCrawl, newest=FORMAT, bytes_max=FILE_BYTES_MAX)
 
 
 def note_crawl(home: Path, crawl: LastCrawl) -> None:
@@ -142,18 +115,3 @@ def note_crawl(home: Path, crawl: LastCrawl) -> None:
 def _write(home: Path, seeds: list[Seed]) -> None:
     content = msgspec.json.encode(_SeedsFile(format=FORMAT, seeds=seeds))
     write_durably(home / _FOLDER / _SEEDS, content, mode=0o600)
-
-
-@contextlib.contextmanager
-def _changing(home: Path) -> Iterator[None]:
-    """One change at a time; also while a peer runs, which holds the home's own lock."""
-    path = home / _FOLDER / _LOCK
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise storage_failure(error, path, "open") from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,4 +1,5 @@
-"""Which settings, charter keys and commands are there? Writes docs/settings.md and docs/commands.md from the code.
+"""Which settings, charter keys and commands are there, and how does systemd run a peer? Writes docs/settings.md,
+docs/commands.md and packaging/systemd/herodotus.service from the code.
 
 scripts/docs.py           writes them
 scripts/docs.py --check   exits 1 when they are not current
@@ -15,6 +16,7 @@ from herodotus.cli import main as herodotus
 from herodotus.config import PRESETS, SECTIONS
 from herodotus.core.charter import Charter
 from herodotus.core.fields import fields_of, kind_of, reason_of
+from herodotus.core.unit import ServicePlan, unit_text
 from simnet.cli import main as simnet
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -92,18 +94,21 @@ def commands_page() -> str:
 
 
 PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+UNIT = Path(__file__).parents[1] / "packaging" / "systemd" / "herodotus.service"
+"""For packages of distributions; `herodotus service install` writes one for the program and home at hand."""
 
 
 def main(arguments: list[str]) -> int:
+    made = {DOCS / name: make() for name, make in PAGES.items()} | {UNIT: unit_text(ServicePlan())}
     stale = 0
-    for name, make in PAGES.items():
-        file, page = DOCS / name, make()
+    for file, page in made.items():
         if not file.exists() or file.read_text() != page:
             stale += 1
             if "--check" not in arguments:
-                DOCS.mkdir(exist_ok=True)
+                file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(page)
-            print(f"docs/{name} {'is not current' if '--check' in arguments else 'written'}")
+            name = file.relative_to(DOCS.parent)
+            print(f"{name} {'is not current' if '--check' in arguments else 'written'}")
     return 1 if stale and "--check" in arguments else 0
 
 

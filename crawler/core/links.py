@@ -18,6 +18,7 @@ from typing import NamedTuple, cast
 
 import turbohtml
 
+from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.urls import STANDARD, UrlRules
 
@@ -25,7 +26,11 @@ LINKS_MAX = 20_000
 """Per page. Sitemaps may hold 50,000 by their standard and have a bound of their own."""
 SITEMAP_LINKS_MAX = 50_000
 PARSED_BYTES_MAX = 16 * 2**20
-SRCSET_CANDIDATES_MAX = 100
+CROWDED_BYTES_MAX = 4 * 2**20
+CROWDED_FROM = 1_000_000
+"""Tags and what may be attributes, on a page that is larger than that: its tree takes up to 18 times its size and
+0.1 s a megabyte, so no more of it is read. A large page of few pieces costs nothing.
+"""
 
 
 class LinkKind(Enum):
@@ -108,11 +113,6 @@ _NO_PAGE_RELATIONS = frozenset(
 )
 
 _REFRESH = re.compile(r"(?is)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
-_SRCSET_URL = re.compile(r"[\s,]*([^\s,]\S*)")
-_CSS_URL = re.compile(
-    r"(?i)url\(\s*(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^)\"'\s]*))|@import\s+(?:\"([^\"\n]*)\"|'([^'\n]*)')"
-)
-_CSS_ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))")
 _LOCATION = re.compile(r"<(?:[a-z]+:)?loc(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?([^<\]]{1,4096})")
 _FEED_LINK = re.compile(r"<(?:atom:)?link(?:\s[^<>]{0,1000}|)>\s*(?:<!\[CDATA\[)?([^<\]]{0,4096})")
 _FEED_HREF = re.compile(
@@ -132,7 +132,8 @@ def html_links(
     rules: UrlRules = STANDARD,
 ) -> PageLinks:
     """Links of an HTML page; `charset` is what the Content-Type header says."""
-    document = _parse(body[:PARSED_BYTES_MAX], charset)
+    read = _readable(body)
+    document = _parse(read, charset)
     elements = document.select(_SELECTOR)
     robots = ["robots", product_token.lower()] if product_token else ["robots"]
     base = None
@@ -161,7 +162,17 @@ def html_links(
             _add_references(element, collected, follows=False)
     if base is not None:
         base = rules.links([base], url)[0]
+    if len(read) < len(body):
+        collected.over_limit += 1  # nobody knows how many more there are
     return collected.result(base or url, directives)
+
+
+def _readable(body: bytes) -> bytes:
+    """As much of the page as a tree is made of."""
+    if len(body) <= CROWDED_BYTES_MAX:
+        return body
+    pieces = sum(body.count(mark) for mark in (b"<", b" ", b"\n", b"\t", b"/"))
+    return body[: CROWDED_BYTES_MAX if pieces > CROWDED_FROM else PARSED_BYTES_MAX]
 
 
 def _add_anchor(element: turbohtml.Element, href: str, collected: "_Collector") -> None:
@@ -252,51 +263,6 @@ def kind_of_relation(relations: str) -> LinkKind | None:
     return None if words & _NO_PAGE_RELATIONS else _PAGE
 
 
-def srcset_references(text: str) -> Iterator[str]:
-    """The URLs of an image candidate list (HTML, 4.8.4.3.9): a comma inside a URL belongs to it."""
-    at = 0
-    for _ in range(SRCSET_CANDIDATES_MAX):
-        match = _SRCSET_URL.match(text, at)
-        if match is None:
-            return
-        at = match.end()
-        reference = match[1]
-        if reference.endswith(","):
-            reference = reference.rstrip(",")
-        else:
-            comma = text.find(",", at)
-            at = len(text) if comma < 0 else comma
-        yield reference
-
-
-def css_references(text: str) -> Iterator[str]:
-    """What a style sheet imports and loads."""
-    if "url(" not in text and "@" not in text and "URL(" not in text.upper():
-        return
-    for match in _CSS_URL.finditer(_without_comments(text)):
-        reference = next((group for group in match.groups() if group), None)
-        if reference is not None:
-            yield _CSS_ESCAPE.sub(_css_character, reference) if "\\" in reference else reference
-
-
-def _without_comments(text: str) -> str:
-    """In one pass: an expression would look for its end from the start of each comment that has none."""
-    pieces: list[str] = []
-    at = 0
-    while (start := text.find("/*", at)) >= 0 and (end := text.find("*/", start + 2)) >= 0:
-        pieces.append(text[at:start])
-        at = end + 2
-    pieces.append(text[at:])
-    return " ".join(pieces)
-
-
-def _css_character(match: re.Match[str]) -> str:
-    if match[1] is None:
-        return match[2]
-    code = int(match[1], 16)
-    return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
-
-
 def css_links(body: bytes, url: str, *, charset: str | None = None, rules: UrlRules = STANDARD) -> PageLinks:
     collected = _Collector(rules)
     for reference in css_references(_text(body, charset)):
@@ -358,14 +324,14 @@ class _Collector:
         self._links_max = links_max
         self.references: dict[str, LinkKind] = {}
         self.not_followed = 0
-        self._over_limit = 0
+        self.over_limit = 0
 
     def add(self, reference: str, kind: LinkKind) -> None:
         references = self.references
         if len(references) < self._links_max:
             references.setdefault(reference, kind)
         elif reference not in references:
-            self._over_limit += 1
+            self.over_limit += 1
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
         references: Iterable[str] = self.references
@@ -383,7 +349,7 @@ class _Collector:
             links=tuple(_made(cast("Iterable[tuple[str, LinkKind]]", links.items()))),
             directives=directives,
             not_followed=self.not_followed,
-            over_limit=self._over_limit,
+            over_limit=self.over_limit,
             malformed=resolved.count(None),
         )
 

@@ -6,7 +6,7 @@ Traps are recognised by their URLs alone: too deep, the same segments over and o
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -107,6 +107,8 @@ class CrawlScope:
     territory: Territory = THE_WHOLE_WEB
     year: int = 2026
     """This year, for calendars without end."""
+    is_removed: Callable[[str], bool] = lambda url: False
+    """Whether the operator removed it for good; asked before each fetch, as he may do so any time."""
 
     @classmethod
     def of_seeds(
@@ -152,6 +154,8 @@ class CrawlScope:
             return "charter"
         if self.opted_out.hosts and self.opted_out.covers(host):
             return "opt-out"
+        if self.is_removed(url):
+            return "removed"
         return trap_reason(url, year=self.year)
 
     def holds(self, url: str, *, depth: int) -> bool:

@@ -58,16 +58,16 @@ def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
     return archive_at(home, clock.unix_seconds, settings)
 
 
-def opened(home: Path) -> AbstractAsyncContextManager[DiskStore]:
-    return open_store(archive_of(home))
+def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsyncContextManager[DiskStore]:
+    return open_store(archive_of(home, settings))
 
 
-def performer_of(home: Path) -> Performer:
+def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:
     """Orders are carried out by the archive of the home, which is opened for each."""
 
     def work(order: Order, say: Say) -> Report:
         async def main() -> Report:
-            async with opened(home) as store:
+            async with opened(home, settings) as store:
                 report = await perform(store, order, say, home / "state")
                 if isinstance(order, Import):
                     await tidy_before_leaving(store)
@@ -78,7 +78,7 @@ def performer_of(home: Path) -> Performer:
     return work
 
 
-def _perform(home: Path, by: Performer | None, order: Order) -> Report:
+def perform_order(home: Path, by: Performer | None, order: Order) -> Report:
     try:
         return (by or performer_of(home))(order, show_progress)
     finally:
@@ -122,7 +122,7 @@ def import_command(
       herodotus import exhibition.wacz
     """
     paths = tuple(str(path.absolute()) for path in files)
-    reports = _perform(home, by, Import(files=paths, resume_at=resume_at)).facts
+    reports = perform_order(home, by, Import(files=paths, resume_at=resume_at)).facts
     reports = [{**report, "file": str(path)} for path, report in zip(files, reports, strict=True)]
     if is_json:
         print_json(reports)
@@ -193,7 +193,7 @@ def export_command(
             )
         report = _export_to_stdout(home, order)
     else:
-        report = _perform(home, by, order).facts
+        report = perform_order(home, by, order).facts
         if is_json:
             print_json(report)
     if not report["captures"] and not report["skipped"]:
@@ -234,7 +234,7 @@ def get_command(
 ) -> None:
     """Write the body of a capture to stdout."""
     order = Get(url=url, not_after_s=parse_moment(at, is_end=True), is_raw=raw)
-    report = _perform(home, by, order)
+    report = perform_order(home, by, order)
     if report.facts is None:
         say(f"{url} is not in the archive" + (f" at {at} or before" if at else ""))
         sys.exit(NOT_FOUND)
@@ -247,7 +247,7 @@ def get_command(
 @click.argument("url")
 def history_command(home: Path, is_json: bool, url: str, by: Performer | None = None) -> None:
     """List the captures of a URL, oldest first."""
-    versions = _perform(home, by, History(url=url)).facts
+    versions = perform_order(home, by, History(url=url)).facts
     if not versions:
         say(f"{url} is not in the archive")
         sys.exit(NOT_FOUND)
@@ -267,7 +267,7 @@ def history_command(home: Path, is_json: bool, url: str, by: Performer | None = 
 @click.option("--repair", is_flag=True, help="Make the index anew when it does not fit the files.")
 def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None = None) -> None:
     """Read every byte of the archive and compare it with its digests and with the index."""
-    found = _perform(home, by, Verify(repair=repair)).facts
+    found = perform_order(home, by, Verify(repair=repair)).facts
     if is_json:
         print_json(found)
     for damage in found["damage"]:
@@ -322,7 +322,7 @@ def expunge_command(
     before_s = parse_moment(before) if days is None else max(0, int(clock.unix_seconds()) - days * DAY_S)
     if not (dry_run or yes):
         click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)
-    found = _perform(home, by, Expunge(before_s=before_s, is_rehearsal=dry_run)).facts
+    found = perform_order(home, by, Expunge(before_s=before_s, is_rehearsal=dry_run)).facts
     if is_json:
         print_json(found)
     elif dry_run:
@@ -335,7 +335,7 @@ def expunge_command(
 @home_option
 def rebuild_command(home: Path, by: Performer | None = None) -> None:
     """Make the index anew from the WARC files alone."""
-    say(f"{_perform(home, by, RebuildIndex()).facts['captures']} captures indexed")
+    say(f"{perform_order(home, by, RebuildIndex()).facts['captures']} captures indexed")
 
 
 @click.command("add-slice")
@@ -363,7 +363,7 @@ def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> 
 @json_option
 def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> None:
     """How much the archive holds."""
-    statistics = _perform(home, by, Statistics()).facts
+    statistics = perform_order(home, by, Statistics()).facts
     if is_json:
         print_json(statistics)
     else:

@@ -46,6 +46,7 @@ from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
 from herodotus.core.notes import (
     Visit,
 )
+from herodotus.core.removals import NOTHING_REMOVED
 from herodotus.core.warc import Fields
 
 logger = logging.getLogger(__name__)
@@ -66,6 +67,8 @@ class ArchiveSettings:
     """How much of the log is read again after a crash: less than a second's worth."""
     reserve_bytes: int = 256 * 1024 * 1024
     """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
+    archive_bytes_max: int | None = None
+    """What the files may come to together; sealing needs up to a segment more for a while."""
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
     """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
     codec: Codec = Codec.ZSTD
@@ -107,7 +110,7 @@ class Archive:
         *,
         now: Callable[[], float],
         settings: ArchiveSettings | None = None,
-        free_bytes: Callable[[], int] | None = None,
+        free_bytes: Callable[[int], int] | None = None,
         scratch: Path | None = None,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
@@ -127,6 +130,8 @@ class Archive:
         self._free_bytes = free_bytes
         self.scratch = scratch
         """For what is sorted on disk; the system's place for such files if None."""
+        self.removed = NOTHING_REMOVED
+        """Of these nothing is stored, whoever brings it."""
         self.refusal: str | None = None
         """Why nothing can be stored until the next opening."""
         self._unflushed = 0
@@ -152,7 +157,7 @@ class Archive:
             raise StoreRefusedError(self.refusal)
         notes, buffers = lay_out(items)
         size = sum(map(len, buffers))
-        self._make_room(size)
+        self._make_room(size, is_clearing=all(map(rewrites, items)))
         good_tail = self.log.tail
         try:
             self._perform(items, notes, buffers)
@@ -187,17 +192,43 @@ class Archive:
         self.log.flush()
         self._apply_committed(items, notes, buffers, start)
 
-    def _make_room(self, size: int) -> None:
-        if self._free_bytes is not None and self._free_bytes() - size < self.settings.reserve_bytes:
-            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+    def _make_room(self, size: int, *, is_clearing: bool) -> None:
+        """Deleting is let through, a few bytes each: it is the way out of an archive that is full."""
+        if not is_clearing:
+            self._check_room(size)
         if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
             self.roll()
 
+    def _check_room(self, size: int) -> None:
+        """A log whose disk is full goes on on another, where there is one."""
+        if not self._is_within_offer(size):
+            raise StoreRefusedError(
+                f"the archive is full: it may have {self.settings.archive_bytes_max} bytes"
+            )
+        if not self.has_room_on(self.log.slice, size) and self._roomy(size):
+            self.roll()
+        if not self.has_room_on(self.log.slice, size):
+            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+
     def has_room(self, bytes_: int) -> bool:
-        """Whether so much could be stored now, as far as the disk tells."""
+        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
         if self.refusal is not None:
             return False
-        return self._free_bytes is None or self._free_bytes() - bytes_ >= self.settings.reserve_bytes
+        with self.lock:
+            has_disk = self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
+            return has_disk and self._is_within_offer(bytes_)
+
+    def has_room_on(self, slice_: int, bytes_: int) -> bool:
+        return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def _is_within_offer(self, bytes_: int) -> bool:
+        most = self.settings.archive_bytes_max
+        return most is None or self.files.bytes_used() + bytes_ <= most
+
+    def _roomy(self, bytes_: int) -> list[int]:
+        """The other disks that could take a log."""
+        others = [slice_ for slice_ in self.files.present if slice_ != self.log.slice]
+        return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
 
     def roll(self) -> None:
         """Close the log and begin another, so that what was stored so far can be sealed."""
@@ -209,8 +240,9 @@ class Archive:
 
     def begin_log(self) -> bool:
         """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
+        is_short = not self.has_room_on(self.log.slice, 0)
         try:
-            self.log.begin(int(self.now()))
+            self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
         except FullDiskError:
             logger.warning("no log begun: the disk is full")
             return False

@@ -62,6 +62,7 @@ class Files:
     def __init__(self, slices: Sequence[Disk | None]) -> None:
         self.slices = tuple(slices)
         self.catalogue: dict[int, Located] = {}
+        self._sizes: dict[int, int] = {}
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
         self.unreadable: set[int] = set()
@@ -134,6 +135,15 @@ class Files:
     def size(self, number: int) -> int:
         located = self.catalogue[number]
         return self.disk(located.slice).stat(located.name.path).st_size
+
+    def bytes_used(self) -> int:
+        """By all files. Those that are sealed never change, so only logs are asked each time."""
+        sizes: dict[int, int] = {}
+        for number, located in list(self.catalogue.items()):
+            known = None if located.name.is_log else self._sizes.get(number)
+            sizes[number] = self.size(number) if known is None else known
+        self._sizes = sizes
+        return sum(sizes.values())
 
     def path(self, number: int) -> str:
         located = self.catalogue.get(number)

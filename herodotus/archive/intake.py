@@ -43,7 +43,7 @@ class Outcome(Enum):
     KNOWN = "known"
     """This very capture is stored already: nothing was written."""
     DELETED = "deleted"
-    """This very capture was deleted for good: nothing was written."""
+    """This very capture was deleted for good, or all of its page was: nothing was written."""
 
 
 class Prepared(NamedTuple):
@@ -68,7 +68,7 @@ class Intake:
         generation = self.generation
         id_ = deposit.id
         key = capture_key(id_)
-        if self._archive.is_deleted(key):
+        if self._archive.is_deleted(key) or self._archive.removed.covers(deposit.url):
             return Prepared(id=id_, outcome=Outcome.DELETED, item=None, original=None, generation=generation)
         known = self._archive.index.get(key)
         if known is not None and self._is_whole(id_):
@@ -80,7 +80,7 @@ class Intake:
             id=id_,
             kind=Kind.BODY if found is None else Kind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
-            url=deposit.url,
+            url="" if found is not None and found.url == deposit.url else deposit.url,
             arrival=None if known is None else decode_entry(known).arrival,
         )
         own = Original(

@@ -75,6 +75,7 @@ class IngestLog:
         self._software = software
         self.number = 0
         self.tail = 0
+        self.slice = files.present[0] if files.present else 0
         self._mark = bytes(MARK_BYTES)
         self._disk: Disk | None = None
         self._fd = -1
@@ -83,11 +84,12 @@ class IngestLog:
     def is_open(self) -> bool:
         return self._fd >= 0
 
-    def begin(self, time_s: int) -> None:
-        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it.
-        Until there is one, the log before it stays in use. FullDiskError when there may be one later."""
+    def begin(self, time_s: int, first: Sequence[int] = ()) -> None:
+        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it, those
+        named first before others. Until there is one, the log before it stays in use. FullDiskError when there may
+        be one later."""
         failures = []
-        for slice_ in self._files.present:
+        for slice_ in (*first, *(slice_ for slice_ in self._files.present if slice_ not in first)):
             try:
                 return self._begin_on(slice_, time_s)
             except OSError as error:
@@ -109,7 +111,7 @@ class IngestLog:
             raise
         self._files.add(slice_, name)
         self.end()
-        self._mark = mark
+        self._mark, self.slice = mark, slice_
         self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
 
     def resume(self, number: int, tail: int) -> None:
@@ -125,6 +127,7 @@ class IngestLog:
         except OSError:
             disk.close(fd)
             raise
+        self.slice = located.slice
         self._mark = self._files.read_at(number, 0, 8)[4:].ljust(MARK_BYTES, b"\0")
         self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
 

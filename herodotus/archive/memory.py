@@ -202,6 +202,9 @@ class MemoryStore:
             await anyio.lowlevel.checkpoint()
             yield capture
 
+    def is_removed(self, url: str) -> bool:
+        return self.archive.removed.covers(url)
+
     async def delete(self, ids: Iterable[CaptureId]) -> int:
         await anyio.lowlevel.checkpoint()
         return delete(self.archive, self._intake, ids)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from herodotus.archive.engine import Archive
 from herodotus.core.deposits import url_key
 from herodotus.core.entries import (
+    ADDRESS,
     VISITS,
+    address_key,
     after,
     decode_visits,
     family_key,
@@ -54,6 +56,20 @@ def last_visit_s(archive: Archive, url: str, time_s: int) -> int | None:
     found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
     data = None if found is None else archive.index.get(family_key(VISITS, found[0]))
     return None if data is None else decode_visits(data).last_s
+
+
+def site_ranges(host: str, *, with_subdomains: bool = True) -> list[tuple[bytes, bytes]]:
+    """Where the addresses of a host lie in the archive's list: without a port, with one, and those below it."""
+    key = address_key(f"http://{host}/")
+    site = key[: key.index(b")")]
+    ends = (b")", b":", b",") if with_subdomains else (b")", b":")
+    return [(site + end, after(site + end)) for end in ends]
+
+
+def odd_addresses(archive: Archive) -> Iterator[str]:
+    """What does not lie with its host, as it was recorded in an unusual spelling."""
+    start = ADDRESS + b"~"
+    return (url for url in addresses(archive, start, after(start)) if url[:4].lower() == "http")
 
 
 def addresses(archive: Archive, start: bytes, end: bytes) -> Iterator[str]:

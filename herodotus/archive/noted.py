@@ -5,7 +5,8 @@ the years. On their way into segments the lines are sorted on disk, by bucket an
 """
 
 import tempfile
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
@@ -78,18 +79,25 @@ def all_visits(archive: Archive) -> Iterator[Visit]:
 class SortedNotes:
     """What the notes of some files say, by bucket and in order. A context manager: what was sorted on disk goes."""
 
-    def __init__(self, archive: Archive, files: Container[int]) -> None:
+    def __init__(
+        self, archive: Archive, files: Container[int], pace: Callable[[int], None] = lambda moved: None
+    ) -> None:
+        """`pace` is called at each note, and ends the work by raising."""
         self._archive = archive
         self._files = files
+        self._pace = pace
         self._lines = SortedLines(archive.scratch or Path(tempfile.gettempdir()))
         self.skipped = 0
         """Notes that were damaged, and stay behind."""
 
     def __enter__(self) -> Self:
-        self._lines.__enter__()
-        for file, offset in note_places(self._archive):
-            if file in self._files:
-                self._take(note_at(self._archive, file, offset))
+        with ExitStack() as on_failure:
+            on_failure.enter_context(self._lines)
+            for file, offset in note_places(self._archive):
+                if file in self._files:
+                    self._pace(0)
+                    self._take(note_at(self._archive, file, offset))
+            on_failure.pop_all()
         self._sorted = without_repeats(iter(self._lines))
         self._next = next(self._sorted, None)
         return self

@@ -21,6 +21,7 @@ from herodotus.archive.checking import Verification, verify
 from herodotus.archive.exporting import ExportReport, export_warc
 from herodotus.archive.imports import Progress, take_in
 from herodotus.archive.reading import Version
+from herodotus.archive.removing import RemovalReport, erase, remove_host, remove_pages
 from herodotus.archive.store import DiskStore
 from herodotus.archive.streaming import Query
 from herodotus.archive.wacz import export_wacz
@@ -28,6 +29,7 @@ from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import StoredCapture
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.files import storage_failure
+from herodotus.removed import forget_removed, note_removed
 
 EXPORTS_BETWEEN_WORDS = 256
 VERIFIES_BETWEEN_WORDS = 1_024
@@ -85,11 +87,21 @@ class RebuildIndex:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """Names are canonical. `is_forgotten` only takes back the note that they are removed."""
+
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    is_erased: bool = False
+    is_forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     pass
 
 
-Order = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Statistics
+Order = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
 ORDERS: dict[str, type[Order]] = {
     "import": Import,
     "export": Export,
@@ -98,6 +110,7 @@ ORDERS: dict[str, type[Order]] = {
     "verify": Verify,
     "expunge": Expunge,
     "rebuild-index": RebuildIndex,
+    "remove": Remove,
     "stats": Statistics,
 }
 NAMES = {kind: name for name, kind in ORDERS.items()}
@@ -150,6 +163,8 @@ async def perform(store: DiskStore, order: Order, say: Say, state: Path | None =
         case RebuildIndex():
             await store.rebuild()
             return Report(facts={"captures": (await store.statistics()).captures})
+        case Remove():
+            return await _remove(store, order, say, state)
         case Statistics():
             return Report(facts=asdict(await store.statistics()))
 
@@ -251,6 +266,26 @@ def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
         say(f"{path}: {100 * done // max(1, total)} %" if records % VERIFIES_BETWEEN_WORDS == 0 else "")
 
     return verify(store.archive, repair=order.repair, report=report)
+
+
+async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> Report:
+    """Noted before anything is deleted, so that nothing of it comes back meanwhile."""
+    report, unknown = RemovalReport(), list[str]()
+    if state is None:
+        raise ArchiveError("an archive without a home cannot note what was removed")
+    if order.is_forgotten:
+        store.archive.removed, unknown = forget_removed(state, hosts=order.hosts, urls=order.urls)
+        return Report(facts={**asdict(report), "unknown": unknown})
+    now = store.archive.now()
+    store.archive.removed = note_removed(state, hosts=order.hosts, urls=order.urls, now=now)
+    await remove_pages(store, order.urls, report)
+    for host in order.hosts:
+        say(f"{host}: {report.captures} captures deleted")
+        await remove_host(store, host, report)
+    if order.is_erased:
+        say("rewriting files")
+        await erase(store, report)
+    return Report(facts={**asdict(report), "unknown": unknown})
 
 
 async def _get(store: DiskStore, order: Get) -> Report:

@@ -59,7 +59,7 @@ def _options() -> Options:
 
 class RocksIndex:
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self._open()
 
@@ -75,7 +75,7 @@ class RocksIndex:
             # anew.
             logger.warning("index given up path=%s error=%s", path, error)
             shutil.rmtree(self.folder)
-            self.folder.mkdir(parents=True)
+            self.folder.mkdir(mode=0o700, parents=True)
             self._db = Rdict(path, _options())
         write_options = WriteOptions()
         # A property, whatever its stub says.
@@ -118,11 +118,15 @@ class RocksIndex:
         is_within = len(start) >= PREFIX_BYTES and start[:PREFIX_BYTES] == end[:PREFIX_BYTES]
         iterator = self._db.iter(None if is_within else self._total_order)
         iterator.seek_for_prev(end)
-        if iterator.valid() and iterator.key() == end:
-            iterator.prev()
-        if not iterator.valid() or iterator.key() < start:
+        if not iterator.valid():
             return None
-        return iterator.key(), iterator.value()
+        key = iterator.key()
+        if key == end:
+            iterator.prev()
+            if not iterator.valid():
+                return None
+            key = iterator.key()
+        return None if key < start else (key, iterator.value())
 
     def write(self, batch: Batch) -> None:
         if not batch.changes:

@@ -146,7 +146,7 @@ class _Merge:
 
     def _run(self) -> Sealed:
         try:
-            with SortedNotes(self._archive, self._inputs) as notes:
+            with SortedNotes(self._archive, self._inputs, self._pace) as notes:
                 installs = self._write_all(notes)
                 self._skipped += notes.skipped
         except OSError as error:

@@ -6,6 +6,7 @@ A hostile body may hold nothing else, so each place is first asked for five byte
 for one file has a bound. Beyond it the rest of the file is given up: reported, and not cut.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -42,7 +43,7 @@ class Search:
     def next_whole(self, at: int, end: int) -> int | None:
         """Where the next capture or note begins that can be read, or a record that belongs to one."""
         listed = self._members()
-        behind = max(at, *(to for _, to in listed)) if listed else at
+        behind = max(at, listed[-1][1]) if listed else at  # members do not overlap
         for offset, window in chain(self._beside(at, end), self._candidates(behind, end)):
             self._spent += _PROBE_COSTS
             if self._is_record(window) and self._is_whole(offset, end):
@@ -79,8 +80,10 @@ class Search:
         return start[:8]
 
     def _beside(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-        for offset, _ in self._members():
-            if at <= offset < end:
+        listed = self._members()
+        for index in range(bisect_left(listed, (at, 0)), len(listed)):
+            offset, _ = listed[index]
+            if offset < end:
                 yield offset, self._read_at(offset, _PROBE_BYTES)
 
     def _candidates(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:

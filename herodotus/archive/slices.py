@@ -17,6 +17,7 @@ from herodotus.archive.files import Files
 from herodotus.archive.rocks import RocksIndex
 from herodotus.archive.sorting import PREFIX
 from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.removed import removals_of
 
 LIST_NAME, MARK_NAME = "slices.txt", "slice.txt"
 SLICES_MAX = 64
@@ -30,15 +31,20 @@ def archive_at(home: Path, now: Callable[[], float], settings: ArchiveSettings |
     index = RocksIndex(home / "index")  # which nobody else has open: what was being sorted was given up
     for left in folder.glob(f"{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
-    return Archive(
+    archive = Archive(
         Files(slices),
         index,
         now=now,
         settings=settings,
-        # The log, which storing fills, is on the first.
-        free_bytes=OsDisk(folder).free_bytes,
+        free_bytes=lambda slice_: _free_bytes(slices[slice_]),
         scratch=folder,
     )
+    archive.removed = removals_of(home / "state")
+    return archive
+
+
+def _free_bytes(disk: OsDisk | None) -> int:
+    return 0 if disk is None else disk.free_bytes()
 
 
 def open_slices(folder: Path) -> list[OsDisk | None]:

@@ -25,7 +25,7 @@ from herodotus.archive.loops import Bell, current_bell
 from herodotus.archive.pace import Throttle
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.archive.recovery import open_archive, rebuild
-from herodotus.archive.sealing import Pace, Sealed, compact, seal
+from herodotus.archive.sealing import DEAD_MIN, Pace, Sealed, compact, seal
 from herodotus.archive.streaming import Cursor, Query, Stream
 from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
@@ -75,6 +75,10 @@ class Page:
 
 
 class ArchiveStore(Protocol):
+    def is_removed(self, url: str) -> bool:
+        """Whether the operator removed it for good: then nothing of it is stored."""
+        ...
+
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
         """Durable when it returns. StoreRefusedError when the disk cannot take it."""
         ...
@@ -166,6 +170,9 @@ class DiskStore:
         self.archive.close()
 
     # -- storing ------------------------------------------------------------------------------------------
+
+    def is_removed(self, url: str) -> bool:
+        return self.archive.removed.covers(url)
 
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
         async with self._in_flight:
@@ -293,8 +300,8 @@ class DiskStore:
     async def seal(self) -> Sealed:
         return await self._in_thread(lambda: seal(self.archive, self._pace()), self._upkeep)
 
-    async def compact(self) -> Sealed:
-        return await self._in_thread(lambda: compact(self.archive, pace=self._pace()), self._upkeep)
+    async def compact(self, dead_min: float = DEAD_MIN) -> Sealed:
+        return await self._in_thread(lambda: compact(self.archive, dead_min, self._pace()), self._upkeep)
 
     def _pace(self) -> Pace:
         throttle = Throttle(

@@ -1,5 +1,6 @@
 """How are pages archived now, without a ring? `crawl URL...`, and what it goes on from."""
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -98,6 +99,7 @@ def crawl(
     from herodotus.crawl_once import (
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
+    from herodotus.offer import step_back
     from herodotus.peer import check_contact
     from herodotus.seeds import note_crawl
 
@@ -106,11 +108,13 @@ def crawl(
     charter = open_home(frame.home)
     effective = frame.effective()
     check_contact(charter, effective.settings)
+    os.umask(0o077)
     if frame.home.door.exists() and running_on(frame.home) is not None:
         source = click.get_current_context().get_parameter_source
         options = {name for name in ("resume", "limit", "delay", *asked) if source(name) is not _DEFAULT}
         _hand_over(frame, charter, effective, urls, is_plain=not options)
         return
+    step_back(effective.settings.budget.niceness)
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         order, asked_for = _order(
@@ -125,6 +129,7 @@ def crawl(
                 order,
                 wall_clock=unix_seconds,
                 console=console,
+                budget=effective.settings.budget,
                 when_open=partial(note_crawl, home, asked_for),
             )
 

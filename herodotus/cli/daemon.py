@@ -62,7 +62,9 @@ class NotOurs(WorldFailure):
     metavar="FILE",
     help="For archived pages, in place of ours; needs http.replay_url (docs/reading.md).",
 )
-@click.option("--virtual", metavar="N", help="Positions on the ring (default: 4).")
+@click.option(
+    "--virtual", metavar="N", help="Positions on the ring (default: as many as the offered disk is worth)."
+)
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
     "--ready-fd", metavar="N", type=click.IntRange(0), help="Write one JSON line there when serving."
@@ -92,6 +94,7 @@ def run(
       herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
     """
     from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+    from herodotus.offer import step_back, with_offered_positions
 
     os.umask(0o077)
     if ready_fd is not None:
@@ -109,11 +112,12 @@ def run(
     flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
     effective = with_http_beside_ring(frame.effective(text_layer(flags)))
     key, passphrase = unlocked_key(frame.home.key)
+    step_back(effective.settings.budget.niceness)
     with locked(frame.home):
         parts = peers.PeerParts(
             home=frame.home,
             charter=charter,
-            settings=effective.settings,
+            settings=with_offered_positions(frame.home, charter, effective.settings),
             key=key,
             previous_key=standing_previous_key(frame.home, key, passphrase, clock.unix_seconds()),
         )

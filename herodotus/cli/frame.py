@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
+from crawler.core.errors import WorldError
 from herodotus import __version__
 from herodotus.config import Effective, Layer, environment_layer, file_layer, resolve
-from herodotus.core.errors import HerodotusError, NotFound
+from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
 from herodotus.home import Home, choose_home
 from herodotus.logs import configure
 
@@ -139,6 +140,8 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     """For people, and the exit code."""
     if isinstance(error, HerodotusError):
         return str(error), error.exit_code
+    if isinstance(error, WorldError):
+        return str(error), WorldFailure.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror.lower()}; add --debug for where", HerodotusError.exit_code
@@ -192,7 +195,18 @@ COMMAND_MODULES = {
     **dict.fromkeys(("config", "identity", "init"), "setup"),
     **dict.fromkeys(("run", "status", "stop"), "daemon"),
     **dict.fromkeys(
-        ("add-slice", "export", "expunge", "get", "history", "import", "rebuild-index", "stats", "verify"),
+        (
+            "add-slice",
+            "export",
+            "expunge",
+            "get",
+            "history",
+            "import",
+            "rebuild-index",
+            "remove",
+            "stats",
+            "verify",
+        ),
         "archive",
     ),
     "completion": "completion",
@@ -200,6 +214,7 @@ COMMAND_MODULES = {
     "crawl": "crawl",
     "ring": "ring",
     "seed": "seed",
+    "service": "service",
 }
 
 

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from herodotus.core.budgets import DiskLimits, Hours, TrafficLimits
 from herodotus.core.fields import (
     Endpoint,
     choice,
     endpoint,
     flag,
+    hours,
     line,
     many,
     number,
@@ -15,6 +17,8 @@ from herodotus.core.fields import (
     web_address,
     whole,
 )
+
+_GB, _MBIT_BYTES = 1e9, 125_000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +94,12 @@ class RingSettings:
         "the address at which others reach this peer; empty is found out by itself",
     )
     slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each of them needs another")
-    virtual_nodes: int = setting(4, whole(1, 64), "positions on the ring; the peer's share grows with them")
+    virtual_nodes: int = setting(
+        0,
+        whole(0, 64),
+        "positions on the ring, with which the peer's share grows; 0 takes one for each 50 GB that it offers, up to"
+        " what the charter leaves to each of the peers behind one address",
+    )
     stabilize_s: float = setting(
         10.0, number(0.5, 120, "seconds"), "how often a neighbour is asked for its list"
     )
@@ -157,6 +166,58 @@ class CrawlSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """What this peer may use of the machine and its line. 0 sets no limit of that kind."""
+
+    disk_gb_max: float = setting(
+        0.0, number(0, 1e6, "GB"), "what the WARC files of the archive may come to, over all its slices"
+    )
+    disk_free_gb_min: float = setting(
+        1.0,
+        number(0.3, 1e6, "GB"),
+        "left free on the home's disk for everything else; then nothing is stored",
+    )
+    upload_mbit_per_s_max: float = setting(
+        0.0,
+        number(0, 1e5, "Mbit/s"),
+        "what copies for others may take of the line; answers to readers are not held back",
+    )
+    download_mbit_per_s_max: float = setting(
+        0.0, number(0, 1e5, "Mbit/s"), "what crawling and copies from others may take of the line"
+    )
+    month_gb_max: float = setting(
+        0.0,
+        number(0, 1e6, "GB"),
+        "both ways together in a month; crawling and copying spread nine tenths of it evenly, the rest is for"
+        " readers and the ring",
+    )
+    month_day: int = setting(1, whole(1, 28), "day on which the provider's month begins")
+    hours: tuple[Hours, ...] = setting(
+        (),
+        many(hours(), 16),
+        "when crawling and copying may run; none means always. Readers are served all day",
+    )
+    niceness: int = setting(
+        10, whole(0, 19), "how far the peer steps back behind other programs of this machine; 19 is furthest"
+    )
+
+    @property
+    def disk(self) -> DiskLimits:
+        cap = int(self.disk_gb_max * _GB) or None
+        return DiskLimits(archive_bytes_max=cap, free_bytes_min=int(self.disk_free_gb_min * _GB))
+
+    @property
+    def traffic(self) -> TrafficLimits:
+        return TrafficLimits(
+            up_bytes_per_s=self.upload_mbit_per_s_max * _MBIT_BYTES or None,
+            down_bytes_per_s=self.download_mbit_per_s_max * _MBIT_BYTES or None,
+            month_bytes=int(self.month_gb_max * _GB) or None,
+            month_day=self.month_day,
+            hours=self.hours,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -192,6 +253,7 @@ class Settings:
     calls: CallsSettings = field(default_factory=CallsSettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
@@ -204,6 +266,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "calls": CallsSettings,
         "discovery": DiscoverySettings,
         "crawl": CrawlSettings,
+        "budget": BudgetSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
     }
@@ -237,6 +300,46 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "discovery.kademlia": False,
                 "discovery.port_mapping": False,
                 "discovery.dial_backs": 0,
+                "budget.disk_free_gb_min": 0.3,
+                "budget.niceness": 0,
+            }
+        ),
+        # A line that a family uses, too, on a machine that is somebody's desk.
+        "home": MappingProxyType(
+            {
+                "http.connections_max": 128,
+                "crawl.connections": 16,
+                "budget.disk_free_gb_min": 20.0,
+                "budget.upload_mbit_per_s_max": 4.0,
+                "budget.download_mbit_per_s_max": 16.0,
+                "budget.month_gb_max": 300.0,
+                "budget.niceness": 15,
+            }
+        ),
+        # A machine that does nothing else, on a line that is always there.
+        "server": MappingProxyType(
+            {
+                "http.connections_max": 4096,
+                "crawl.connections": 128,
+                "discovery.lan": False,
+                "discovery.port_mapping": False,
+                "budget.disk_free_gb_min": 20.0,
+                "budget.niceness": 0,
+            }
+        ),
+        # A Raspberry Pi or an old laptop: little memory, a slow card or USB disk, and a home line.
+        "small": MappingProxyType(
+            {
+                "http.connections_max": 64,
+                "crawl.connections": 8,
+                "crawl.visits_per_host_max": 10_000,
+                "ring.gossip_bits_per_s_max": 5_000.0,
+                "budget.disk_free_gb_min": 4.0,
+                "budget.upload_mbit_per_s_max": 2.0,
+                "budget.download_mbit_per_s_max": 8.0,
+                "budget.month_gb_max": 150.0,
+                "budget.niceness": 19,
+                "log.file_bytes_max": 1_000_000,
             }
         ),
     }

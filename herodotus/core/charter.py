@@ -157,6 +157,21 @@ def shown_network_id(network_id: NetworkId) -> str:
     return network_id[:8].hex()
 
 
+PROTOCOL_VERSION = 1
+"""Of the peers' protocol, the newest that this release speaks."""
+
+
+def check_protocol(charter: Charter, *, source: str) -> None:
+    """A network may have gone on to a protocol that came after this release."""
+    if charter.protocol_min > PROTOCOL_VERSION:
+        raise SettingError(
+            source=source,
+            key="protocol_min",
+            problem=f"asks for version {charter.protocol_min} of the peers' protocol",
+            hint=f"upgrade herodotus: this release speaks version {PROTOCOL_VERSION}",
+        )
+
+
 PUBLIC_CHARTER = Charter(name="herodotus")
 TEST_CHARTER = Charter(
     name="test",

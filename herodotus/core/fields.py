@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from herodotus.core.budgets import Hours
 from herodotus.core.errors import SettingError
 
 _KIND = "herodotus.kind"
@@ -189,6 +190,18 @@ def web_address() -> Kind:
         if not is_fit or len(text) > 300 or not text.isascii() or not text.isprintable() or " " in text:
             raise Unfit(f"must be {what}, not {shown(text)}")
         return text
+
+    return _textual(what, read)
+
+
+def hours() -> Kind:
+    what = 'hours of the day as "22:00-06:30", by this machine\'s clock'
+
+    def read(text: str) -> Hours:
+        try:
+            return Hours.parse(text)
+        except ValueError:
+            raise Unfit(f"must be {what}, not {shown(text)}") from None
 
     return _textual(what, read)
 

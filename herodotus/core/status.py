@@ -122,6 +122,19 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetStatus:
+    """What the line was used for since the provider's month began; `waits_s` by kind of background work, 0 goes on.
+    A volume of 0 is without a limit.
+    """
+
+    month: str = ""
+    month_up_bytes: int = 0
+    month_down_bytes: int = 0
+    month_bytes_max: int = 0
+    waits_s: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStatus:
     """`copies` counts captures by how many peers hold them."""
 
@@ -140,3 +153,4 @@ class PeerStatus:
     stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)
+    budget: BudgetStatus = field(default_factory=BudgetStatus)

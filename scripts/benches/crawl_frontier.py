@@ -15,7 +15,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from crawler.core.recrawl import Result
@@ -32,12 +32,12 @@ def url_of(number: int, hosts: int) -> str:
     return f"http://host{host}.example/section-{number % 97}/page-{number}.html"
 
 
-def batches(numbers: list[int], hosts: int) -> Iterator[list[FoundLink]]:
+def batches(numbers: Sequence[int], hosts: int) -> Iterator[list[FoundLink]]:
     for start in range(0, len(numbers), BATCH):
         yield [FoundLink(url_of(number, hosts), 3) for number in numbers[start : start + BATCH]]
 
 
-def added_per_s(frontier: Frontier, numbers: list[int], hosts: int) -> float:
+def added_per_s(frontier: Frontier, numbers: Sequence[int], hosts: int) -> float:
     used = 0.0
     for links in batches(numbers, hosts):
         start = time.process_time()
@@ -82,9 +82,9 @@ def measured(
     frontier.close()
     frontier = Frontier(folder, day=frontier.day)
     fresh = max(before, size - SAMPLE)
-    for links in batches(list(range(before, fresh)), hosts):
+    for links in batches(range(before, fresh), hosts):  # no list, whose memory would be counted
         frontier.add(links)
-    new = added_per_s(frontier, list(range(fresh, size)), hosts)
+    new = added_per_s(frontier, range(fresh, size), hosts)
     known = added_per_s(frontier, random.Random(size).sample(range(size), SAMPLE), hosts)
     out, recorded = handed_out_per_s(frontier, SAMPLE)
     resident = memory_mib()

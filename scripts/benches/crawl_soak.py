@@ -24,6 +24,8 @@ from pathlib import Path
 from scripts.benches.crawling.starting import CLIENT_CORE, free_port, pinned, started_origin
 
 SAMPLE_S = 1.0
+TOLD_EVERY = 30
+"""Samples between two lines of what there is, for who watches the log."""
 WARMING_SHARE = 0.2
 GROWTH_SHARE_MAX, GROWTH_MIB_MAX, DESCRIPTORS_MORE_MAX = 0.05, 4.0, 8
 
@@ -51,6 +53,7 @@ def crawl_for(folder: Path, minutes: float, days: int, connections: int) -> None
         fetched = archives = failed = 0
         while time.perf_counter() < ends:
             home = folder / "home"
+            (home / "state").mkdir(parents=True)
             for day in range(days):
                 clock = partial(float, START_S + day * DAY_S)
                 found = await crawl_into(home, order, wall_clock=clock, console=None)
@@ -120,6 +123,9 @@ def main() -> None:
                 found = sample(crawl.pid)
                 if found is not None:
                     samples.append(found)
+                    if len(samples) % TOLD_EVERY == 0:
+                        told_now = {"samples": len(samples), "memory_mib": round(found[0], 1)}
+                        print(json.dumps({**told_now, "descriptors": found[1]}), flush=True)
     finally:
         origin.send_signal(signal.SIGTERM)
         origin.wait()

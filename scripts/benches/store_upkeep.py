@@ -29,6 +29,7 @@ from scripts.benches.store_layouts import NOW_S, OurLog, deposit_for
 
 BATCH = 64
 ROUNDS = 3
+HOSTS, WORDS = 2_000, 3_000
 
 Row = tuple[str, float, str]
 
@@ -164,12 +165,11 @@ def _fill(folder: Path, captures: int) -> Iterator[Row]:
     for at in range(0, captures, 128):
         batch = Batch()
         for number in range(at, min(at + 128, captures)):
-            digest = rng.randbytes(32)
-            id_ = CaptureId(
-                key=url_key(f"http://example.org/{number}"), time_s=NOW_S + number % 864_000, digest=digest
-            )
+            digest, url = rng.randbytes(32), _made_up_url(number)
+            id_ = CaptureId(key=url_key(url), time_s=NOW_S + number % 864_000, digest=digest)
             place = Place(1, number * 3_600 & 0xFFFF_FFFF, 3_500)
-            archive.put(batch, id_, Entry(place=place, kind=Kind.BODY, arrival=arrival_of(1, place.offset)))
+            entry = Entry(place=place, kind=Kind.BODY, arrival=arrival_of(1, place.offset))
+            archive.put(batch, id_, entry, url=url)
         archive.write(batch)
     yield "index a capture", (time.thread_time() - begun) / captures * 1e6, "us"
     archive.flush_index()
@@ -186,6 +186,13 @@ def _fill(folder: Path, captures: int) -> Iterator[Row]:
     archive.close()
 
 
+def _made_up_url(number: int) -> str:
+    """Words of 3,000 on 2,000 hosts: the list of addresses is part of the index, and compresses as they do."""
+    rest, host = divmod(number * 2_654_435_761 % 2**32, HOSTS)
+    rest, first = divmod(rest, WORDS)
+    return f"http://www.host{host}.example/word{first}/part{rest % WORDS}-{number % 977}.html?id={number}"
+
+
 def _open(folder: Path, captures: int) -> Iterator[Row]:
     before_kib = _resident_kib()
     begun = time.perf_counter()
@@ -193,7 +200,7 @@ def _open(folder: Path, captures: int) -> Iterator[Row]:
     Standing(index).load()
     yield "opened in", time.perf_counter() - begun, "s"
     rng = random.Random(6)
-    keys = [b"c" + url_key(f"http://example.org/{rng.randrange(captures)}")[:12] for _ in range(20_000)]
+    keys = [b"c" + url_key(_made_up_url(rng.randrange(captures)))[:12] for _ in range(20_000)]
     begun = time.thread_time()
     for key in keys:
         assert index.last_before(key, key + b"\xff" * 7) is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from herodotus.cli import main as herodotus
+from herodotus.config.load import known_keys
 from scripts.docs import PAGES, commands_of
 
 ROOT = Path(__file__).parents[2]
@@ -144,3 +145,33 @@ def test_every_module_opens_with_what_it_is_for(package: str) -> None:
         one for one in (ROOT / package).rglob("*.py") if not one.read_text().lstrip().startswith('"""')
     ]
     assert modules == []
+
+
+QUESTIONS = (
+    "How do I join?",
+    "How much will it cost me?",
+    "Is it working?",
+    "What do I do when the disk is full?",
+    "What do I do when my address changes?",
+    "How do I remove something that must not be archived?",
+    "What do I back up, how do I leave?",
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_an_operators_questions_are_answered(question: str) -> None:
+    page = (ROOT / "docs" / "operating.md").read_text()
+    answer = page.partition(f"\n## {question}\n")[2].partition("\n## ")[0]
+    assert len(answer) > 200
+
+
+def test_the_operators_page_names_only_commands_and_settings_that_there_are() -> None:
+    page = (ROOT / "docs" / "operating.md").read_text()
+    commands = {name for name, _ in commands_of(herodotus, "herodotus")}
+    named = {" ".join(words) for words in re.findall(r"\b(herodotus) ([a-z]+(?:-[a-z]+)?)\b", page)}
+    groups = {name.rpartition(" ")[0] for name in commands if name.count(" ") == 2}
+    assert named - commands - groups == set()
+    keys = set(re.findall(r"`((?:budget|crawl|discovery|http|log|ring|operator|lifecycle)\.[a-z_]+)\b", page))
+    assert {key for key in keys if not key.endswith(".json")} - set(known_keys()) == set()
+    assert len(named) > 10
+    assert len(keys) > 8

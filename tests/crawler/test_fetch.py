@@ -233,6 +233,24 @@ async def test_what_gives_no_head_is_an_error_of_ours_and_others_are_not_affecte
         assert isinstance(await client.fetch(FetchRequest(url=served.url("/fine"))), Capture)
 
 
+@pytest.mark.parametrize(
+    "greeting", [b"HTTP/1.1 400 Plain\r\n\r\n", b"\x16\x03\x01\x00\x02\x02\x28", b"\0" * 100, b""]
+)
+async def test_what_is_no_tls_is_an_error_of_ours(greeting: bytes) -> None:
+    """An https address whose server speaks something else, or sends an alert at once."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(greeting)
+        writer.close()
+
+    server = await asyncio.start_server(talk, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, fetcher() as client:
+        with pytest.raises(FetchError):
+            await client.fetch(FetchRequest(url=f"https://127.0.0.1:{port}/"))
+
+
 async def test_nobody_listening_and_no_name_are_told_apart(free_tcp_port: int) -> None:
     with pytest.raises(UnreachableError):
         await fetched(f"http://127.0.0.1:{free_tcp_port}/")

@@ -6,6 +6,7 @@ against the URL; and the good host's pages are all there.
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -237,6 +238,26 @@ async def test_a_bomb_is_kept_packed_and_unfolds_no_further_than_the_limit(
         assert outcome.capture().body == body
         assert outcome.known("/found").last_result == "gone"
         assert outcome.frontier.known(outcome.evil.url("/behind-the-limit")) is None
+
+
+async def test_servers_without_end_cost_little_memory(tmp_path: Path) -> None:
+    """Heads, fields, interim answers and bodies that never end, 30 kB a piece, as fast as it goes."""
+    endless = {
+        "/fields": without_end(b"HTTP/1.1 200 OK\r\n", b"X-More: 1\r\n" * 3_000),
+        "/field": without_end(b"HTTP/1.1 200 OK\r\nX: ", b"x" * 30_000),
+        "/interim": without_end(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1_200),
+        "/body": without_end(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", b"<a>" * 10_000),
+        "/chunks": without_end(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n" * 5_000
+        ),
+    }
+    tracemalloc.start()
+    try:
+        async with crawled(tmp_path, dict(endless), seeds=tuple(endless)):
+            _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 48 * LIMITS.body_bytes_max  # a tree of nothing but elements is 35 times its page
 
 
 async def test_redirects_in_a_circle_end_where_they_began(tmp_path: Path) -> None:

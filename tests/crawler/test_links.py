@@ -6,15 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.core.links import (
+    CROWDED_BYTES_MAX,
     LINKS_MAX,
+    PARSED_BYTES_MAX,
     LinkKind,
     PageLinks,
     css_links,
     header_links,
     html_links,
-    srcset_references,
     xml_links,
 )
+from crawler.core.references import srcset_references
 
 PAGE = "http://a.example/dir/page"
 
@@ -197,3 +199,15 @@ def test_any_bytes_are_survived(body: bytes, charset: str | None) -> None:
     ):
         assert all(link.url.startswith("http") and isinstance(link.kind, LinkKind) for link in links.links)
     xml_links(b"<rss>" + body, PAGE)
+
+
+@pytest.mark.parametrize(
+    ("filling", "bytes_max"),
+    [(b"<a>", CROWDED_BYTES_MAX), (b"a1 ", CROWDED_BYTES_MAX), (b"x", PARSED_BYTES_MAX)],
+)
+def test_what_lies_behind_the_bound_of_a_page_is_left_and_said_to_be(filling: bytes, bytes_max: int) -> None:
+    for size, expected in ((bytes_max - 1_000, ["near", "far"]), (bytes_max, ["near"])):
+        body = b"<a href='/near'>x</a>" + filling * (size // len(filling)) + b"<a href='/far'>x</a>"
+        found = html_links(body, "http://a.example/")
+        assert [link.url.rpartition("/")[2] for link in found.links] == expected
+        assert found.over_limit == 2 - len(expected)

@@ -153,7 +153,7 @@ def test_the_reserve_is_not_stored_into() -> None:
         MemoryIndex(),
         now=lambda: 0.0,
         settings=ArchiveSettings(reserve_bytes=500_000),
-        free_bytes=lambda: free[0],
+        free_bytes=lambda slice_: free[slice_],
     )
     open_archive(archive)
     first, second = _pages(2)
@@ -162,6 +162,33 @@ def test_the_reserve_is_not_stored_into() -> None:
     with pytest.raises(StoreRefusedError, match="reserve"):
         store(archive, second)
     assert Reader(archive).read(first.id) is not None
+
+
+def test_when_the_first_disk_has_only_its_reserve_left_the_log_goes_on_on_the_next() -> None:
+    free = [1_000_000, 1_000_000]
+    archive = Archive(
+        Files([SimulatedDisk(), SimulatedDisk()]),
+        MemoryIndex(),
+        now=lambda: 0.0,
+        settings=ArchiveSettings(reserve_bytes=500_000),
+        free_bytes=lambda slice_: free[slice_],
+    )
+    open_archive(archive)
+    first, second, third, fourth = _pages(4)
+    store(archive, first)
+    free[0] = 499_000
+    assert archive.has_room(0)
+    store(archive, second, third)
+    assert archive.files.catalogue[archive.log.number].slice == 1
+    assert len(archive.files.logs()) == 2
+    free[1] = 499_000
+    assert not archive.has_room(0)
+    with pytest.raises(StoreRefusedError, match="reserve"):
+        store(archive, fourth)
+    free[0] = 1_000_000
+    store(archive, fourth)
+    assert archive.files.catalogue[archive.log.number].slice == 0
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in (first, second, third, fourth))
 
 
 def test_a_read_only_disk_is_served_and_refuses_to_store() -> None:

@@ -1,7 +1,12 @@
 """The page that describes the format shows what is written, byte for byte."""
 
+import gzip
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from herodotus.archive.members import scan_members
 from herodotus.core.bundles import format_bundle
 from herodotus.core.deposits import Original, make_deposit
 from herodotus.core.entries import (
@@ -15,6 +20,7 @@ from herodotus.core.entries import (
     payload_key,
 )
 from herodotus.core.notes import Visit, format_tombstones, format_visits
+from tests.herodotus.archive.making import open_on, store
 
 DOC = (Path(__file__).parents[3] / "docs" / "protocol" / "store.md").read_text()
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -64,3 +70,18 @@ def test_the_documented_index_entries_are_what_is_written() -> None:
     )
     assert [decode_entry(encode_entry(entry)) for entry in (stored, sealed)] == [stored, sealed]
     assert all(text in DOC for text in (key.hex(), encode_entry(stored).hex(), encode_entry(sealed).hex()))
+
+
+def test_the_members_of_a_log_begin_with_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of who goes on with it; and gzip reads them as any others."""
+    monkeypatch.setattr("secrets.token_bytes", lambda size: b"mark"[:size])
+    for number in range(2):
+        archive = open_on(tmp_path)
+        store(archive, replace(FIRST, time_s=FIRST.time_s + number))
+        archive.close()
+    data = (tmp_path / "log" / "00000001.warc.gz").read_bytes()
+    members = list(scan_members(lambda at, size: data[at : at + size], 0, len(data)))
+    assert {data[at : at + 8].hex() for at, _, _ in members} == {"1f8b08006d61726b"}
+    assert "1f8b08006d61726b" in DOC
+    assert gzip.decompress(data) == b"".join(content for _, _, content in members)
+    assert len(members) == 5

@@ -20,6 +20,7 @@ from herodotus.archive.rocks import RocksIndex
 from herodotus.archive.sealing import compact, seal
 from herodotus.archive.slices import archive_at
 from herodotus.archive.sorting import SortedLines
+from herodotus.core.archive_errors import UpkeepStoppedError
 from herodotus.core.deposits import url_key
 from herodotus.core.entries import after, family_key, url_prefix
 from herodotus.core.notes import Visit
@@ -143,6 +144,30 @@ def test_days_of_many_visits_are_several_notes_and_equal_ones_count_once(
         assert all(archive.is_deleted(_key_of(archive, deposit.url)) for deposit in doomed)
         assert archive.damage == {}
     assert not list((tmp_path / "archive").glob(".sorting.*"))
+    archive.close()
+
+
+def test_sorting_notes_ends_when_upkeep_is_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(noted, "SortedLines", partial(SortedLines, run_bytes_max=2_000))
+    archive = archive_at(tmp_path, lambda: float(NOW_S))
+    open_archive(archive)
+    store(archive, *(page(url, NOW_S) for url in URLS))
+    for number in range(20):
+        note_visits(archive, *(_visit(url, number + 1) for url in URLS))
+    calls = 0
+
+    def stop(moved: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 10:
+            raise UpkeepStoppedError
+
+    with pytest.raises(UpkeepStoppedError):
+        seal(archive, stop)
+    assert not list((tmp_path / "archive").glob(".sorting.*"))
+    assert not list((tmp_path / "archive").rglob("*.part"))
+    assert seal(archive).captures == 40
+    assert _counted(archive) == dict.fromkeys(URLS, 20)
     archive.close()
 
 

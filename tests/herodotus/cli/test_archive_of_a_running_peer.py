@@ -65,6 +65,19 @@ def test_the_commands_reach_the_archive_through_the_running_peer(two_versions: P
     assert called("history", "--home", home, "--json", URL).json[1]["status"] == 200
 
 
+def test_old_versions_are_deleted_by_the_running_peer(two_versions: Path, tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    with running(home):
+        assert called("import", "--home", home, two_versions).code == 0
+        rehearsed = called("expunge", "--home", home, "--json", "--dry-run", "--before", "2024")
+        assert (rehearsed.code, rehearsed.json["captures"]) == (0, 1), rehearsed.err
+        expunged = called("expunge", "--home", home, "--json", "--yes", "--before", "2024")
+        assert (expunged.code, expunged.json["captures"]) == (0, 1), expunged.err
+        assert [one["date"][:10] for one in called("history", "--home", home, "--json", URL).json] == [
+            "2023-11-15"
+        ]
+
+
 def test_a_peer_whose_archive_is_broken_says_so_and_serves_the_rest(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     (home / "index").rmdir()

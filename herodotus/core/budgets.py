@@ -1,0 +1,294 @@
+"""How much of a volunteer's line, disk and day may be used, and when is there more?
+
+Three rules are asked in turn, and the longest wait counts: the hours at which background work may run at all, the
+month's volume, and a bucket for each direction that fills at the rate offered. What was said to wait is not booked;
+it asks again. A bucket may go into debt by one spending, so that large things pass, too, and the rate still holds.
+
+Clocks: buckets live on one that is never set back. Months and hours need the calendar, which may be wrong: a month
+that was begun goes on when the clock comes back to it, so a clock that leapt ahead forgets nothing, and while the
+clock shows a day before this was written, spendings go to the month that was booked last, and background work waits.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import Self
+
+DAY_S, DAY_MINUTES = 86_400.0, 1_440
+BURST_S = 2.0
+"""So much of a rate may go at once: a page comes whole, and a line is not filled for longer than a player buffers."""
+BURST_BYTES_MIN = 64 * 1024
+BACKGROUND_SHARE = 0.9
+"""Of the month's volume; the rest is for readers and the ring, without which the peer would be no peer."""
+MONTHS_KEPT = 14
+PLAUSIBLE_FROM_S = 1_767_225_600.0  # 2026-01-01: a board without a battery starts in 1970
+ASK_AGAIN_S = 60.0
+
+
+class Spending(Enum):
+    """What bytes are spent on."""
+
+    CRAWL = "crawl"
+    COPIES_IN = "copies-in"
+    COPIES_OUT = "copies-out"
+    READERS = "readers"
+    FETCHED = "fetched"
+    """By a crawl that is allowed to run now, as it asked for `CRAWL`, or as the operator orders it: at the rate
+    offered, at any hour."""
+    RING_IN = "ring-in"
+    RING_OUT = "ring-out"
+
+    @property
+    def is_upload(self) -> bool:
+        return self in (Spending.COPIES_OUT, Spending.READERS, Spending.RING_OUT)
+
+    @property
+    def is_background(self) -> bool:
+        """It bears waiting until the night or the next month."""
+        return self in (Spending.CRAWL, Spending.COPIES_IN, Spending.COPIES_OUT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    steady_s: float
+    """Never set back; its zero means nothing."""
+    wall_s: float
+    """Since 1970."""
+    local_offset_s: float = 0.0
+    """What the volunteer's own clock is ahead of UTC."""
+
+    @property
+    def local(self) -> datetime:
+        return datetime.fromtimestamp(self.wall_s + self.local_offset_s, UTC)
+
+    @property
+    def is_plausible(self) -> bool:
+        return self.wall_s >= PLAUSIBLE_FROM_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hours:
+    """From one time of the day to another, as minutes since midnight; a window may pass midnight."""
+
+    start: int
+    end: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """`22:00-06:30`; raises ValueError for what is none, and for an empty window."""
+        times = [_minutes(part) for part in text.split("-")]
+        start, end = times if len(times) == 2 else (None, None)
+        if start is None or end is None or start in (end, DAY_MINUTES):
+            raise ValueError(f"{text!r} is no window of hours")
+        return cls(start=start, end=end)
+
+    def __str__(self) -> str:
+        return "-".join(f"{minutes // 60:02}:{minutes % 60:02}" for minutes in (self.start, self.end))
+
+    def wait_s(self, second_of_day: float) -> float:
+        """0 within the window, else until it begins."""
+        start, end = self.start * 60.0, self.end * 60.0
+        is_within = start <= second_of_day < end if start < end else not end <= second_of_day < start
+        return 0.0 if is_within else (start - second_of_day) % DAY_S
+
+
+def _minutes(text: str) -> int | None:
+    """Since midnight; None for what is no time of the day."""
+    found = re.fullmatch(r"([0-9]{2}):([0-5][0-9])", text.strip())
+    minutes = int(found[1]) * 60 + int(found[2]) if found else DAY_MINUTES + 1
+    return minutes if minutes <= DAY_MINUTES else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficLimits:
+    """None: as much as there is."""
+
+    up_bytes_per_s: float | None = None
+    down_bytes_per_s: float | None = None
+    month_bytes: int | None = None
+    month_day: int = 1
+    """On which day of the calendar's month the provider's month begins, 1 to 28."""
+    hours: tuple[Hours, ...] = ()
+    """When background work may run; empty is always."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    up: int = 0
+    down: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.up + self.down
+
+
+class Ledger:
+    """What was spent in each month, the one booked last at the end."""
+
+    def __init__(self, months: Mapping[str, Volume] | None = None) -> None:
+        self._months = dict(list((months or {}).items())[-MONTHS_KEPT:])
+
+    def months(self) -> dict[str, Volume]:
+        return dict(self._months)
+
+    @property
+    def last(self) -> str | None:
+        return next(reversed(self._months), None)
+
+    def of(self, month: str) -> Volume:
+        return self._months.get(month, Volume())
+
+    def book(self, month: str, *, up: int = 0, down: int = 0) -> None:
+        before = self._months.pop(month, Volume())
+        self._months[month] = Volume(up=before.up + up, down=before.down + down)
+        while len(self._months) > MONTHS_KEPT:
+            self._months.pop(next(iter(self._months)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Month:
+    """The provider's: named after the calendar's month in which it begins."""
+
+    name: str
+    elapsed_s: float
+    length_s: float
+
+    @classmethod
+    def at(cls, now: Moment, first_day: int) -> Self:
+        local = now.local
+        first = local.replace(day=first_day, hour=0, minute=0, second=0, microsecond=0)
+        if first > local:
+            first = _month_later(first, -1)
+        length = _month_later(first, 1) - first
+        return cls(
+            name=f"{first:%Y-%m}",
+            elapsed_s=(local - first).total_seconds(),
+            length_s=length.total_seconds(),
+        )
+
+
+def _month_later(first: datetime, months: int) -> datetime:
+    """The same day of another month; days up to the 28th are in all of them."""
+    middle = first.replace(day=15) + timedelta(days=30 * months)
+    return middle.replace(day=first.day)
+
+
+class _Bucket:
+    def __init__(self, bytes_per_s: float | None) -> None:
+        self._rate = bytes_per_s
+        self._most = max(BURST_BYTES_MIN, (bytes_per_s or 0.0) * BURST_S)
+        self._level = self._most
+        self._at: float | None = None
+
+    def wait_s(self, now_s: float) -> float:
+        if self._rate is None:
+            return 0.0
+        passed = 0.0 if self._at is None else max(0.0, now_s - self._at)
+        self._at = now_s if self._at is None else max(self._at, now_s)
+        self._level = min(self._most, self._level + passed * self._rate)
+        # From the first byte on: what is asked for next only has to wait until the debt is paid.
+        return 0.0 if self._level > 0 else (1.0 - self._level) / self._rate
+
+    def take(self, size: int) -> None:
+        if self._rate is not None:
+            self._level -= size
+
+
+class Budgets:
+    def __init__(self, limits: TrafficLimits, ledger: Ledger) -> None:
+        self.limits = limits
+        self.ledger = ledger
+        self._up, self._down = _Bucket(limits.up_bytes_per_s), _Bucket(limits.down_bytes_per_s)
+
+    def grant(self, kind: Spending, size: int, now: Moment) -> float:
+        """0: go ahead, it is booked. Else nothing is, and there is no use in asking before so many seconds."""
+        wait_s = self.wait_s(kind, now)
+        if wait_s == 0.0:
+            self.charge(kind, size, now)
+        return wait_s
+
+    def wait_s(self, kind: Spending, now: Moment) -> float:
+        return max(self.closed_s(kind, now), self._wait_for_rate(kind, now))
+
+    def closed_s(self, kind: Spending, now: Moment) -> float:
+        """How long the hours and the month forbid it: waits for which one rather stops than holds on."""
+        return max(self._wait_for_hours(kind, now), self._wait_for_month(kind, now))
+
+    def charge(self, kind: Spending, size: int, now: Moment) -> None:
+        """Book what was spent anyway, as when its size is known only afterwards: others then wait for it."""
+        self._bucket(kind).take(size)
+        up, down = (size, 0) if kind.is_upload else (0, size)
+        self.ledger.book(self.month_name(now), up=up, down=down)
+
+    def month_name(self, now: Moment) -> str:
+        """Where spendings of now are booked."""
+        name = Month.at(now, self.limits.month_day).name
+        return name if now.is_plausible else self.ledger.last or name
+
+    def spent(self, now: Moment) -> Volume:
+        """In the month that now belongs to."""
+        return self.ledger.of(self.month_name(now))
+
+    def _bucket(self, kind: Spending) -> _Bucket:
+        return self._up if kind.is_upload else self._down
+
+    def _wait_for_rate(self, kind: Spending, now: Moment) -> float:
+        return self._bucket(kind).wait_s(now.steady_s)
+
+    def _wait_for_hours(self, kind: Spending, now: Moment) -> float:
+        if not kind.is_background or not self.limits.hours:
+            return 0.0
+        if not now.is_plausible:
+            return ASK_AGAIN_S
+        local = now.local
+        second = local.hour * 3600.0 + local.minute * 60.0 + local.second + local.microsecond / 1e6
+        return min(hours.wait_s(second) for hours in self.limits.hours)
+
+    def _wait_for_month(self, kind: Spending, now: Moment) -> float:
+        """Background work is spread over the month, a day's share ahead: not all of it on the first days."""
+        if self.limits.month_bytes is None or kind is Spending.FETCHED:
+            return 0.0
+        spent = self.spent(now).total
+        if not now.is_plausible:
+            return ASK_AGAIN_S if kind.is_background or spent >= self.limits.month_bytes else 0.0
+        month = Month.at(now, self.limits.month_day)
+        until_next_s = month.length_s - month.elapsed_s
+        if not kind.is_background:
+            return 0.0 if spent < self.limits.month_bytes else until_next_s
+        share = self.limits.month_bytes * BACKGROUND_SHARE
+        if spent >= share:
+            return until_next_s
+        due_s = spent / share * month.length_s - DAY_S  # when an even pace would have come to what is spent
+        return max(0.0, due_s - month.elapsed_s)
+
+
+# -- the disk, and what follows from it -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskLimits:
+    archive_bytes_max: int | None = None
+    free_bytes_min: int = 0
+    """What others on the disk are left."""
+
+
+def offered_bytes(limits: DiskLimits, *, used: int, free: int) -> int:
+    """What the archive may grow to: what it has, and what the disk can still give it."""
+    reachable = used + max(0, free - limits.free_bytes_min)
+    return reachable if limits.archive_bytes_max is None else min(reachable, limits.archive_bytes_max)
+
+
+POSITION_BYTES = 50_000_000_000
+"""One position on the ring for so much offered: the usual four are a disk of 200 GB."""
+_LOYALTY = 0.75
+"""A position is given up or taken only when the offer moved by so much of one: a share that changes is handed over."""
+
+
+def virtual_nodes_for(offered: int, *, positions_max: int, before: int | None = None) -> int:
+    """How many positions a peer with this much storage takes; `before` is how many it had in its last run."""
+    wanted = offered / POSITION_BYTES
+    if before is not None and before >= 1 and abs(wanted - before) < _LOYALTY:
+        return min(before, positions_max)
+    return max(1, min(positions_max, round(wanted)))

@@ -1,0 +1,56 @@
+"""What does this machine offer, and how does the peer take no more? Disk, processor, and the share that follows."""
+
+import os
+from dataclasses import replace
+
+from dht.core.records import SignedRecord
+from dht.wire import decode_record
+from herodotus.archive.disk import OsDisk
+from herodotus.archive.engine import ArchiveSettings
+from herodotus.config import Settings
+from herodotus.core.budgets import DiskLimits, offered_bytes, virtual_nodes_for
+from herodotus.core.charter import Charter
+from herodotus.files import storage_failure
+from herodotus.home import Home
+
+
+def step_back(niceness: int) -> None:
+    """Let other programs of this machine go first; who started us even further back is obeyed."""
+    with_us = os.getpriority(os.PRIO_PROCESS, 0)
+    if niceness > with_us:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+
+def archive_settings(disk: DiskLimits) -> ArchiveSettings:
+    return ArchiveSettings(reserve_bytes=disk.free_bytes_min, archive_bytes_max=disk.archive_bytes_max)
+
+
+def archive_bytes_used(home: Home) -> int:
+    """By the files on the home's own disk; those on other slices are not part of what is weighed here."""
+    folder = home.path / "archive"
+    try:
+        return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    except OSError as error:
+        raise storage_failure(error, folder, "read") from error
+
+
+def with_offered_positions(home: Home, charter: Charter, settings: Settings) -> Settings:
+    """`ring.virtual_nodes = 0` made a number, by what the peer offers and what it had in its last run."""
+    if settings.ring.virtual_nodes > 0:
+        return settings
+    disk = settings.budget.disk
+    offered = offered_bytes(disk, used=archive_bytes_used(home), free=OsDisk(home.path).free_bytes())
+    positions = virtual_nodes_for(
+        offered,
+        positions_max=max(1, charter.positions_per_address // charter.slots),
+        before=_positions_before(home),
+    )
+    return replace(settings, ring=replace(settings.ring, virtual_nodes=positions))
+
+
+def _positions_before(home: Home) -> int | None:
+    try:
+        signed = decode_record(home.record.read_bytes())
+    except OSError:
+        return None
+    return signed.record.virtual_nodes if isinstance(signed, SignedRecord) else None
