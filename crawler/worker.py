@@ -108,10 +108,11 @@ class Crawler:
         self._scope = scope
         self._settings = settings
         self._wall_clock = wall_clock
+        self._owner: UrlOwner = owner or OwnsEverything()
         self._outcomes = Outcomes(
             frontier,
             sink,
-            owner or OwnsEverything(),
+            self._owner,
             scope,
             self.counts,
             recrawl=settings.recrawl,
@@ -286,7 +287,8 @@ class Crawler:
         dealt with.
         """
         while (entry := self._frontier.take(origin)) is not None:
-            if not self._scope.holds(entry.known.url, depth=entry.known.depth):
+            is_wanted = self._scope.holds(entry.known.url, depth=entry.known.depth)
+            if not is_wanted or not self._owner.is_our_turn(entry.known.url):
                 self._frontier.pass_over(entry)
                 continue
             reason = self._refusal(entry.known, rules)

@@ -31,10 +31,11 @@ from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
-from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order
+from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.daily import DailyCrawl, DailyParts
 from herodotus.directions import RingDirections
 from herodotus.door import open_door
+from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
@@ -104,6 +105,7 @@ class Peer:
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
+        self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
@@ -134,6 +136,23 @@ class Peer:
             spend_in=partial(self._budget.spend, Spending.COPIES_IN),
         )
 
+    def _make_exchange(self) -> Exchange:
+        parts, charter = self._parts, self._parts.charter
+        return Exchange(
+            ExchangeParts(
+                folder=parts.home.exchange,
+                settings=parts.settings.links,
+                copies=charter.copies,
+                id_check=self._membership.rules.id_check,
+                rules=url_rules(charter),
+                territory=territory_of(charter),
+                fetches_all=charter.fetch_by == "all",
+                day_length_s=charter.day_length_s,
+                wall_clock=clock.unix_seconds,
+                random=random.SystemRandom(),
+            )
+        )
+
     def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
         """It outlives crawls that an error ended, and serves others while there is none."""
         policy = replace(order.politeness, delay_max_s=measured_delay_max_s(order.politeness))
@@ -159,6 +178,7 @@ class Peer:
                 holdings=self._holdings,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 wall_clock=clock.unix_seconds,
+                owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
                 within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
                 closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
@@ -189,6 +209,7 @@ class Peer:
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
             calls=self._call_port.status(),
+            links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),
             store=await self._holdings.status(),
@@ -226,12 +247,13 @@ class Peer:
     async def _calls_opened(self) -> AsyncIterator[None]:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
-        services = Services.of(self._steward.services, self._copies.services())
+        own = (self._steward.services, self._copies.services())
         async with (
-            self._call_port.calling(ring),
+            self._call_port.calling(ring) as calls,
+            self._exchange.opened(ring, calls, self._daily) as links,
             self._lookout,
             self._steward.running(),
-            self._call_port.answering(ring, self._membership.listener, services),
+            self._call_port.answering(ring, self._membership.listener, Services.of(links, *own)),
             self._copies.opened(),
         ):
             yield

@@ -198,6 +198,20 @@ class CopiesSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinksSettings:
+    """When links that were found are carried to the peers that are to remember them."""
+
+    per_peer: int = setting(
+        40,
+        whole(1, 10_000),
+        "links for each peer of the ring, on average, that begin a walk; the thesis had ten",
+    )
+    wait_s: float = setting(
+        600.0, number(0.1, 86_400, "seconds"), "the longest that a link waits for others before a walk begins"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
     """What this peer may use of the machine and its line. 0 sets no limit of that kind."""
 
@@ -286,6 +300,7 @@ class Settings:
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
     copies: CopiesSettings = field(default_factory=CopiesSettings)
+    links: LinksSettings = field(default_factory=LinksSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
@@ -300,6 +315,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "discovery": DiscoverySettings,
         "crawl": CrawlSettings,
         "copies": CopiesSettings,
+        "links": LinksSettings,
         "budget": BudgetSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
@@ -335,6 +351,7 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "copies.low_s": 5.0,
                 "copies.keep_s": 5.0,
                 "copies.audit_s": 10.0,
+                "links.wait_s": 1.0,
                 "discovery.lan": False,
                 "discovery.kademlia": False,
                 "discovery.port_mapping": False,
