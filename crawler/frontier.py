@@ -195,6 +195,7 @@ class Frontier:
             entry.known.depth, entry.known.priority = known.depth, known.priority
             entry.known.hops = known.hops
             batch.put(KNOWN + key, encode_known(known))
+            self._turns.move_taken(batch, entry)
             return
         is_read = known.last_result in _TO_BE_READ  # nothing else has links
         if is_read and known.last_day == self._day and known.due_day > self._day:

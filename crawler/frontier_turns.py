@@ -93,6 +93,14 @@ class FrontierTurns:
             active.queue = [item for item in active.queue if item[0] != row]
             heapq.heapify(active.queue)
 
+    def move_taken(self, batch: WriteBatch, entry: Entry) -> None:
+        """The record of a URL that is handed out has another priority: its row says the same, or it would not be found
+        again when the URL is released, or after a crash.
+        """
+        batch.delete(entry.due_row)
+        entry.due_row = due_row(origin_id_of(entry.origin), entry.known, entry.key)
+        batch.put(entry.due_row, b"")
+
     def suspect(self, batch: WriteBatch, key: bytes) -> None:
         """The archive may have this URL's capture: it is to be asked before anybody fetches."""
         self._suspects.add(key)

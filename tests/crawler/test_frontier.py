@@ -192,6 +192,31 @@ def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
     frontier.close()
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_page_that_moves_up_while_it_is_fetched_is_not_lost_when_the_fetch_comes_to_nothing(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/x", 5)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    frontier.add([link("http://a.example/x", 0, is_seed=True)])
+    if is_killed:
+        frontier.close()
+        frontier = Frontier(tmp_path, day=1)
+        assert frontier.activate(1) == [A]
+    else:
+        frontier.release(entry)
+    again = taken(frontier, A)
+    assert (again.known.url, again.known.priority, again.is_suspect) == ("http://a.example/x", 0, is_killed)
+    frontier.record(again, Result.CHANGED)
+    assert frontier.take(A) is None
+    frontier.start_day(2)
+    frontier.retire(A)
+    assert crawl_all(frontier) == ["http://a.example/x"]
+    frontier.close()
+
+
 def test_an_origin_has_a_budget_of_known_urls_and_what_is_over_it_is_counted(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(urls_per_origin_max=3))
     assert frontier.add([link(f"http://a.example/{n}") for n in range(10)]) == 3
