@@ -244,6 +244,7 @@ class Frontier:
         """The visit is over and its capture durable: its outcome and the page's links, in one atomic
         batch. Without a digest the known one stays; an empty one forgets it.
         """
+        self._counts.forget_some()
         del self._turns.taken[entry.key]
         known = after_visit(entry.known, result, self._day, recrawl)
         if result in (Result.CHANGED, Result.UNCHANGED):

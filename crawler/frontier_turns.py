@@ -124,6 +124,7 @@ class FrontierTurns:
         return bool(self._fresh) or self._needs_scan
 
     def activate(self, wanted: int, takes: Callable[[Origin], bool] | None) -> list[Origin]:
+        self._counts.forget_some()
         found: list[Origin] = []
         while self._fresh and len(found) < wanted:
             self._activate(next(iter(self._fresh)), found, takes)

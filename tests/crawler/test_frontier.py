@@ -147,6 +147,20 @@ def test_what_a_crash_left_handed_out_comes_again_as_a_suspect(tmp_path: Path) -
     again.close()
 
 
+def test_hosts_that_are_visited_and_tell_nothing_new_are_not_all_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.frontier_counts.ORIGINS_CACHED_MAX", 10)
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link(f"http://h{number}.example/") for number in range(100)])
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    assert len(crawl_all(again, Result.UNCHANGED)) == 100
+    assert len(again._counts._origins) <= 20  # between two looks a few more
+    assert again.origin_counts(Origin("http://h7.example")).visits == 1
+    again.close()
+
+
 def test_a_released_url_stays_due(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link("http://a.example/1")])
