@@ -75,6 +75,7 @@ class SystemNames:
         zone = zone_of(host)
         if len(self._under_way) >= LOOKUPS_MAX or self._of_zone[zone] >= LOOKUPS_PER_ZONE_MAX:
             raise TooManyLookupsError(f"too many names are looked up to begin with {host}")
+
         def run() -> None:
             addresses: list[str] = []
             error: Exception | None = None
