@@ -66,6 +66,14 @@ class FrontierTurns:
             active.cursor = b""
             active.queue = []
 
+    def look_again(self) -> None:
+        """What was passed over is handed out again."""
+        self._needs_scan = True
+        for active in self._active.values():
+            active.cursor = b""
+            active.queue = []
+            active.is_exhausted = False
+
     # -- what is due
 
     def put_due(self, batch: WriteBatch, origin_id: bytes, known: Known, key: bytes) -> None:

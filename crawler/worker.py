@@ -110,10 +110,11 @@ class Crawler:
         self._scope = scope
         self._settings = settings
         self._wall_clock = wall_clock
+        self._owner: UrlOwner = owner or OwnsEverything()
         self._outcomes = Outcomes(
             frontier,
             sink,
-            owner or OwnsEverything(),
+            self._owner,
             scope,
             self.counts,
             recrawl=settings.recrawl,
@@ -290,7 +291,8 @@ class Crawler:
         passed = 0
         while not self.is_stopping and (entry := self._frontier.take(origin)) is not None:
             reason = self._refusal(entry.known, rules)
-            if not self._scope.holds(entry.known.url, depth=entry.known.depth):
+            is_wanted = self._scope.holds(entry.known.url, depth=entry.known.depth)
+            if not is_wanted or not self._owner.is_our_turn(entry.known.url):
                 self._frontier.pass_over(entry)
             elif reason is not None:
                 self._outcomes.refused(entry, reason, rules.problem or reason)

@@ -84,6 +84,11 @@ class Home:
         return self.state / "door"
 
     @property
+    def exchange(self) -> Path:
+        """Links that wait for delivery, and URLs remembered for others."""
+        return self.state / "exchange"
+
+    @property
     def paused(self) -> Path:
         """Is there while the operator wants the peer not to crawl."""
         return self.state / "paused"

@@ -6,6 +6,7 @@ no error is lost. The life: lock the home, open the parts, say "ready", wait for
 
 import logging
 import os
+import random
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,10 +29,11 @@ from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.status import PeerStatus
-from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order
+from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.daily import DailyCrawl, DailyParts
 from herodotus.directions import RingDirections
 from herodotus.door import open_door
+from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
@@ -99,6 +101,7 @@ class Peer:
         self._lookout = lookout_of(order, wall_clock=clock.unix_seconds)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
@@ -109,6 +112,23 @@ class Peer:
             http,
             Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
             Front(lambda: shelf.stamp, clock.unix_seconds),
+        )
+
+    def _make_exchange(self) -> Exchange:
+        parts, charter = self._parts, self._parts.charter
+        return Exchange(
+            ExchangeParts(
+                folder=parts.home.exchange,
+                settings=parts.settings.links,
+                copies=charter.copies,
+                id_check=self._membership.rules.id_check,
+                rules=url_rules(charter),
+                territory=territory_of(charter),
+                fetches_all=charter.fetch_by == "all",
+                day_length_s=charter.day_length_s,
+                wall_clock=clock.unix_seconds,
+                random=random.SystemRandom(),
+            )
         )
 
     def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
@@ -136,6 +156,7 @@ class Peer:
                 holdings=self._holdings,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 wall_clock=clock.unix_seconds,
+                owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
                 within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
                 closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
@@ -162,6 +183,7 @@ class Peer:
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
             calls=self._call_port.status(),
+            links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),
             store=await self._holdings.status(),
@@ -198,10 +220,13 @@ class Peer:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
         async with (
-            self._call_port.calling(ring),
+            self._call_port.calling(ring) as calls,
+            self._exchange.opened(ring, calls, self._daily) as links,
             self._lookout,
             self._steward.running(),
-            self._call_port.answering(ring, self._membership.listener, Services.of(self._steward.services)),
+            self._call_port.answering(
+                ring, self._membership.listener, Services.of(links, self._steward.services)
+            ),
         ):
             yield
 

@@ -65,6 +65,29 @@ class CallsStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinksStatus:
+    """Links found here and delivered to others, and those that others found; since the start, but for what waits."""
+
+    waiting: int = 0
+    standby: int = 0
+    """URLs that this peer remembers for others."""
+    walks: int = 0
+    last_walk: dict[str, int] = field(default_factory=dict)
+    received: int = 0
+    received_new: int = 0
+    strays: int = 0
+    rubbish: int = 0
+    senders_closed: int = 0
+    repeated: int = 0
+    over_budget: int = 0
+    given_up: int = 0
+    learned: int = 0
+    """URLs that other holders told of when a stretch became ours."""
+    taken_over: int = 0
+    silent_owners: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlStatus:
     """`known` and `due` as they are now; what follows is of today. `restarts` counts crawls that an error ended."""
 
@@ -149,6 +172,7 @@ class PeerStatus:
     uptime_s: int
     ring: RingStatus
     calls: CallsStatus = field(default_factory=CallsStatus)
+    links: LinksStatus = field(default_factory=LinksStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
     stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
