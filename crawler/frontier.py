@@ -198,6 +198,7 @@ class Frontier:
             entry.known.depth, entry.known.priority = known.depth, known.priority
             entry.known.hops = known.hops
             batch.put(KNOWN + key, encode_known(known))
+            self._turns.move_taken(batch, entry)
             return
         is_read = known.last_result in _TO_BE_READ  # nothing else has links
         if is_read and known.last_day == self._day and known.due_day > self._day:
@@ -246,6 +247,7 @@ class Frontier:
         """The visit is over and its capture durable: its outcome and the page's links, in one atomic
         batch. Without a digest the known one stays; an empty one forgets it.
         """
+        self._counts.forget_some()
         del self._turns.taken[entry.key]
         known = after_visit(entry.known, result, self._day, recrawl)
         if result in (Result.CHANGED, Result.UNCHANGED):
