@@ -66,7 +66,7 @@ class Files:
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
         self.unreadable: set[int] = set()
-        """Files with places that the disk could not read."""
+        """Files with places that the disk could not read since opening: not cut, and not removed for new ones."""
         self._dictionaries: OrderedDict[int, Dictionary | None] = OrderedDict()
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
@@ -262,6 +262,7 @@ class Files:
     def forget(self, number: int) -> None:
         """The file is removed; who is reading it reads on."""
         located = self.catalogue.pop(number, None)
+        self.unreadable.discard(number)
         with self._lock:
             self._dictionaries.pop(number, None)
             opened = self._open.pop(number, None)

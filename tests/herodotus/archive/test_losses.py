@@ -383,6 +383,39 @@ def test_a_tail_that_cannot_be_read_today_is_not_cut() -> None:
     assert Reader(mended).newest(URL, NOW_S + 999) is not None
 
 
+def test_what_cannot_be_read_while_sealing_is_not_taken_away() -> None:
+    disk = _BadSectors()
+    archive = open_on(disk)
+    deposits = _pages(60)
+    store(archive, *deposits)
+    disk.bad = {2}
+    with pytest.raises(StoreRefusedError, match="could not be read"):
+        seal(archive)
+    store(archive, page(URL, NOW_S + 999))
+    assert seal(archive).captures == 1  # the others go on without it
+    archive.close()
+    disk.bad = set()
+    mended = open_on(disk)
+    assert seal(mended).captures == 60
+    assert all(Reader(mended).read(deposit.id) is not None for deposit in deposits)
+
+
+def test_what_cannot_be_read_while_compacting_is_not_taken_away() -> None:
+    disk = _BadSectors()
+    archive = open_on(disk)
+    rng = random.Random(9)
+    deposits = [page(f"http://example.org/{n}", NOW_S, random_text(rng, 9_000)) for n in range(60)]
+    store(archive, *deposits)
+    seal(archive)
+    disk.bad = {1}  # of the segments, not of the shorter lists beside them
+    with pytest.raises(StoreRefusedError, match="could not be read"):
+        compact(archive, dead_min=0.0)
+    archive.close()
+    disk.bad = set()
+    mended = open_on(disk)
+    assert all(Reader(mended).read(deposit.id) is not None for deposit in deposits)
+
+
 def test_an_index_made_while_a_slice_was_away_is_made_anew_when_it_is_back(tmp_path: Path) -> None:
     home, second = tmp_path / "home", tmp_path / "second"
     second.mkdir()
