@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
-from herodotus.archive.disk import Disk, exists, make_folder, read_file
+from herodotus.archive.disk import Disk, exists, is_folder, make_folder, read_file
 from herodotus.archive.members import (
     DICTIONARY_BYTES_MAX,
     Dictionary,
@@ -98,7 +98,7 @@ class Files:
         for number in self.present:
             for path in self._paths(self.disk(number)):
                 name = parse_path(path)
-                if name is not None:
+                if name is not None and not is_folder(self.disk(number), path):
                     catalogue[name.number] = Located(number, name)
                 elif not path.endswith((".cdxj", ".zdict", ".part")):
                     foreign.append(path)
@@ -111,7 +111,7 @@ class Files:
                 continue
             for name in sorted(disk.listdir(folder)):
                 path = f"{folder}/{name}"
-                if folder == SEGMENT_FOLDER and len(name) == 1:
+                if folder == SEGMENT_FOLDER and len(name) == 1 and is_folder(disk, path):
                     yield from (f"{path}/{below}" for below in sorted(disk.listdir(path)))
                 else:
                     yield path
