@@ -5,6 +5,7 @@ import gzip
 import io
 import random
 import zipfile
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from herodotus.archive.checking import verify
 from herodotus.archive.deleting import delete
+from herodotus.archive.disk import Disk, OsDisk
 from herodotus.archive.engine import Archive
 from herodotus.archive.files import Files
 from herodotus.archive.importing import import_file
@@ -217,6 +219,37 @@ def test_a_head_whose_lines_end_in_both_ways_is_split_where_the_crawler_split_it
         assert found is not None
         assert (found.head, found.body) == (deposit.head, deposit.body)
     assert verify(archive).is_sound
+
+
+def test_an_original_is_not_deleted_while_a_slice_with_revisits_of_it_is_away(tmp_path: Path) -> None:
+    disks = [OsDisk(tmp_path / str(n)) for n in range(2)]
+    for disk in disks:
+        disk.root.mkdir()
+    index = MemoryIndex()
+    archive = _opened(disks, index)
+    original, revisit = page(URL, NOW_S, b"the same"), page(URL, NOW_S + 9, b"the same")
+    for deposit in (original, revisit):  # one epoch each, and so one slice each
+        store(archive, deposit)
+        seal(archive)
+    entry = Reader(archive).find(revisit.id)
+    assert entry is not None
+    away = archive.files.catalogue[entry.place.file].slice
+    archive.close()
+    without = _opened([disk if n != away else None for n, disk in enumerate(disks)], index)
+    with pytest.raises(StoreRefusedError, match="missing"):
+        delete(without, Intake(without), [original.id])
+    without.close()
+    whole = _opened(disks, index)
+    assert delete(whole, Intake(whole), [original.id]) == 1
+    found = Reader(whole).read(revisit.id)
+    assert found is not None
+    assert found.body == b"the same"
+
+
+def _opened(disks: Sequence[Disk | None], index: MemoryIndex) -> Archive:
+    archive = Archive(Files(disks), index, now=lambda: float(NOW_S))
+    open_archive(archive)
+    return archive
 
 
 def test_what_could_not_be_read_again_is_refused() -> None:
