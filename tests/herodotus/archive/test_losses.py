@@ -22,7 +22,7 @@ from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.members import scan_members
 from herodotus.archive.memory import MemoryStore
-from herodotus.archive.noted import all_visits
+from herodotus.archive.noted import all_visits, note_places
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.rocks import RocksIndex
@@ -485,6 +485,46 @@ def test_verifying_misses_captures_whose_file_is_gone(tmp_path: Path) -> None:
     assert found.missing > 0
     assert not found.is_sound
     archive.close()
+
+
+def test_verifying_misses_captures_behind_the_end_of_a_shorter_file(tmp_path: Path) -> None:
+    index = MemoryIndex()
+    archive = open_on(tmp_path, index)
+    deposits = _pages(30)
+    store(archive, *deposits)
+    seal(archive)
+    last = Reader(archive).find(max(deposits, key=lambda deposit: deposit.key).id)
+    assert last is not None
+    path = tmp_path / archive.files.path(last.place.file)
+    archive.close()
+    path.write_bytes(path.read_bytes()[: last.place.offset])  # between two members: what is left is whole
+    again = open_on(tmp_path, index)
+    assert verify(again).missing == 1
+    again.close()
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_verifying_misses_notes_that_are_gone(is_cut: bool, tmp_path: Path) -> None:
+    """Visits and deletions; of a file that has nothing else, or at the end of one."""
+    index = MemoryIndex()
+    archive = open_on(tmp_path, index)
+    store(archive, page(URL, NOW_S))
+    seal(archive)
+    note_visits(archive, Visit(url=URL, time_s=NOW_S + 9, status=304))
+    seal(archive)
+    assert verify(archive).is_sound
+    (place,) = note_places(archive)
+    path = tmp_path / archive.files.path(place[0])
+    archive.close()
+    if is_cut:
+        path.write_bytes(path.read_bytes()[: place[1]])
+    else:
+        path.unlink()
+    again = open_on(tmp_path, index)
+    found = verify(again, repair=True)
+    assert (found.missing, found.is_sound, found.is_repaired) == (1, False, True)
+    assert verify(again).is_sound
+    again.close()
 
 
 def test_an_index_of_rotten_blocks_is_not_taken_for_one_that_is_in_use(tmp_path: Path) -> None:
