@@ -134,23 +134,25 @@ class _OneOf:
     async def stream(self, to: Contact, service: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
         net, peer = self._net, PeerKey(to.peer)
         await self._within(PIECE_DEADLINE_S, peer)
-        handler = net.services_of(peer).streams.get(service)
+        life = net.services_of(peer)
+        handler = life.streams.get(service)
         if handler is None:
             raise RefusedError("service")
         net.count(service, body, b"")
         async with (
             closed_at_once(handler(self._peer, body)) as pieces,
-            closed_at_once(self._carried(peer, service, pieces)) as carried,
+            closed_at_once(self._carried(peer, life, service, pieces)) as carried,
         ):
             yield carried
 
     async def _carried(
-        self, peer: PeerKey, service: str, pieces: AsyncIterator[bytes]
+        self, peer: PeerKey, life: Services, service: str, pieces: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
         net = self._net
         while True:
-            if not net.reaches(peer, self._peer) or net.happens(net.faults.cut):
-                raise UnreachableError("cut")  # before the dead are asked for more
+            is_there = net.reaches(peer, self._peer) and net.services_of(peer) is life
+            if not is_there or net.happens(net.faults.cut):
+                raise UnreachableError("cut")  # before the dead, or their next life, are asked for more
             piece = await anext(pieces, None)
             if piece is None:
                 return
