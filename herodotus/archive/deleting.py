@@ -40,7 +40,7 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
             )
         moved: list[Item] = []
         for id_ in victims:
-            moved += _bereaved(reader, id_, frozenset(victims))
+            moved += bereaved(reader, id_, frozenset(victims))
         tombstones = [
             NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))
             for at in range(0, len(victims), TOMBSTONES_PER_RECORD)
@@ -62,7 +62,7 @@ def _is_away(archive: Archive, reader: Reader, id_: CaptureId) -> bool:
     return any(decode_entry(value).place.file not in archive.files.catalogue for value in same)
 
 
-def _bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> list[Item]:
+def bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> list[Item]:
     """The captures that refer to one about to go, written anew."""
     entry = reader.find(id_)
     if entry is None or entry.kind is not Kind.BODY:
