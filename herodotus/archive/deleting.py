@@ -79,16 +79,16 @@ def bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> l
         if found.kind is Kind.BODY:
             return []  # another full copy stays, and revisits find it by the payload
         revisits.append(other)
-    captures = [
-        capture for other in sorted(revisits, key=_age) if (capture := _readable(reader, other)) is not None
-    ]
-    if not captures:
+    # One after the other: a payload may be large, and many may refer to it.
+    oldest_first = (_readable(reader, other) for other in sorted(revisits, key=_age))
+    captures = (capture for capture in oldest_first if capture is not None)
+    heir = next(captures, None)
+    if heir is None:
         return []
-    heir, *rest = captures
     deposit = deposit_of_stored(heir)
     items: list[Item] = [_rewritten(reader, heir.id, Kind.BODY, compress_bundle(deposit, None))]
     original = original_of(heir.record, heir.id, len(heir.body))._replace(record_id=deposit.record_id)
-    for capture in rest:
+    for capture in captures:
         members = compress_bundle(deposit_of_stored(capture), original)
         items.append(_rewritten(reader, capture.id, Kind.REVISIT, members))
     return items

@@ -29,7 +29,15 @@ def write_journal(
     lines = [f"install {slice_} {path}" for slice_, path in installs]
     lines += [f"remove {slice_} {path}" for slice_, path in removals]
     text = "".join(f"{line}\n" for line in lines) + "end\n"
-    write_file(files.disk(files.present[0]), f"{JOURNAL_FOLDER}/{epoch:06}.txt", [text.encode()])
+    write_file(files.disk(files.present[0]), _path(epoch), [text.encode()])
+
+
+def is_decided(files: Files, epoch: int) -> bool:
+    return exists(files.disk(files.present[0]), _path(epoch))
+
+
+def _path(epoch: int) -> str:
+    return f"{JOURNAL_FOLDER}/{epoch:06}.txt"
 
 
 def settle_journals(files: Files) -> bool:

@@ -6,7 +6,7 @@ swap. A capture that was deleted while its copy was being written stays deleted:
 it still says what was read.
 """
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -15,7 +15,8 @@ from herodotus.archive.disk import read_file, sync_folder
 from herodotus.archive.engine import EPOCH_KEY, Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import is_compressed
-from herodotus.archive.journal import settle_journals, write_journal
+from herodotus.archive.journal import is_decided, settle_journals, write_journal
+from herodotus.archive.lines import Lines
 from herodotus.archive.members import Dictionary
 from herodotus.archive.noted import SortedNotes
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
@@ -26,7 +27,7 @@ from herodotus.core.archive_errors import (
     StoreRefusedError,
     UpkeepStoppedError,
 )
-from herodotus.core.cdxj import mime_of_line, place_of_line
+from herodotus.core.cdxj import mime_of_line
 from herodotus.core.deposits import parse_http_head
 from herodotus.core.entries import (
     AUXILIARY,
@@ -48,7 +49,6 @@ DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each tha
 INDEX_BATCH = 5_000
 COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
 
-LINES_FILES_MAX = 4
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
 
 Standing = tuple[bytes, bytes, Entry]
@@ -128,7 +128,7 @@ class _Merge:
         self._inputs = frozenset(inputs)
         self._pace = pace
         self._cache = MemberCache(archive.files, reads_ahead=True)
-        self._lines = _Lines(archive)
+        self._lines = Lines(archive)
         self._copied = 0
         self._dictionaries: dict[int, Dictionary | None] = {}
         self._writers: list[SegmentWriter] = []
@@ -329,15 +329,11 @@ class _Merge:
         with self._archive.lock:
             if self._archive.refusal is not None:
                 raise StoreRefusedError(self._archive.refusal)
-            write_journal(self._files, self._epoch, installs, removals)
-            for slice_, path in installs:
-                self._files.disk(slice_).rename(path + ".part", path)
-            for writer in self._writers:
-                self._files.add(writer.slice, writer.name)
-            moved = self._relocate()
-            for number in self._inputs:
-                self._files.forget(number)
-            settle_journals(self._files)
+            try:
+                write_journal(self._files, self._epoch, installs, removals)
+                moved = self._settle(installs)
+            except OSError as error:
+                raise self._refused(error) from error
         after_ = sum(self._files.size(writer.name.number) for writer in self._writers)
         return Sealed(
             files_before=len(self._inputs),
@@ -348,6 +344,25 @@ class _Merge:
             copied=self._copied,
             skipped=self._skipped,
         )
+
+    def _settle(self, installs: list[tuple[int, str]]) -> int:
+        for slice_, path in installs:
+            self._files.disk(slice_).rename(path + ".part", path)
+        for writer in self._writers:
+            self._files.add(writer.slice, writer.name)
+        moved = self._relocate()
+        for number in self._inputs:
+            self._files.forget(number)
+        settle_journals(self._files)
+        return moved
+
+    def _refused(self, error: OSError) -> StoreRefusedError:
+        """A journal that is there may be durable: its new files stay for the next opening, and nothing follows it."""
+        if is_decided(self._files, self._epoch):
+            self._archive.refusal = f"new segments could not be put in place: {error.strerror}"
+            return StoreRefusedError(self._archive.refusal)
+        self._give_up()
+        return StoreRefusedError(f"no segment can be written: {error.strerror}")
 
     def _relocate(self) -> int:
         index = self._archive.index
@@ -380,37 +395,3 @@ def _bounds(bucket: int) -> tuple[bytes, bytes]:
 def _dense(lines: list[str]) -> bool:
     """A capture in a compressed format, which has a member of its own."""
     return len(lines) == 1 and is_compressed(mime_of_line(lines[0]))
-
-
-class _Lines:
-    """The `.cdxj` lines of segments by member; those of the last few segments are kept."""
-
-    def __init__(self, archive: Archive) -> None:
-        self._files = archive.files
-        self._of: OrderedDict[int, dict[int, list[tuple[int, str]]]] = OrderedDict()
-
-    def of_member(self, number: int, offset: int, writer: SegmentWriter) -> list[str]:
-        """In the order of the member; empty when it cannot go into that segment as it is."""
-        name = self._files.catalogue[number].name
-        if name.is_log or name.codec is not writer.name.codec:
-            return []
-        if writer.dictionary is not None or self._files.dictionary(number) is not None:
-            return []
-        if number not in self._of:
-            self._of[number] = self._load(number)
-            if len(self._of) > LINES_FILES_MAX:
-                self._of.popitem(last=False)
-        return [line for _, line in sorted(self._of[number].get(offset, []))]
-
-    def _load(self, number: int) -> dict[int, list[tuple[int, str]]]:
-        lines: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
-        located = self._files.catalogue[number]
-        try:
-            data = read_file(self._files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX)
-        except FileNotFoundError:
-            return {}
-        for line in data.decode(errors="replace").split("\n"):
-            place = place_of_line(line)
-            if place is not None:
-                lines[place[0]].append((place[1], line))
-        return lines

@@ -1,5 +1,6 @@
 """Is a swap of files carried out wholly or not at all, also where a part of it is away or was never copied?"""
 
+import errno
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,14 +13,15 @@ from herodotus.archive.disk import Disk, OsDisk
 from herodotus.archive.engine import Archive
 from herodotus.archive.files import Files
 from herodotus.archive.index import MemoryIndex
+from herodotus.archive.intake import Outcome
 from herodotus.archive.journal import write_journal
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive
 from herodotus.archive.sealing import seal
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.archive_errors import StoreRefusedError, UnusableArchiveError
 from herodotus.core.deposits import Deposit
 from simnet.world.disk import Disk as SimulatedDisk
-from simnet.world.disk import PowerCut
+from simnet.world.disk import Failure, PowerCut
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
 
 DEPOSITS = [page(f"http://example.org/{n}", NOW_S + n, b"body %d" % n) for n in range(40)]
@@ -111,3 +113,39 @@ def test_a_broken_journal_is_named_and_nothing_is_done(content: bytes) -> None:
     with pytest.raises(UnusableArchiveError, match=r"journal/000001\.txt"):
         open_on(disk)
     assert set(paths) <= set(disk.paths())
+
+
+def test_segments_whose_journal_finds_no_room_do_not_pile_up() -> None:
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    store(archive, *DEPOSITS)
+    disk.fail(Failure(calls=frozenset({"pwrite"}), error=errno.ENOSPC, path="journal/*"))
+    for _ in range(3):
+        with pytest.raises(StoreRefusedError, match="no segment can be written"):
+            seal(archive)
+        assert not [path for path in disk.paths() if path.startswith("segments") and path.endswith(".part")]
+    disk.mend()
+    assert seal(archive).captures == 40
+    assert _lacking(archive) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "path"), [("fsync", "journal"), ("rename", "segments/*"), ("unlink", "log/*")]
+)
+def test_a_swap_that_a_disk_ends_is_finished_at_the_next_opening(call: str, path: str) -> None:
+    disk, index = SimulatedDisk(), MemoryIndex()
+    archive = open_on(disk, index)
+    store(archive, *DEPOSITS)
+    disk.fail(Failure(calls=frozenset({call}), error=errno.EIO, path=path))
+    for _ in range(2):
+        with pytest.raises(StoreRefusedError, match="could not be put in place"):
+            seal(archive)
+    with pytest.raises(StoreRefusedError, match="could not be put in place"):
+        store(archive, page("http://example.org/later", NOW_S))
+    assert _lacking(archive) == []
+    disk.mend()
+    again = open_on(disk, index)
+    assert _lacking(again) == []
+    assert verify(again).is_sound
+    assert not [name for name in disk.paths() if name.startswith("journal/") or name.endswith(".part")]
+    assert store(again, page("http://example.org/later", NOW_S)) == [Outcome.NEW]

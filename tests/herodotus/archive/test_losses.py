@@ -4,6 +4,7 @@ import errno
 import gzip
 import io
 import random
+import tracemalloc
 import zipfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -244,6 +245,20 @@ def test_an_original_is_not_deleted_while_a_slice_with_revisits_of_it_is_away(tm
     found = Reader(whole).read(revisit.id)
     assert found is not None
     assert found.body == b"the same"
+
+
+def test_deleting_an_original_holds_few_of_the_bodies_that_move() -> None:
+    archive = open_on(SimulatedDisk())
+    body = random.Random(9).randbytes(1_000_000)
+    first, *others = [page(url, NOW_S, body) for url in _same_bucket(30)]
+    for deposit in (first, *others):
+        store(archive, deposit)
+    tracemalloc.start()
+    assert delete(archive, Intake(archive), [first.id]) == 1
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 15 * len(body)
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in others)
 
 
 def _opened(disks: Sequence[Disk | None], index: MemoryIndex) -> Archive:
