@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import anyio
 import anyio.abc
+from anyio import TypedAttributeLookupError
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from dht.core.handshake import is_signed
@@ -121,7 +122,8 @@ class Answering:
         try:
             host = str(stream.extra(SocketAttribute.remote_address)[0])
             prefix = prefix_of((host.partition("%")[0], 1))
-        except (OSError, ValueError):  # it left meanwhile
+        except (OSError, ValueError, TypedAttributeLookupError):  # it left meanwhile, and has no address
+            self._dropped["left"] += 1
             await anyio.aclose_forcefully(stream)
             return
         visitor = self._admission.arrives(prefix, anyio.current_time())
@@ -136,6 +138,9 @@ class Answering:
             self._drop(error.word, error)
         except TimeoutError as error:
             self._drop("slow handshake" if visitor.peer is None else "slow", error)
+        except Exception:  # a task meets its supervisor: one caller's connection must not end the peer
+            self._dropped["fault"] += 1
+            logger.exception("a connection failed by our fault")
         finally:
             self._admission.leaves(visitor)
 

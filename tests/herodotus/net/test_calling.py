@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,7 @@ from anyio.streams.tls import TLSStream
 from dht.core.handshake import raw_public_key
 from dht.core.limits import Rate
 from herodotus.calls import (
+    CALL_BYTES_MAX,
     RefusedError,
     Services,
     UnreachableError,
@@ -110,6 +112,28 @@ async def test_what_is_not_tls_is_dropped_and_counted(garbage: bytes) -> None:
                 await stream.send(garbage)
             await ended(stream)
         await dropped(there, "handshake")
+
+
+async def test_who_takes_its_connection_back_at_once_harms_nobody() -> None:
+    """Reset before it is looked at, a connection has no address: strangers must not end a peer by that."""
+    async with called(ECHO) as there, caller() as calls:
+        for _ in range(50):
+            with socket.create_connection(("127.0.0.1", there.port)) as hasty:
+                hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert await calls.call(there.contact, "echo", b"hi") == b"hi"
+        await counted(there, "left")
+
+
+async def test_a_fault_of_ours_ends_one_connection_and_not_the_peer() -> None:
+    async def too_much(peer: bytes, body: bytes) -> bytes:
+        return bytes(CALL_BYTES_MAX + 1)
+
+    services = Services(calls={"echo": echo, "too much": too_much})
+    async with called(services) as there, caller() as calls:
+        with pytest.raises(UnreachableError):
+            await calls.call(there.contact, "too much", b"")
+        await counted(there, "fault")
+        assert await calls.call(there.contact, "echo", b"hi") == b"hi"
 
 
 async def test_tls_of_another_protocol_is_dropped() -> None:
