@@ -195,6 +195,36 @@ async def test_a_question_that_drips_in_is_dropped(monkeypatch: pytest.MonkeyPat
         await connection.close()
 
 
+async def test_who_announces_much_and_sends_nothing_loses_the_room_for_it_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answering_module, "STEP_S", 0.2)
+    monkeypatch.setattr(answering_module, "PART_BYTES", 1_000)
+    async with called(ECHO) as there:
+        connection, greeting = await met(there)
+        head = bytes((Kind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
+        await connection.send(hello(greeting, there).pack() + head + bytes(2_500))
+        await dropped(there, "slow")  # within 10 s, where 8 MiB may take nine minutes
+        assert there.answering.statistics().bytes_under_way == 0
+        await connection.close()
+
+
+async def test_those_who_hold_all_room_for_large_questions_leave_some_for_small_ones() -> None:
+    async with called(ECHO) as there, caller(name="small") as calls:
+        held = []
+        for name in ("a", "b", "c", "d"):
+            for _ in range(2):
+                connection, greeting = await met(there)
+                head = bytes((Kind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
+                await connection.send(hello(greeting, there, name).pack() + head + ASKED[5:9])
+                held.append(connection)
+        await until(lambda: there.answering.statistics().bytes_under_way == 8 * CALL_BYTES_MAX)
+        with anyio.fail_after(5):
+            assert await calls.call(there.contact, "echo", b"hi") == b"hi"
+        for connection in held:
+            await connection.close()
+
+
 async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answering_module, "STEP_S", 0.2)
     monkeypatch.setattr(answering_module, "SLOWEST_BYTES_PER_S", 1e9)
