@@ -64,6 +64,8 @@ SOON_S = 0.25
 WANTED_FIRST, WANTED_MAX = 4, 256
 HOSTS_NOTED_MAX = 100_000
 """Windows held, and what is known of hosts; those without a window are forgotten beyond it."""
+SEARCHES_MAX = 128
+"""For robots.txt, at once: each may have a connection open, to a server that answers slowly on purpose."""
 ORIGINS_OF_A_HOST_MAX = 64
 """Ports of a host whose rules are told apart by their number; those of more are asked for daily."""
 IDLE_LOOK_S, IDLE_S = 0.5, 2.0
@@ -449,7 +451,7 @@ class RingSteward(LocalSteward):
     def _start_search(self, origin: Origin) -> anyio.Event:
         """Set when the search that is under way has come to something, if only to a wait."""
         done = self._searching.get(origin)
-        if done is not None or self._tasks is None:
+        if done is not None or self._tasks is None or len(self._searching) >= SEARCHES_MAX:
             return done or anyio.Event()
         done = self._searching[origin] = anyio.Event()
         self._tasks.start_soon(self._search, origin)
