@@ -14,6 +14,7 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from rocksdict import WriteBatch
@@ -55,6 +56,8 @@ _TO_BE_SEEN = _TO_BE_READ | {Result.UNWANTED.value}
 
 URLS_REMEMBERED = 32_768
 """Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
+LEFT = (1 << 32) - 1
+"""The day on which a URL is due that somebody else fetches: never."""
 REREAD_BATCH = 1_000
 ETAG_CHARACTERS_MAX = 1_000
 DATE_CHARACTERS_MAX = 100
@@ -195,6 +198,7 @@ class Frontier:
             entry.known.depth, entry.known.priority = known.depth, known.priority
             entry.known.hops = known.hops
             batch.put(KNOWN + key, encode_known(known))
+            self._turns.move_taken(batch, entry)
             return
         is_read = known.last_result in _TO_BE_READ  # nothing else has links
         if is_read and known.last_day == self._day and known.due_day > self._day:
@@ -243,6 +247,7 @@ class Frontier:
         """The visit is over and its capture durable: its outcome and the page's links, in one atomic
         batch. Without a digest the known one stays; an empty one forgets it.
         """
+        self._counts.forget_some()
         del self._turns.taken[entry.key]
         known = after_visit(entry.known, result, self._day, recrawl)
         if result in (Result.CHANGED, Result.UNCHANGED):
@@ -290,9 +295,43 @@ class Frontier:
         """Not visited after all; it stays due, and is the next to come."""
         self._turns.release(entry)
 
+    def look_again(self) -> None:
+        """What was passed over may be wanted by now."""
+        self._turns.look_again()
+
     def pass_over(self, entry: Entry) -> None:
         """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
         self._turns.pass_over(entry)
+
+    def leave(self, keys: Sequence[UrlKey]) -> int:
+        """Somebody else fetches these from now on: they stay known and are never due. Those that are being fetched stay
+        ours for now. Says how many were left.
+        """
+        return self._make_due(keys, lambda known: LEFT)
+
+    def take_back(self, keys: Sequence[UrlKey]) -> int:
+        """What was left is ours again, and due today unless it was visited today. Says how many were left."""
+        return self._make_due(
+            keys,
+            lambda known: (
+                self._day + (known.last_day >= self._day) if known.due_day == LEFT else known.due_day
+            ),
+        )
+
+    def _make_due(self, keys: Sequence[UrlKey], day_of_known: Callable[[Known], int]) -> int:
+        batch, moved = new_batch(), 0
+        for key, known in zip(keys, self.known_of(keys), strict=True):
+            if known is None or key in self._turns.taken or (day := day_of_known(known)) == known.due_day:
+                continue
+            origin_id = origin_id_of(origin_of(known.url))
+            batch.delete(due_row(origin_id, known, key))
+            self._counts.move_due(batch, known.due_day, day)
+            known.due_day = day
+            batch.put(KNOWN + key, encode_known(known))
+            self._turns.put_due(batch, origin_id, known, key)
+            moved += 1
+        self._disk.write(batch)
+        return moved
 
     def reread(self, takes: Callable[[Origin], bool]) -> int:
         """The crawl takes in more than before: pages that may hold links left out then come again as
@@ -331,6 +370,17 @@ class Frontier:
     def known(self, url: str) -> Known | None:
         record = self._disk.get(KNOWN + url_key(url))
         return None if record is None else decode_known(record)
+
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
+        found = self._disk.get_many([KNOWN + key for key in keys]) if keys else []
+        return [None if record is None else decode_known(record) for record in found]
+
+    def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        """So many known URLs whose keys come after this one, in the order of their keys; `key` may be empty."""
+        start = KNOWN + key + b"\0" if key else KNOWN
+        rows = list(islice(self._disk.rows(start, KNOWN), count))
+        found = self.known_of([UrlKey(row[1:]) for row in rows])
+        return [(UrlKey(row[1:]), known) for row, known in zip(rows, found, strict=True) if known is not None]
 
     def last_links(self, key: UrlKey) -> frozenset[bytes]:
         """Fingerprints of the links that the last version had."""

@@ -66,6 +66,14 @@ class FrontierTurns:
             active.cursor = b""
             active.queue = []
 
+    def look_again(self) -> None:
+        """What was passed over is handed out again."""
+        self._needs_scan = True
+        for active in self._active.values():
+            active.cursor = b""
+            active.queue = []
+            active.is_exhausted = False
+
     # -- what is due
 
     def put_due(self, batch: WriteBatch, origin_id: bytes, known: Known, key: bytes) -> None:
@@ -93,6 +101,14 @@ class FrontierTurns:
             active.queue = [item for item in active.queue if item[0] != row]
             heapq.heapify(active.queue)
 
+    def move_taken(self, batch: WriteBatch, entry: Entry) -> None:
+        """The record of a URL that is handed out has another priority: its row says the same, or it would not be found
+        again when the URL is released, or after a crash.
+        """
+        batch.delete(entry.due_row)
+        entry.due_row = due_row(origin_id_of(entry.origin), entry.known, entry.key)
+        batch.put(entry.due_row, b"")
+
     def suspect(self, batch: WriteBatch, key: bytes) -> None:
         """The archive may have this URL's capture: it is to be asked before anybody fetches."""
         self._suspects.add(key)
@@ -116,6 +132,7 @@ class FrontierTurns:
         return bool(self._fresh) or self._needs_scan
 
     def activate(self, wanted: int, takes: Callable[[Origin], bool] | None) -> list[Origin]:
+        self._counts.forget_some()
         found: list[Origin] = []
         while self._fresh and len(found) < wanted:
             self._activate(next(iter(self._fresh)), found, takes)

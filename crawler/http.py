@@ -38,6 +38,7 @@ from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
 IDLE_CONNECTIONS_MAX = 256
 """Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
+UNKEPT_MAX = 4_096
 _TRUNCATIONS = {
     "length": Truncation.LENGTH,
     "time": Truncation.TIME,
@@ -75,6 +76,7 @@ class HttpFetcher:
             idle_max=max(IDLE_CONNECTIONS_MAX, settings.connections), keepalive_s=settings.keepalive_s
         )
         self._bad_certificates: OrderedDict[str, str] = OrderedDict()
+        self._unkept: OrderedDict[Endpoint, None] = OrderedDict()  # that ended a kept one as we wrote
         self._fixed_head = (
             f"\r\nUser-Agent: {settings.user_agent}\r\nAccept: {settings.accept}\r\n"
             "Accept-Encoding: gzip, deflate, br, zstd\r\n"
@@ -186,7 +188,9 @@ class HttpFetcher:
     async def _ask(
         self, endpoint: Endpoint, written: bytes, reader: AnswerReader, limits: Limits
     ) -> tuple[Connection, str, AnswerReader]:
-        """On a kept connection if there is one. Such a one may have ended as we wrote: then a new one is asked."""
+        """On a kept connection if there is one. Such a one may have ended as we wrote: then a new one is asked. As the
+        server may have read the request all the same, and so sees two at once, that is to happen to it once only.
+        """
         kept = self._pool.take(endpoint)
         if kept is not None:
             try:
@@ -195,15 +199,27 @@ class HttpFetcher:
                 if reader.has_begun:
                     raise
                 reader = AnswerReader()
+                self._keep_none_of(endpoint)
             else:
-                if kept.is_open:
-                    self._pool.give(endpoint, kept, self._loop)
+                self._keep(endpoint, kept)
                 return kept, outcome, reader
         fresh = await self._opener.open(endpoint, await self._addresses(endpoint.host), self._loop)
         outcome = await fresh.ask(written, reader, limits)
-        if fresh.is_open:
-            self._pool.give(endpoint, fresh, self._loop)
+        self._keep(endpoint, fresh)
         return fresh, outcome, reader
+
+    def _keep(self, endpoint: Endpoint, connection: Connection) -> None:
+        if not connection.is_open:
+            return
+        if endpoint in self._unkept:
+            connection.abort()
+        else:
+            self._pool.give(endpoint, connection, self._loop)
+
+    def _keep_none_of(self, endpoint: Endpoint) -> None:
+        self._unkept[endpoint] = None
+        if len(self._unkept) > UNKEPT_MAX:
+            self._unkept.popitem(last=False)
 
     async def _addresses(self, host: str) -> list[str]:
         if _is_literal(host):

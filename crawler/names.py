@@ -75,8 +75,6 @@ class SystemNames:
         zone = zone_of(host)
         if len(self._under_way) >= LOOKUPS_MAX or self._of_zone[zone] >= LOOKUPS_PER_ZONE_MAX:
             raise TooManyLookupsError(f"too many names are looked up to begin with {host}")
-        lookup = self._under_way[host] = _Lookup(loop.create_future(), loop.time(), zone)
-        self._of_zone[zone] += 1
 
         def run() -> None:
             addresses: list[str] = []
@@ -88,7 +86,12 @@ class SystemNames:
             with contextlib.suppress(RuntimeError):  # the loop has ended, nobody wants to know
                 loop.call_soon_threadsafe(self._end, host, addresses, error, loop)
 
-        threading.Thread(target=run, name=f"dns {host[:60]}", daemon=True).start()
+        try:
+            threading.Thread(target=run, name=f"dns {host[:60]}", daemon=True).start()
+        except RuntimeError as error:  # the system's limit; others under way will end
+            raise TooManyLookupsError(f"no thread to look up {host}") from error
+        lookup = self._under_way[host] = _Lookup(loop.create_future(), loop.time(), zone)
+        self._of_zone[zone] += 1  # the thread's answer comes in a later turn of the loop
         return lookup
 
     def _end(

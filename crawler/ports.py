@@ -33,6 +33,9 @@ class UrlOwner(Protocol):
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         """Those that are ours, to be put into our frontier; the others are taken for delivery."""
 
+    def is_our_turn(self, url: str) -> bool:
+        """Asked before each fetch: a URL in our frontier may have become somebody else's, for now or for good."""
+
 
 class StewardPort(Protocol):
     """Permission to fetch, from whoever looks after the origin."""
@@ -86,3 +89,6 @@ class OwnsEverything:
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         return list(links)
+
+    def is_our_turn(self, url: str) -> bool:
+        return True

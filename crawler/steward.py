@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, Outcome, Truncation
 from crawler.core.content import Decoded, decoded
-from crawler.core.errors import FetchError, ForbiddenAddressError
+from crawler.core.errors import FetchError, ForbiddenAddressError, UnresolvableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait, retry_after_s
 from crawler.core.robots import DISALLOW_ALL, REDIRECTS_MAX, ROBOTS_BYTES_MAX, RobotsRules, rules_of_answer
 from crawler.core.urls import Origin, host_of, origin_of
@@ -74,10 +74,10 @@ class LocalSteward:
                 if search.rules is not None:  # now, so that the rest after this request keeps a crawl-delay
                     self.core.set_rules(origin, search.rules, self._now())
             finally:
-                await self.give_back(lease, report)
+                again_at = await self.give_back(lease, report)
             if search.rules is None and search.has_failed:
                 self._searches[origin] = search
-                until = self._now() + self.core.robots_second_try_s
+                until = max(again_at, self._now() + self.core.robots_second_try_s)
                 return Wait(until=until, reason="robots.txt is asked for again")
         return search.rules
 
@@ -86,12 +86,16 @@ class LocalSteward:
         if self._opted_out.covers(host_of(search.url)):
             rules = replace(DISALLOW_ALL, problem="robots.txt is at a host that is not visited")
             return replace(search, rules=rules), _NOT_ASKED
+        start = self._now()
         try:
             found, body = await self._get(search.url)
         except FetchError as error:
             is_final = search.has_failed or isinstance(error, ForbiddenAddressError)
             closed = replace(DISALLOW_ALL, problem=f"robots.txt could not be had: {error.reason}")
-            return replace(search, has_failed=True, rules=closed if is_final else None), _NOT_ASKED
+            report = OriginReport(status=None, duration_s=self._now() - start, is_excused=True)
+            if isinstance(error, (ForbiddenAddressError, UnresolvableError)):
+                report = _NOT_ASKED
+            return replace(search, has_failed=True, rules=closed if is_final else None), report
         retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
         report = OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
         if found.redirect_to is not None and search.hops < REDIRECTS_MAX:

@@ -30,6 +30,8 @@ from crawler.rota import Rota
 
 TURNS_IN_A_ROW_MAX = 16
 """An origin that needs no rest keeps its connection for so many fetches, then others have theirs."""
+PASSED_IN_A_ROW_MAX = 64
+"""URLs that need no fetch are dealt with, then others have their turn: a host may have a million that it closed."""
 UNCONDITIONAL_EVERY = 30
 """Every so many visits no condition is sent: a validator that lies is noticed within a month."""
 REST_SHOWN_S = 30.0
@@ -108,10 +110,11 @@ class Crawler:
         self._scope = scope
         self._settings = settings
         self._wall_clock = wall_clock
+        self._owner: UrlOwner = owner or OwnsEverything()
         self._outcomes = Outcomes(
             frontier,
             sink,
-            owner or OwnsEverything(),
+            self._owner,
             scope,
             self.counts,
             recrawl=settings.recrawl,
@@ -285,15 +288,19 @@ class Crawler:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
         dealt with.
         """
-        while (entry := self._frontier.take(origin)) is not None:
-            if not self._scope.holds(entry.known.url, depth=entry.known.depth):
-                self._frontier.pass_over(entry)
-                continue
+        passed = 0
+        while not self.is_stopping and (entry := self._frontier.take(origin)) is not None:
             reason = self._refusal(entry.known, rules)
-            if reason is not None:
+            is_wanted = self._scope.holds(entry.known.url, depth=entry.known.depth)
+            if not is_wanted or not self._owner.is_our_turn(entry.known.url):
+                self._frontier.pass_over(entry)
+            elif reason is not None:
                 self._outcomes.refused(entry, reason, rules.problem or reason)
             elif not entry.is_suspect or not await self._outcomes.recover(entry):
                 return entry
+            passed += 1
+            if passed % PASSED_IN_A_ROW_MAX == 0:
+                await anyio.lowlevel.checkpoint()
         return None
 
     def _refusal(self, known: Known, rules: RobotsRules) -> str | None:

@@ -7,12 +7,12 @@ The rest of the project uses `Ring`: who owns a key and who holds copies, what t
 changes, how a batch gets to its owners. `open_node` gives the real one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dht.core.effects import Arc, ArcsChanged, PeerChanged
-from dht.core.ids import Key, key_of
+from dht.core.ids import Key, PeerKey, key_of
 from dht.core.messages import Item
 from dht.core.records import Contact
 from dht.node import (
@@ -44,6 +44,10 @@ class Ring(Protocol):
         """The keys that this peer must hold, as arcs (start, end] of the circle."""
         ...
 
+    def positions(self) -> tuple[Contact, ...]:
+        """Every position that the table knows, ours included, in the order of the ring."""
+        ...
+
     def events(self) -> AbstractContextManager[Subscription]:
         """Changes of arcs, neighbours and clocks from now on; `EventsLost` where the subscriber was too slow."""
         ...
@@ -54,6 +58,14 @@ class Ring(Protocol):
 
     def members(self) -> tuple[Member, ...]:
         """Everybody known, ourselves included."""
+        ...
+
+    def contacts(self) -> tuple[Contact, ...]:
+        """All positions known, in order, ours included: a hint for those who ask many questions at once."""
+        ...
+
+    def clocks(self) -> Mapping[PeerKey, str]:
+        """Those who are not well."""
         ...
 
     def statistics(self) -> NodeStatistics: ...

@@ -331,6 +331,24 @@ class RingNode:
             for peer, signed in sorted(self._machine.table.records.items())
         )
 
+    def positions(self) -> tuple[Contact, ...]:
+        """Every position of a member in our table, ours included once we are one, in the order of the ring."""
+        table = self._machine.table
+        own = {node.contact.position for node in self._machine.nodes if node.is_member}
+        return tuple(
+            contact
+            for contact in table.contacts
+            if contact.peer in table.records and (contact.peer != self._peer or contact.position in own)
+        )
+
+    def contacts(self) -> tuple[Contact, ...]:
+        """All virtual nodes in our table by position, ours included: no authority, but no traffic either."""
+        return tuple(self._machine.table.contacts)
+
+    def clocks(self) -> Mapping[PeerKey, str]:
+        """Those who are not well, as our clocks see them."""
+        return MappingProxyType(dict(self._machine.statistics().unwell))
+
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
         """What this peer must hold so that every key has that many copies (the network's number by default)."""
         if copies is None or copies == self._settings.rules.copies:

@@ -15,8 +15,11 @@ from enum import Enum
 
 import anyio
 
+from crawler.core.capture import UrlKey
+from crawler.core.recrawl import Known
+from crawler.core.urls import url_key
 from crawler.counts import CrawlCounts
-from crawler.frontier import FoundLink
+from crawler.frontier import FoundLink, Frontier
 from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
 from herodotus.archive.operations import Report
@@ -149,12 +152,64 @@ class DailyCrawl:
     def take_over(self, links: Sequence[FoundLink]) -> int:
         """Links of ours that others found; says how many were not known. Raises NotCrawling."""
         new = self._add_own(links)
+        if self._frontier().take_back([url_key(link.url) for link in links]):
+            self.look_again()
         self._taken_over += len(links)
         return new
+
+    def leave(self, keys: Sequence[UrlKey]) -> int:
+        """Others fetch these from now on; says how many were ours. Raises NotCrawling."""
+        return self._frontier().leave(keys)
+
+    def take_back(self, keys: Sequence[UrlKey]) -> int:
+        """What was left is ours again. Raises NotCrawling."""
+        return self._frontier().take_back(keys)
 
     @property
     def takes_links(self) -> bool:
         return self._gear is not None
+
+    def make_durable(self) -> None:
+        """What was taken over outlives a power cut. Raises NotCrawling."""
+        self._frontier().sync()
+
+    def look_again(self) -> None:
+        """URLs that were left to others may be ours to fetch by now."""
+        if self._gear is not None:
+            self._gear.frontier.look_again()
+            self._tell_news()
+            if self._crawler is not None:
+                self._crawler.look_again()
+
+    async def hold_back(self) -> None:
+        """Begin no fetch until `go_on`: links are found faster than they are delivered."""
+        if self._crawler is not None:
+            await self._crawler.pause()
+
+    def go_on(self) -> None:
+        if self._crawler is not None:
+            self._crawler.resume()
+
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
+        """What we know of these URLs. Raises NotCrawling."""
+        return self._frontier().known_of(keys)
+
+    def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        """So many that we know, in the order of their keys. Raises NotCrawling."""
+        return self._frontier().known_after(key, count)
+
+    @property
+    def today(self) -> int:
+        return self._day
+
+    @property
+    def seconds_of_today(self) -> float:
+        return self._parts.wall_clock() - self._order.day_starts(self._day)
+
+    def _frontier(self) -> Frontier:
+        if self._gear is None:
+            raise NotCrawling(self._state, self._problem)
+        return self._gear.frontier
 
     def status(self) -> CrawlStatus:
         gear, now = self._gear, self._crawler.counts if self._crawler is not None else CrawlCounts()
@@ -302,6 +357,9 @@ class DailyCrawl:
         mine = self._owner.divide(links)
         self._handed_over += len(links) - len(mine)
         return mine
+
+    def is_our_turn(self, url: str) -> bool:
+        return self._owner.is_our_turn(url)
 
     def _add(self, links: Sequence[FoundLink]) -> int:
         if self._gear is None:

@@ -84,6 +84,11 @@ class Home:
         return self.state / "door"
 
     @property
+    def exchange(self) -> Path:
+        """Links that wait for delivery, and URLs remembered for others."""
+        return self.state / "exchange"
+
+    @property
     def paused(self) -> Path:
         """Is there while the operator wants the peer not to crawl."""
         return self.state / "paused"
@@ -95,6 +100,11 @@ class Home:
     @property
     def state(self) -> Path:
         return self.path / "state"
+
+    @property
+    def copies(self) -> Path:
+        """New captures that other holders have not got yet."""
+        return self.state / "copies"
 
     @property
     def mark(self) -> Path:

@@ -25,12 +25,20 @@ class Begin:
     urls: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Give what the peer holds to those who will hold it without it, as it is going to leave for good."""
+
+    wait_s: float
+
+
 CrawlControl = Pause | Resume | Begin
-Order = operations.Order | CrawlControl
+Order = operations.Order | CrawlControl | HandOver
 ORDERS: dict[str, type[Order]] = {
     **operations.ORDERS,
     "pause": Pause,
     "resume": Resume,
     "begin": Begin,
+    "hand-over": HandOver,
 }
 NAMES = {kind: name for name, kind in ORDERS.items()}

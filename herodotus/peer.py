@@ -6,11 +6,13 @@ no error is lost. The life: lock the home, open the parts, say "ready", wait for
 
 import logging
 import os
+import random
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -27,18 +29,20 @@ from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
+from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
-from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order
+from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
 from herodotus.daily import DailyCrawl, DailyParts
 from herodotus.directions import RingDirections
 from herodotus.door import open_door
+from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
 from herodotus.offer import archive_settings
-from herodotus.orders import Begin, Order, Pause, Resume
+from herodotus.orders import Begin, HandOver, Order, Pause, Resume
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.front import Front
@@ -47,6 +51,7 @@ from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import replay_place
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
+from herodotus.replication.keeping import Copies, CopiesPorts
 from herodotus.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.systemd import ServiceManager
 
@@ -99,6 +104,8 @@ class Peer:
         self._lookout = lookout_of(order, wall_clock=clock.unix_seconds)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
+        self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
+        self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._relay = HttpRelay()
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
@@ -109,6 +116,41 @@ class Peer:
             http,
             Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
             Front(lambda: shelf.stamp, clock.unix_seconds),
+        )
+
+    def _copies_ports(self, own_key: bytes) -> CopiesPorts:
+        async def archive_opened() -> None:
+            await self._holdings.wait_open()
+
+        return CopiesPorts(
+            me=own_key,
+            copies=self._parts.charter.copies,
+            ring=lambda: self._membership.node,
+            store=lambda: self._holdings.store,
+            store_opened=archive_opened,
+            calls=lambda: self._call_port.calls,
+            sign=partial(signed, self._parts.key),
+            random=random.SystemRandom(),
+            backlog=self._parts.home.copies,
+            spend_out=partial(self._budget.spend, Spending.COPIES_OUT),
+            spend_in=partial(self._budget.spend, Spending.COPIES_IN),
+        )
+
+    def _make_exchange(self) -> Exchange:
+        parts, charter = self._parts, self._parts.charter
+        return Exchange(
+            ExchangeParts(
+                folder=parts.home.exchange,
+                settings=parts.settings.links,
+                copies=charter.copies,
+                id_check=self._membership.rules.id_check,
+                rules=url_rules(charter),
+                territory=territory_of(charter),
+                fetches_all=charter.fetch_by == "all",
+                day_length_s=charter.day_length_s,
+                wall_clock=clock.unix_seconds,
+                random=random.SystemRandom(),
+            )
         )
 
     def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
@@ -136,6 +178,7 @@ class Peer:
                 holdings=self._holdings,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 wall_clock=clock.unix_seconds,
+                owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
                 within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
                 closed_s=lambda: self._budget.closed_s(Spending.CRAWL),
@@ -146,6 +189,10 @@ class Peer:
         """What a command asks through the door."""
         if isinstance(order, Pause | Resume | Begin):
             return await self._daily.perform(order)
+        if isinstance(order, HandOver):
+            with anyio.move_on_after(order.wait_s):
+                return Report(facts={"peers": await self._copies.hand_over(), "is_over": True})
+            return Report(facts={"peers": 0, "is_over": False})
         return await self._holdings.perform(order, say)
 
     async def status(self) -> PeerStatus:
@@ -162,9 +209,12 @@ class Peer:
             uptime_s=int((clock.utc_now() - self._started).total_seconds()),
             ring=self._membership.status(),
             calls=self._call_port.status(),
+            links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),
             store=await self._holdings.status(),
+            copies={str(copies): count for copies, count in self._copies.histogram.items()},
+            copying=self._copies.status(),
             budget=self._budget.statistics(),
         )
 
@@ -197,11 +247,14 @@ class Peer:
     async def _calls_opened(self) -> AsyncIterator[None]:
         """What calls others is opened between the two: what answers them must be there before they come."""
         ring = self._membership.node
+        own = (self._steward.services, self._copies.services())
         async with (
-            self._call_port.calling(ring),
+            self._call_port.calling(ring) as calls,
+            self._exchange.opened(ring, calls, self._daily) as links,
             self._lookout,
             self._steward.running(),
-            self._call_port.answering(ring, self._membership.listener, Services.of(self._steward.services)),
+            self._call_port.answering(ring, self._membership.listener, Services.of(links, *own)),
+            self._copies.opened(),
         ):
             yield
 

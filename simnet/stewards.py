@@ -38,7 +38,8 @@ from herodotus.stewards.wire import Ask, encode_asks
 from simnet.host import repeatable_trio
 
 VIEWS_BEHIND_MAX = 1_000
-LOST_CALL_S = 10.0
+ENDLESS = 1_000_000
+CLOSED_S = 60.0  # a host that may not be visited is looked at again
 
 
 class Start(NamedTuple):
@@ -152,8 +153,9 @@ class SimulatedPeer:
             if isinstance(rules, Wait):
                 await _sleep_until(rules.until)
                 continue
-            if not rules.is_reachable:
-                return
+            if not rules.is_reachable or not rules.allows("/"):
+                await anyio.sleep(CLOSED_S)
+                continue
             lease = await steward.lease(origin, self.world.hosts[host].address)
             if isinstance(lease, Wait):
                 await _sleep_until(lease.until)
@@ -360,3 +362,32 @@ def in_virtual_time(main: Callable[[anyio.abc.TaskGroup], Awaitable[None]], *, s
 
     with repeatable_trio(seed):
         trio.run(within, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def settled(world: StewardWorld) -> None:
+    """Everybody is up, and no steward is silent any more."""
+    await anyio.sleep(world.terms.silent_s + 1)
+
+
+async def crowd(world: StewardWorld, hosts: int = 4, peers: int = 8) -> None:
+    """Peers with endless work at every host."""
+    for number in range(hosts):
+        world.add_host(f"h{number}.example", duration_s=0.5)
+    world.add_peers(peers)
+    for peer in world.peers:
+        world.start(peer, dict.fromkeys(world.hosts, ENDLESS))
+    await settled(world)
+
+
+async def churn(world: StewardWorld, seconds: float) -> None:
+    """Every now and then the steward of some host dies, and comes back knowing nothing. All are up at the end."""
+    until = anyio.current_time() + seconds
+    while anyio.current_time() < until:
+        await anyio.sleep(world.chance.uniform(20, 300))
+        victim = steward_of(world, world.chance.choice(sorted(world.hosts)))
+        victim.crash()
+        world.members_changed()
+        await anyio.sleep(world.chance.uniform(5, 200))
+        world.start(victim, dict.fromkeys(world.hosts, ENDLESS))
+        await anyio.sleep(0.1)
+        world.members_changed()

@@ -10,6 +10,10 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NAT64_LOCAL = ipaddress.IPv6Network("64:ff9b:1::/48")
 """RFC 8215: where in these the IPv4 address stands is a network's own affair, so none is an origin's."""
 _IPV4_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_IPV4_TRANSLATED = ipaddress.IPv6Network("::ffff:0:0:0/96")
+"""RFC 7915, 2.1; a translator on the way takes it for the address in it."""
+_NOBODYS = (ipaddress.IPv6Network("3fff::/20"), ipaddress.IPv6Network("5f00::/16"))
+"""For documentation (RFC 9637) and segment routing (RFC 9602); older Pythons call both global."""
 
 
 def is_public(text: str) -> bool:
@@ -25,7 +29,7 @@ def is_public(text: str) -> bool:
     embedded = _embedded(address)
     if embedded is not None:
         return _is_public_ipv4(embedded)
-    if address in _NAT64_LOCAL:
+    if address in _NAT64_LOCAL or any(address in network for network in _NOBODYS):
         return False
     return address.is_global and not address.is_multicast and not address.is_site_local
 
@@ -50,6 +54,6 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
         return address.sixtofour
     if address.teredo is not None:
         return address.teredo[1]
-    if address in _NAT64 or address in _IPV4_COMPATIBLE:
+    if address in _NAT64 or address in _IPV4_COMPATIBLE or address in _IPV4_TRANSLATED:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return None

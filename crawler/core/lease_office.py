@@ -124,7 +124,7 @@ class LeaseOffice:
         count = self._count(book, holder, wanted, others)
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s
         lasts_s = min(lasts_s, self._terms.window_s)
-        turn_s = (self._terms.slack_s + self._step_s(book)) * ahead / book.lanes
+        turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
         starts_at = max(not_before, book.free_from(now) + turn_s)
         latest = now + self._terms.life_s - lasts_s
         if starts_at > latest or starts_at + lasts_s > now + self._terms.life_s:
@@ -291,9 +291,16 @@ class LeaseOffice:
         return found
 
     def _count(self, book: Book, holder: Holder, wanted: int, others: int) -> int:
-        room = int((self._terms.window_s - self._terms.slack_s) / max(self._step_s(book), 0.001)) + 1
-        share = max(1, room // (1 + others)) >> book.strikes.get(holder, 0)
+        share = max(self._quantum(book), self._room(book) // (1 + others)) >> book.strikes.get(holder, 0)
         return max(1, min(wanted, share, STARTS_MAX))
+
+    def _room(self, book: Book) -> int:
+        """How many starts the longest window has room for."""
+        return int((self._terms.window_s - self._terms.slack_s) / max(self._step_s(book), 0.001)) + 1
+
+    def _quantum(self, book: Book) -> int:
+        """What each gets however many wait: less would be spent on the gaps between windows, and on calls."""
+        return max(1, self._room(book) // 3)
 
     def _step_s(self, book: Book) -> float:
         """From one start to the next."""

@@ -7,7 +7,7 @@ only to within the call's duration, and takes the later beginning and the earlie
 from dataclasses import dataclass
 from typing import Self
 
-from crawler.core.politeness import PolitenessPolicy
+from crawler.core.politeness import OriginReport, PolitenessPolicy
 
 LIFE_MIN_S, LIFE_MAX_S = 2.0, 60.0
 FLOORS_IN_A_LIFE = 30.0
@@ -113,6 +113,13 @@ class HeldWindow:
     def start(self, now: float) -> None:
         self.left -= 1
         self.next_start_at = now + self.spacing_s
+
+    def note(self, report: OriginReport) -> None:
+        """A fetch that it allowed ended."""
+        self.fetches += report.fetches
+        self.status = report.status
+        self.duration_s = max(self.duration_s, report.duration_s)
+        self.retry_after_s = report.retry_after_s
 
     def is_used_up(self) -> bool:
         """All that it allowed was done: more would have been wanted."""

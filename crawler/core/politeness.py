@@ -78,6 +78,8 @@ class OriginReport:
     retry_after_s: float | None = None
     fetches: int = 1
     """0: the permission was not used, so the origin needs no rest."""
+    is_excused: bool = False
+    """There was no answer, which may be an accident: the origin has its ordinary rest, and no more."""
 
 
 def retry_after_s(value: str | None, now: float) -> float | None:
@@ -198,7 +200,7 @@ class HostSteward:
         self._release(state)
         if not report.fetches:
             return state.next_start_at
-        is_failure = report.status in (None, 429, 503)
+        is_failure = report.status in (None, 429, 503) and not report.is_excused
         state.failures = min(state.failures + 1, 30) if is_failure else 0
         rest_s = self._delay_s(asked, report.duration_s)
         if is_failure:

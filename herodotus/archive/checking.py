@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from herodotus.archive.engine import DAMAGE_MAX, Archive, Damage
+from herodotus.archive.noted import note_places
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import rebuild
 from herodotus.archive.scan import Bundle, Progress, check_payload, scan_bundles
@@ -46,7 +47,7 @@ class Verification:
     orphans: int = 0
     """Damaged, too: revisits that are whole and whose original is not."""
     missing: int = 0
-    """The index knows them, no file has them."""
+    """The index knows them, no file has them: captures, and notes of visits and deletions."""
     unknown: int = 0
     """A file has them, the index does not."""
     foreign: tuple[str, ...] = ()
@@ -68,12 +69,13 @@ def verify(
             ends = {number: archive.files.size(number) for number in sorted(archive.files.catalogue)}
             if archive.log.is_open:
                 ends[archive.log.number] = archive.log.tail
-        seen = _Seen(ends, archive.files.catalogue)
+        seen = _Seen(ends, archive.files.catalogue, archive.log.number)
         for number, end in ends.items():
             _verify_file(archive, number, end, found, seen, report)
         found.missing = sum(
             seen.misses(decode_entry(value).place) for _, value in archive.index.scan(CAPTURE, after(CAPTURE))
         )
+        found.missing += sum(seen.misses(Place(*place, 0)) for place in note_places(archive))
         for orphan in _orphans(archive, seen):
             found.orphans += 1
             _note(archive, orphan.place.file, orphan.place.offset, "its original is not here", found)
@@ -87,10 +89,11 @@ def verify(
 
 
 class _Seen:
-    """Where captures were found: eight bytes each, ascending within a file."""
+    """Where captures and notes were found: eight bytes each, ascending within a file."""
 
-    def __init__(self, ends: Mapping[int, int], catalogue: Container[int]) -> None:
+    def __init__(self, ends: Mapping[int, int], catalogue: Container[int], log: int) -> None:
         self._ends = ends
+        self._log = log
         self._catalogue = catalogue
         self._places: dict[int, array[int]] = {number: array("Q") for number in ends}
         self.unsound: set[Place] = set()
@@ -103,7 +106,7 @@ class _Seen:
         """What was stored since verifying began is not looked for."""
         if place.file not in self._ends:
             return place.file not in self._catalogue
-        if place.offset >= self._ends[place.file]:
+        if place.file == self._log and place.offset >= self._ends[place.file]:
             return False
         of_file = self._places[place.file]
         wanted = place.offset << 32 | place.skip
@@ -170,9 +173,9 @@ def _verify_file(
             ):
                 found.records += 1
                 report(path, bundle.end, end)
+                seen.add(Place(number, bundle.offset, 0, bundle.skip))
                 if bundle.id is None:
                     continue
-                seen.add(Place(number, bundle.offset, 0, bundle.skip))
                 _verify_capture(archive, number, bundle, found, seen)
             start = end
         except MalformedRecordError as error:

@@ -58,16 +58,16 @@ def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
     return archive_at(home, clock.unix_seconds, settings)
 
 
-def opened(home: Path) -> AbstractAsyncContextManager[DiskStore]:
-    return open_store(archive_of(home))
+def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsyncContextManager[DiskStore]:
+    return open_store(archive_of(home, settings))
 
 
-def performer_of(home: Path) -> Performer:
+def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:
     """Orders are carried out by the archive of the home, which is opened for each."""
 
     def work(order: Order, say: Say) -> Report:
         async def main() -> Report:
-            async with opened(home) as store:
+            async with opened(home, settings) as store:
                 report = await perform(store, order, say, home / "state")
                 if isinstance(order, Import):
                     await tidy_before_leaving(store)

@@ -22,7 +22,7 @@ from herodotus.core.deposits import (
     StoredCapture,
     deposit_of_record,
 )
-from herodotus.core.entries import CAPTURE, KEY_BYTES, Kind, after, bucket_of, time_of
+from herodotus.core.entries import CAPTURE, KEY_BYTES, Kind, after, bucket_of, decode_entry, time_of
 
 TOMBSTONES_PER_RECORD = 1_000
 
@@ -35,10 +35,12 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
         intake.forget()
         victims = [id_ for id_ in dict.fromkeys(ids) if reader.find(id_) is not None]
         if any(_is_away(archive, reader, id_) for id_ in victims):
-            raise StoreRefusedError("a capture to be deleted is on a slice that is missing")
+            raise StoreRefusedError(
+                "a capture to be deleted, or one that has its body from it, is on a slice that is missing"
+            )
         moved: list[Item] = []
         for id_ in victims:
-            moved += _bereaved(reader, id_, frozenset(victims))
+            moved += bereaved(reader, id_, frozenset(victims))
         tombstones = [
             NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))
             for at in range(0, len(victims), TOMBSTONES_PER_RECORD)
@@ -53,12 +55,14 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
 
 
 def _is_away(archive: Archive, reader: Reader, id_: CaptureId) -> bool:
-    entry = reader.find(id_)
-    is_lost = entry is not None and entry.place.file not in archive.files.catalogue
-    return is_lost and bool(archive.files.missing)
+    """It, or what would be left without a body and cannot be written anew now."""
+    if not archive.files.missing:
+        return False
+    same = [value for _, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest)]
+    return any(decode_entry(value).place.file not in archive.files.catalogue for value in same)
 
 
-def _bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> list[Item]:
+def bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> list[Item]:
     """The captures that refer to one about to go, written anew."""
     entry = reader.find(id_)
     if entry is None or entry.kind is not Kind.BODY:

@@ -5,6 +5,7 @@ loses what was not synced. Paths are relative to the disk's root and use `/`.
 """
 
 import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -118,6 +119,10 @@ def exists(disk: Disk, path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     return True
+
+
+def is_folder(disk: Disk, path: str) -> bool:
+    return stat.S_ISDIR(disk.stat(path).st_mode)
 
 
 def write_file(disk: Disk, path: str, buffers: Sequence[bytes]) -> None:

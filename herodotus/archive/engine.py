@@ -19,7 +19,7 @@ from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits, 
 from herodotus.archive.log import FullDiskError, IngestLog
 from herodotus.archive.standing import Standing
 from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
-from herodotus.core.deposits import CaptureId, url_key
+from herodotus.core.deposits import CaptureId, Deposit, url_key
 from herodotus.core.entries import (
     META,
     TOMBSTONE,
@@ -140,6 +140,10 @@ class Archive:
         self.has_tombstones = False
         self.rewrites = 0
         """How often captures were deleted or written anew: what was read from the index before may be stale."""
+        self.sign: Callable[[Deposit], Deposit] = lambda deposit: deposit
+        """How this peer vouches for what it brings in; only a running peer has its key at hand."""
+        self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
+        """Told what is durable since a moment, in the thread that committed it: it must be quick."""
 
     # -- storing ------------------------------------------------------------------------------------------
 
@@ -175,6 +179,7 @@ class Archive:
         self._unflushed += size
         if self._unflushed > self.settings.index_flush_bytes:
             self.flush_index()
+        self.on_stored([item.id for item in items if isinstance(item, NewCapture)])
 
     @contextmanager
     def writing_index(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
-from herodotus.archive.disk import Disk, exists, make_folder, read_file
+from herodotus.archive.disk import Disk, exists, is_folder, make_folder, read_file
 from herodotus.archive.members import (
     DICTIONARY_BYTES_MAX,
     Dictionary,
@@ -66,7 +66,7 @@ class Files:
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
         self.unreadable: set[int] = set()
-        """Files with places that the disk could not read."""
+        """Files with places that the disk could not read since opening: not cut, and not removed for new ones."""
         self._dictionaries: OrderedDict[int, Dictionary | None] = OrderedDict()
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()
@@ -98,7 +98,7 @@ class Files:
         for number in self.present:
             for path in self._paths(self.disk(number)):
                 name = parse_path(path)
-                if name is not None:
+                if name is not None and not is_folder(self.disk(number), path):
                     catalogue[name.number] = Located(number, name)
                 elif not path.endswith((".cdxj", ".zdict", ".part")):
                     foreign.append(path)
@@ -111,7 +111,7 @@ class Files:
                 continue
             for name in sorted(disk.listdir(folder)):
                 path = f"{folder}/{name}"
-                if folder == SEGMENT_FOLDER and len(name) == 1:
+                if folder == SEGMENT_FOLDER and len(name) == 1 and is_folder(disk, path):
                     yield from (f"{path}/{below}" for below in sorted(disk.listdir(path)))
                 else:
                     yield path
@@ -262,6 +262,7 @@ class Files:
     def forget(self, number: int) -> None:
         """The file is removed; who is reading it reads on."""
         located = self.catalogue.pop(number, None)
+        self.unreadable.discard(number)
         with self._lock:
             self._dictionaries.pop(number, None)
             opened = self._open.pop(number, None)

@@ -75,6 +75,7 @@ class Intake:
             return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
         # What is stored anew must not refer to itself.
         found = self._find_original(deposit, mode, generation) if known is None else None
+        deposit = self._archive.sign(deposit)
         record_id = deposit.record_id
         item = NewCapture(
             id=id_,

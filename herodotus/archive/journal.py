@@ -5,15 +5,21 @@ the change is decided. It says which parts get their names and which old files g
 interrupted and done again.
 """
 
+import re
 from collections.abc import Sequence
 
-from herodotus.archive.disk import exists, read_file, sync_folder, write_file
+from herodotus.archive.disk import Disk, exists, is_folder, read_file, sync_folder, write_file
 from herodotus.archive.files import Files
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.layout import JOURNAL_FOLDER, SEGMENT_FOLDER
 
 JOURNAL_BYTES_MAX = 4 * 1024 * 1024
 PART = ".part"
+_NAME = re.compile(r"\d{6,10}\.txt")
+_STEP = re.compile(r"(install|remove) (\d{1,4}) ([!-~]+)")
+
+Step = tuple[str, int, str]
+"""What is done, on which slice, to which path."""
 
 
 def write_journal(
@@ -26,59 +32,69 @@ def write_journal(
     write_file(files.disk(files.present[0]), f"{JOURNAL_FOLDER}/{epoch:06}.txt", [text.encode()])
 
 
-def settle_journals(files: Files) -> None:
-    """Finish what was decided, then remove parts that nothing decided on."""
+def settle_journals(files: Files) -> bool:
+    """Finish what was decided, then remove parts that nothing decided on. False when a journal speaks of new files
+    that are not there: it was copied at another moment than they."""
+    are_whole = True
+    awaited: set[tuple[int, str]] = set()
     for number in files.present:
         disk = files.disk(number)
-        for name in sorted(disk.listdir(JOURNAL_FOLDER)):
-            path = f"{JOURNAL_FOLDER}/{name}"
-            if name.endswith(".txt") and _settle(files, read_file(disk, path, JOURNAL_BYTES_MAX).decode()):
-                disk.unlink(path)
+        for path in _journals(disk):
+            steps = _read(disk, path)
+            if any(slice_ not in files.present for _, slice_, _ in steps):
+                awaited |= {(slice_, path + PART) for verb, slice_, path in steps if verb == "install"}
+                continue  # until that slice is back
+            are_whole = _settle(files, steps) and are_whole
+            disk.unlink(path)
         sync_folder(disk, JOURNAL_FOLDER)
-    for number in files.present:
-        _remove_parts(files, number)
+    _remove_parts(files, frozenset(awaited))
+    return are_whole
 
 
-def _settle(files: Files, text: str) -> bool:
-    """False when a slice that it speaks of is missing: it waits until that is back."""
-    lines = text.split("\n")
-    if lines[-2:] != ["end", ""]:
-        raise UnusableArchiveError(JOURNAL_FOLDER, "a journal is not whole, which no crash can do")
-    steps = [line.split(" ", 2) for line in lines[:-2]]
-    if any(int(slice_) not in files.present for _, slice_, _ in steps):
-        return False
-    folders = set()
+def _journals(disk: Disk) -> list[str]:
+    """Other files in their folder are none of ours."""
+    names = sorted(name for name in disk.listdir(JOURNAL_FOLDER) if _NAME.fullmatch(name))
+    return [f"{JOURNAL_FOLDER}/{name}" for name in names]
+
+
+def _read(disk: Disk, path: str) -> list[Step]:
+    lines = read_file(disk, path, JOURNAL_BYTES_MAX).decode(errors="surrogateescape").split("\n")
+    steps = [_STEP.fullmatch(line) for line in lines[:-2]]
+    if lines[-2:] != ["end", ""] or not all(steps):
+        raise UnusableArchiveError(path, "the journal is not whole, which no crash can do")
+    return [(step[1], int(step[2]), step[3]) for step in steps if step is not None]
+
+
+def _settle(files: Files, steps: Sequence[Step]) -> bool:
+    """False when not all new files are there: then the old ones stay."""
+    is_whole = True
     for verb, slice_, path in steps:
-        disk = files.disk(int(slice_))
-        folders.add((int(slice_), path.rpartition("/")[0]))
-        if verb == "install" and exists(disk, path + PART):
-            disk.rename(path + PART, path)
-    for slice_number, folder in sorted(folders):
-        sync_folder(files.disk(slice_number), folder)
-    for verb, slice_, path in steps:
-        disk = files.disk(int(slice_))
+        if verb == "install":
+            disk = files.disk(slice_)
+            if exists(disk, path + PART):
+                disk.rename(path + PART, path)
+            is_whole = exists(disk, path) and is_whole
+    _sync_folders(files, steps)
+    for verb, slice_, path in steps if is_whole else ():
+        disk = files.disk(slice_)
         if verb == "remove" and exists(disk, path):
             disk.unlink(path)
-    for slice_number, folder in sorted(folders):
-        sync_folder(files.disk(slice_number), folder)
-    return True
+    _sync_folders(files, steps)
+    return is_whole
 
 
-def _remove_parts(files: Files, number: int) -> None:
-    disk = files.disk(number)
-    awaited = {
-        line.split(" ", 2)[2] + PART
-        for name in disk.listdir(JOURNAL_FOLDER)
-        if name.endswith(".txt")
-        for line in read_file(disk, f"{JOURNAL_FOLDER}/{name}", JOURNAL_BYTES_MAX).decode().split("\n")
-        if line.startswith("install ")
-    }
-    folders = [
-        SEGMENT_FOLDER,
-        *(f"{SEGMENT_FOLDER}/{name}" for name in disk.listdir(SEGMENT_FOLDER) if len(name) == 1),
-    ]
-    for folder in (".", JOURNAL_FOLDER, *folders):
-        for name in disk.listdir(folder):
-            path = name if folder == "." else f"{folder}/{name}"
-            if name.endswith(PART) and path not in awaited:
-                disk.unlink(path)
+def _sync_folders(files: Files, steps: Sequence[Step]) -> None:
+    for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for _, slice_, path in steps}):
+        if exists(files.disk(slice_), folder):
+            sync_folder(files.disk(slice_), folder)
+
+
+def _remove_parts(files: Files, awaited: frozenset[tuple[int, str]]) -> None:
+    for number in files.present:
+        disk = files.disk(number)
+        buckets = [f"{SEGMENT_FOLDER}/{name}" for name in disk.listdir(SEGMENT_FOLDER) if len(name) == 1]
+        for folder in (".", JOURNAL_FOLDER, SEGMENT_FOLDER, *buckets):
+            for name in disk.listdir(folder) if is_folder(disk, folder) else ():
+                path = name if folder == "." else f"{folder}/{name}"
+                if name.endswith(PART) and (number, path) not in awaited and not is_folder(disk, path):
+                    disk.unlink(path)

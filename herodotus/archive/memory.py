@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio.lowlevel
 
@@ -24,9 +25,11 @@ from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.sealing import Sealed, compact, seal
 from herodotus.archive.store import (
     STREAM_PAGE,
+    Acknowledge,
     ArchiveStatistics,
     Page,
     Stored,
+    at_once,
     digests_of,
     sketch_of,
     statistics_of,
@@ -36,6 +39,8 @@ from herodotus.core.deposits import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.notes import Visit
 from herodotus.core.sketch import Sketch
 from herodotus.core.warc import TIME_MAX_S
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +146,7 @@ class MemoryStore:
         self.archive = Archive(files, index, now=now, settings=settings)
         open_archive(self.archive)
         self._intake = Intake(self.archive)
+        self.acknowledge: Acknowledge = at_once
         self._reader = Reader(self.archive)
 
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
@@ -149,6 +155,7 @@ class MemoryStore:
         if prepared.item is not None:
             self.archive.commit([prepared.item])
             self._intake.promise(prepared)
+            await self.acknowledge(prepared.id)
         return Stored(id=prepared.id, outcome=prepared.outcome)
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
@@ -189,6 +196,10 @@ class MemoryStore:
     async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
         await anyio.lowlevel.checkpoint()
         return sketch_of(self.archive, key_from, key_to, cells)
+
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        await anyio.lowlevel.checkpoint()
+        return work(self.archive, self._intake)
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         await anyio.lowlevel.checkpoint()

@@ -79,7 +79,7 @@ class Reader:
         prefix = url_prefix(url_key(url))
         end = prefix + not_after_s.to_bytes(4, "big") + b"\xff" * 4
         while (found := self._archive.index.last_before(prefix, end)) is not None:
-            capture = self._try_read(*found)
+            capture = self.try_read(*found)
             if capture is not None and capture.url == url:
                 return capture
             end = found[0]
@@ -221,14 +221,14 @@ class Reader:
                 return capture if capture.id == id_ else None  # the key has only the start of each
         raise DamagedRecordError("", 0, "the capture keeps moving")
 
-    def _try_read(self, key: bytes, value: bytes) -> StoredCapture | None:
+    def try_read(self, key: bytes, value: bytes) -> StoredCapture | None:
         try:
             return self.read_entry(decode_entry(value))
         except FileNotFoundError:
             moved = self._archive.index.get(key)
             if moved is None or moved == value:
                 return None
-            return self._try_read(key, moved)
+            return self.try_read(key, moved)
         except DamagedRecordError:
             return None
 

@@ -52,9 +52,9 @@ VISITS_AT_ONCE = 50_000
 def open_archive(archive: Archive) -> None:
     """Ready to serve, whatever a crash left. A disk that cannot be written is served read-only."""
     with archive.lock:
-        _prepare_folders(archive)
+        are_of_one_moment = _prepare_folders(archive)
         archive.files.load()
-        if _index_fits(archive) and _is_loaded(archive):
+        if are_of_one_moment and _index_fits(archive) and _is_loaded(archive):
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, counts_visits=True)
         else:
@@ -69,15 +69,18 @@ def rebuild(archive: Archive) -> None:
         _rebuild(archive)
 
 
-def _prepare_folders(archive: Archive) -> None:
+def _prepare_folders(archive: Archive) -> bool:
+    """False when a journal and the files are not of one moment: then no index is of the same as both."""
+    are_of_one_moment = True
     try:
         archive.files.make_folders()
-        settle_journals(archive.files)
+        are_of_one_moment = settle_journals(archive.files)
         for number in archive.files.present:
             if not exists(archive.files.disk(number), "README.txt"):
                 write_file(archive.files.disk(number), "README.txt", [README.encode()])
     except OSError as error:
         archive.refusal = f"the disk cannot be written: {error.strerror}"
+    return are_of_one_moment
 
 
 def _index_fits(archive: Archive) -> bool:

@@ -82,6 +82,7 @@ def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
         with archive.lock:
             archive.roll()
             inputs = [log for log in archive.files.logs() if log != archive.log.number]
+            inputs = [log for log in inputs if log not in archive.files.unreadable]
         return _Merge(archive, inputs, pace).run()
 
 
@@ -90,6 +91,8 @@ def compact(archive: Archive, dead_min: float = DEAD_MIN, pace: Pace = lambda mo
     are on the disk together until the end. Call it again until nothing is left."""
     with archive.upkeep_lock:
         shares = dead_shares(archive)
+        for number in archive.files.unreadable:
+            shares.pop(number, None)
         inputs: list[int] = []
         size = 0
         for number in sorted((n for n in shares if shares[n] >= dead_min), key=lambda n: (-shares[n], n)):
@@ -149,13 +152,20 @@ class _Merge:
             with SortedNotes(self._archive, self._inputs, self._pace) as notes:
                 installs = self._write_all(notes)
                 self._skipped += notes.skipped
+            self._check_readable()
         except OSError as error:
             self._give_up()
             raise StoreRefusedError(f"no segment can be written: {error.strerror}") from error
-        except (UpkeepStoppedError, IndexFailedError):
+        except (UpkeepStoppedError, IndexFailedError, StoreRefusedError):
             self._give_up()
             raise
         return self._swap(installs)
+
+    def _check_readable(self) -> None:
+        """What the disk would not read today it may read tomorrow: such a file is not removed, and is no input again
+        until the next opening."""
+        for number in sorted(self._inputs & self._files.unreadable):
+            raise StoreRefusedError(f"{self._files.path(number)} could not be read: it stays as it is")
 
     def _give_up(self) -> None:
         for writer in self._writers:

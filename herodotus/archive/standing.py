@@ -169,7 +169,9 @@ def _cut(
     does not wrap."""
     key_from = key_from.rstrip(b"\0")
     key_to = None if key_to is None else key_to.rstrip(b"\0")
-    for part in range(parts):
+    first = key_from[0] * parts // TOPS if key_from else 0
+    last = parts - 1 if key_to is None else key_to[0] * parts // TOPS if key_to else 0
+    for part in range(first, last + 1):
         start, end = _bounds(part, parts)
         low = max(key_from, start)
         high = end if key_to is None else key_to if end is None else min(end, key_to)

@@ -5,7 +5,7 @@ large ones, and everything that waits for a disk, go to threads. Storing returns
 many wait for one flush.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from threading import Event
@@ -39,6 +39,12 @@ IN_FLIGHT_MAX = 1_024
 STREAM_PAGE = 64
 
 T = TypeVar("T")
+Acknowledge = Callable[[CaptureId], Awaitable[None]]
+
+
+async def at_once(id_: CaptureId) -> None:
+    """Durable here is enough."""
+    del id_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +81,9 @@ class Page:
 
 
 class ArchiveStore(Protocol):
+    acknowledge: Acknowledge
+    """Waited for before a new capture counts as stored: until other peers have it, where that is wanted."""
+
     def is_removed(self, url: str) -> bool:
         """Whether the operator removed it for good: then nothing of it is stored."""
         ...
@@ -116,6 +125,10 @@ class ArchiveStore(Protocol):
         """Of the same members: two of them subtracted give away what differs."""
         ...
 
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        """What other peers ask of it (`herodotus.archive.holding`), where waiting for the disk holds up nobody."""
+        ...
+
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         """A stream by pieces: give the cursor of one page for the next."""
         ...
@@ -155,6 +168,7 @@ class DiskStore:
         self._readers = anyio.CapacityLimiter(READERS)
         self._upkeep = anyio.CapacityLimiter(1)
         self._closing = Event()
+        self.acknowledge: Acknowledge = at_once
         # Without a turn of the loop when there is room: committing waits anyway.
         self._in_flight = anyio.Semaphore(IN_FLIGHT_MAX, fast_acquire=True)
 
@@ -176,12 +190,12 @@ class DiskStore:
 
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
         async with self._in_flight:
-            while True:
+            prepared = await self._prepare(deposit, mode)
+            while prepared.item is not None and not await self._commit(prepared.item, prepared):
                 prepared = await self._prepare(deposit, mode)
-                if prepared.item is None:
-                    return Stored(id=prepared.id, outcome=prepared.outcome)
-                if await self._commit(prepared.item, prepared):
-                    return Stored(id=prepared.id, outcome=prepared.outcome)
+        if prepared.item is not None:
+            await self.acknowledge(prepared.id)
+        return Stored(id=prepared.id, outcome=prepared.outcome)
 
     async def _prepare(self, deposit: Deposit, mode: Mode) -> Prepared:
         if len(deposit.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
@@ -243,6 +257,9 @@ class DiskStore:
 
     async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
         return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), self._upkeep)
+
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        return await self._in_thread(lambda: work(self.archive, self._intake))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         def work() -> Page:

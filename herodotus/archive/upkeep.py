@@ -72,7 +72,8 @@ async def _end_upkeep_with(store: DiskStore) -> None:
 
 
 def _log_bytes(store: DiskStore) -> int:
-    return sum(_size(store, number) for number in store.archive.files.logs())
+    files = store.archive.files
+    return sum(_size(store, number) for number in files.logs() if number not in files.unreadable)
 
 
 def _size(store: DiskStore, number: int) -> int:

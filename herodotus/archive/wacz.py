@@ -175,10 +175,11 @@ def _pack(target: Path, resources: dict[str, Path], title: str, created: str) ->
     digest = {"path": "datapackage.json", "hash": f"sha256:{hashlib.sha256(package).hexdigest()}"}
     with zipfile.ZipFile(target, "w", allowZip64=True) as wacz:
         for path, file in resources.items():
-            with (
-                wacz.open(zipfile.ZipInfo(path, _DATE), "w", force_zip64=True) as out,
-                file.open("rb") as data,
-            ):
+            info = zipfile.ZipInfo(path, _DATE)
+            # A size that is known makes the short header, from which alone ReplayWeb.page counts right; above 2 GiB
+            # there is only the long one.
+            info.file_size = file.stat().st_size
+            with wacz.open(info, "w") as out, file.open("rb") as data:
                 for piece in _pieces(data):
                     out.write(piece)
         wacz.writestr(zipfile.ZipInfo("datapackage.json", _DATE), package)

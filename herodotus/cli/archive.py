@@ -12,16 +12,18 @@ from typing import Any
 
 import click
 
-from herodotus.archive.commands import COMMANDS
+from herodotus.archive.commands import COMMANDS, performer_of
 from herodotus.archive.removal_commands import remove_command
 from herodotus.cli.frame import Frame, common_options, json_option, main, pass_frame
 from herodotus.core.errors import HomeInUse
 from herodotus.door import ask_at_door
 from herodotus.home import locked, open_home
+from herodotus.offer import archive_settings
 from herodotus.reading_from import read_from
 
 _FROM_FRAME = frozenset({"home", "is_json"})
 _FOR_OTHERS = frozenset({"export_command", "get_command"})  # their files are handed on
+_STORING = frozenset({"import_command"})  # these keep within the disk that was offered
 _OF_OTHERS = frozenset({"get", "history"})
 
 
@@ -39,7 +41,8 @@ def framed(command: click.Command) -> Callable[..., None]:
         open_home(frame.home)
         if work.__name__ not in _FOR_OTHERS:
             os.umask(0o077)  # what it leaves in the home is for its owner alone
-        frame.configure_logs(frame.effective())
+        effective = frame.effective()
+        frame.configure_logs(effective)
         with ExitStack() as held:
             try:
                 held.enter_context(locked(frame.home))
@@ -47,6 +50,9 @@ def framed(command: click.Command) -> Callable[..., None]:
                 if not frame.home.door.exists():  # the holder is another command, such as a crawl
                     raise
                 values["by"] = partial(ask_at_door, frame.home)
+            if work.__name__ in _STORING and "by" not in values:
+                offered = archive_settings(effective.settings.budget.disk)
+                values["by"] = performer_of(frame.home.path, offered)
             work(**values)
 
     call.__doc__ = command.help

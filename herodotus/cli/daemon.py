@@ -23,6 +23,7 @@ from herodotus.config.load import text_layer, with_http_beside_ring
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
+from herodotus.orders import HandOver
 from herodotus.rotation import standing_previous_key
 from herodotus.seeds import add_seeds
 
@@ -36,6 +37,17 @@ class StillRunning(WorldFailure):
 
     def __str__(self) -> str:
         return f"process {self.pid} still runs after {self.waited_s:g} s; `herodotus stop --force` kills it"
+
+
+class StillHolding(WorldFailure):
+    def __init__(self, waited_s: float) -> None:
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return (
+            f"not all that the peer holds is with others after {self.waited_s:g} s, so it goes on running; "
+            "what has been handed over stays so: try again, or stop it without --hand-over"
+        )
 
 
 class NotOurs(WorldFailure):
@@ -215,15 +227,24 @@ def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None) 
     metavar="S",
     help="Seconds to wait.",
 )
+@click.option(
+    "--hand-over",
+    "hand_over_s",
+    type=SECONDS,
+    metavar="S",
+    help="For a peer that leaves for good: first give what it holds to others, in S seconds at most.",
+)
 @common_options
 @pass_frame
-def stop(frame: Frame, force: bool, wait_s: float) -> None:
+def stop(frame: Frame, force: bool, wait_s: float, hand_over_s: float | None) -> None:
     """Stop the peer of this home and wait until it is gone."""
     if not frame.home.exists():
         raise HomeMissing(frame.home)
     running = running_on(frame.home)
     if running is None or not running.pid:
         raise NotRunning(frame.home)
+    if hand_over_s is not None:
+        _hand_over(frame, hand_over_s)
     _signal(running.pid, signal.SIGTERM)
     if _gone(frame.home, wait_s):
         frame.say(f"stopped process {running.pid}")
@@ -234,6 +255,15 @@ def stop(frame: Frame, force: bool, wait_s: float) -> None:
     if not _gone(frame.home, wait_s):
         raise StillRunning(running.pid, wait_s)
     frame.say(f"killed process {running.pid}")
+
+
+def _hand_over(frame: Frame, wait_s: float) -> None:
+    from herodotus.door import ask_at_door
+
+    facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
+    if not facts["is_over"]:
+        raise StillHolding(wait_s)
+    frame.say(f"what it holds is with {facts['peers']} other peers")
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -212,6 +212,7 @@ COMMAND_MODULES = {
     "completion": "completion",
     **dict.fromkeys(("pause", "resume"), "pausing"),
     "crawl": "crawl",
+    "plan": "planning",
     "ring": "ring",
     "seed": "seed",
     "service": "service",

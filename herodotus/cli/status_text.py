@@ -21,11 +21,11 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
-    for name in ("calls", "crawl", "store", "copies"):
+    for name in ("calls", "links", "crawl", "store", "copies", "copying"):
         part = facts.get(name)
         if isinstance(part, dict):
             numbers = "  ".join(
-                f"{key} {value}" for key, value in part.items() if not isinstance(value, list)
+                f"{key} {value}" for key, value in part.items() if not isinstance(value, list | dict)
             )
             lines.append(_line(name, numbers or "-"))
     return lines

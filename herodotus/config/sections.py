@@ -166,6 +166,52 @@ class CrawlSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesSettings:
+    """How copies are kept; how many there are is in the charter."""
+
+    acknowledge: str = setting(
+        "local",
+        choice("local", "k"),
+        "when a fetched capture counts as stored: durable here, or at every holder that can be reached",
+    )
+    compare_s: float = setting(
+        86_400.0, number(1, 604_800, "seconds"), "how often this peer and each other holder compare"
+    )
+    departed_s: float = setting(
+        86_400.0,
+        number(1, 2_592_000, "seconds"),
+        "how long a lost peer may be away before its copies are made anew",
+    )
+    low_s: float = setting(
+        900.0,
+        number(1, 86_400, "seconds"),
+        "the same where less than two thirds of the copies are within reach",
+    )
+    keep_s: float = setting(
+        3_600.0,
+        number(1, 2_592_000, "seconds"),
+        "how long this peer's share must be unchanged before copies that it need not hold may go",
+    )
+    audit_s: float = setting(
+        3_600.0, number(1, 604_800, "seconds"), "how often another holder is asked to prove what it has"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinksSettings:
+    """When links that were found are carried to the peers that are to remember them."""
+
+    per_peer: int = setting(
+        40,
+        whole(1, 10_000),
+        "links for each peer of the ring, on average, that begin a walk; the thesis had ten",
+    )
+    wait_s: float = setting(
+        600.0, number(0.1, 86_400, "seconds"), "the longest that a link waits for others before a walk begins"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSettings:
     """What this peer may use of the machine and its line. 0 sets no limit of that kind."""
 
@@ -180,7 +226,7 @@ class BudgetSettings:
     upload_mbit_per_s_max: float = setting(
         0.0,
         number(0, 1e5, "Mbit/s"),
-        "what copies for others and large answers to readers may take of the line",
+        "what copies for others may take of the line; answers to readers are not held back",
     )
     download_mbit_per_s_max: float = setting(
         0.0, number(0, 1e5, "Mbit/s"), "what crawling and copies from others may take of the line"
@@ -253,6 +299,8 @@ class Settings:
     calls: CallsSettings = field(default_factory=CallsSettings)
     discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
     crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    copies: CopiesSettings = field(default_factory=CopiesSettings)
+    links: LinksSettings = field(default_factory=LinksSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
@@ -266,6 +314,8 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "calls": CallsSettings,
         "discovery": DiscoverySettings,
         "crawl": CrawlSettings,
+        "copies": CopiesSettings,
+        "links": LinksSettings,
         "budget": BudgetSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
@@ -296,6 +346,12 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "ring.rumour_s": 1.0,
                 "ring.digest_s": 5.0,
                 "ring.graveyard_s": 5.0,
+                "copies.compare_s": 10.0,
+                "copies.departed_s": 10.0,
+                "copies.low_s": 5.0,
+                "copies.keep_s": 5.0,
+                "copies.audit_s": 10.0,
+                "links.wait_s": 1.0,
                 "discovery.lan": False,
                 "discovery.kademlia": False,
                 "discovery.port_mapping": False,

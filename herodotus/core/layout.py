@@ -19,6 +19,8 @@ DICTIONARY_FIELD = "herodotus-dictionary-digest"
 """In the warcinfo record of a segment with a dictionary."""
 CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 SEGMENT_BYTES_MAX = 256 * 1024 * 1024
+NUMBER_MAX = 2**31
+"""Of a file: the index has four bytes for it, and nobody makes so many. A name that says more is not ours."""
 _LOG = re.compile(r"log/(\d{8,10})\.warc\.gz")
 _SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6,10})-(\d{8,10})\.warc\.(gz|zst)")
 
@@ -64,9 +66,9 @@ def parse_path(path: str) -> FileName | None:
     """None for a file that is none of ours."""
     log = _LOG.fullmatch(path)
     if log is not None:
-        return FileName(number=int(log[1]))
+        return FileName(number=int(log[1])) if int(log[1]) <= NUMBER_MAX else None
     segment = _SEGMENT.fullmatch(path)
-    if segment is None:
+    if segment is None or int(segment[3]) > NUMBER_MAX:
         return None
     return FileName(
         number=int(segment[3]), bucket=int(segment[1], 16), epoch=int(segment[2]), codec=Codec(segment[4])

@@ -19,11 +19,11 @@ from herodotus.core.archive_errors import MalformedRecordError
 ELEMENT_BYTES = 16
 CHECK_BYTES = 8
 CELLS_MAX = 1 << 20
-_PACKED_BYTES = ELEMENT_BYTES + CHECK_BYTES
+PACKED_BYTES = ELEMENT_BYTES + CHECK_BYTES
 _COUNT_BYTES_MAX = 6
-_MULTIPLIER = 0xDA942042E4DD58B5
-_MASK = (1 << 64) - 1
-_SCALE = float(1 << 32)
+MULTIPLIER = 0xDA942042E4DD58B5
+MASK = (1 << 64) - 1
+SCALE = float(1 << 32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +59,15 @@ class Sketch:
 
     def add(self, element: bytes, sign: int = 1) -> None:
         """With a sign of -1 it is taken out again."""
-        packed, state = _spread(element)
+        packed, state = spread(element)
         cells, counts = self._cells, self._counts
         end = len(cells)
         at = 0
         while at < end:
             cells[at] ^= packed
             counts[at] += sign
-            state = state * _MULTIPLIER & _MASK
-            at += ceil((at + 1.5) * (_SCALE / sqrt(state + 1) - 1))
+            state = state * MULTIPLIER & MASK
+            at += ceil((at + 1.5) * (SCALE / sqrt(state + 1) - 1))
 
     def merge(self, other: "Sketch", sign: int = 1) -> None:
         """Add the sketch of a disjoint set (sign 1), or subtract that of another. The shorter decides."""
@@ -85,7 +85,7 @@ class Sketch:
         """24 bytes and a count (zigzag LEB128) for each cell."""
         out = bytearray()
         for packed, count in zip(self._cells, self._counts, strict=True):
-            out += packed.to_bytes(_PACKED_BYTES, "big")
+            out += packed.to_bytes(PACKED_BYTES, "big")
             rest = count << 1 if count >= 0 else (-count << 1) - 1
             while rest > 0x7F:
                 out.append(rest & 0x7F | 0x80)
@@ -100,8 +100,8 @@ class Sketch:
         while at < len(data):
             if len(sketch._cells) >= CELLS_MAX:
                 raise MalformedRecordError("a sketch of too many cells")
-            packed = data[at : at + _PACKED_BYTES]
-            at += _PACKED_BYTES
+            packed = data[at : at + PACKED_BYTES]
+            at += PACKED_BYTES
             number = shift = 0
             while True:
                 if at >= len(data) or shift > 7 * (_COUNT_BYTES_MAX - 1):
@@ -123,7 +123,7 @@ class Sketch:
         waiting = list(range(len(rest) - 1, -1, -1))
         while waiting:
             at = waiting.pop()
-            element = _pure(rest._cells[at], rest._counts[at])
+            element = pure(rest._cells[at], rest._counts[at])
             if element is None or element in found:
                 continue
             sign = rest._counts[at]
@@ -139,29 +139,29 @@ class Sketch:
 
     def _take(self, element: bytes, sign: int) -> list[int]:
         """Take an element out; the cells that may show another now."""
-        packed, state = _spread(element)
+        packed, state = spread(element)
         touched = []
         at = 0
         while at < len(self._cells):
             self._cells[at] ^= packed
             self._counts[at] -= sign
             touched.append(at)
-            state = state * _MULTIPLIER & _MASK
-            at += ceil((at + 1.5) * (_SCALE / sqrt(state + 1) - 1))
+            state = state * MULTIPLIER & MASK
+            at += ceil((at + 1.5) * (SCALE / sqrt(state + 1) - 1))
         return touched
 
 
-def _spread(element: bytes) -> tuple[int, int]:
+def spread(element: bytes) -> tuple[int, int]:
     """What is mixed into cells, and the state that says which ones."""
     digest = hashlib.sha1(element, usedforsecurity=False).digest()
     return int.from_bytes(element + digest[:CHECK_BYTES], "big"), int.from_bytes(digest[8:16], "big")
 
 
-def _pure(packed: int, count: int) -> bytes | None:
+def pure(packed: int, count: int) -> bytes | None:
     """The element that is alone in a cell."""
     if count not in (1, -1) or not packed:
         return None
-    data = packed.to_bytes(_PACKED_BYTES, "big")
+    data = packed.to_bytes(PACKED_BYTES, "big")
     element = data[:ELEMENT_BYTES]
     digest = hashlib.sha1(element, usedforsecurity=False).digest()
     return element if digest[:CHECK_BYTES] == data[ELEMENT_BYTES:] else None

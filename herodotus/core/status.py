@@ -65,6 +65,29 @@ class CallsStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinksStatus:
+    """Links found here and delivered to others, and those that others found; since the start, but for what waits."""
+
+    waiting: int = 0
+    standby: int = 0
+    """URLs that this peer remembers for others."""
+    walks: int = 0
+    last_walk: dict[str, int] = field(default_factory=dict)
+    received: int = 0
+    received_new: int = 0
+    strays: int = 0
+    rubbish: int = 0
+    senders_closed: int = 0
+    repeated: int = 0
+    over_budget: int = 0
+    given_up: int = 0
+    learned: int = 0
+    """URLs that other holders told of when a stretch became ours."""
+    taken_over: int = 0
+    silent_owners: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlStatus:
     """`known` and `due` as they are now; what follows is of today. `restarts` counts crawls that an error ended."""
 
@@ -122,6 +145,38 @@ class StoreStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HolderStatus:
+    """Somebody who holds some of what we hold; `compared_s_ago` is None where that has not been yet."""
+
+    peer: str
+    compared_s_ago: int | None
+    differences: int
+    is_absent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesStatus:
+    """Captures under way and since the start. `suspects` says who broke its word, and how."""
+
+    to_send: int = 0
+    to_fetch: int = 0
+    pushed: int = 0
+    pulled: int = 0
+    received: int = 0
+    refused: int = 0
+    dropped: int = 0
+    compared: int = 0
+    failed: int = 0
+    audited: int = 0
+    disputed: int = 0
+    claimed_deleted: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    holders: tuple[HolderStatus, ...] = ()
+    suspects: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
     """What the line was used for since the provider's month began; `waits_s` by kind of background work, 0 goes on.
     A volume of 0 is without a limit.
@@ -149,8 +204,10 @@ class PeerStatus:
     uptime_s: int
     ring: RingStatus
     calls: CallsStatus = field(default_factory=CallsStatus)
+    links: LinksStatus = field(default_factory=LinksStatus)
     crawl: CrawlStatus = field(default_factory=CrawlStatus)
     stewards: StewardStatus = field(default_factory=StewardStatus)
     store: StoreStatus = field(default_factory=StoreStatus)
     copies: dict[str, int] = field(default_factory=dict)
+    copying: CopiesStatus = field(default_factory=CopiesStatus)
     budget: BudgetStatus = field(default_factory=BudgetStatus)

@@ -148,9 +148,12 @@ class _OneOf:
         self, peer: PeerKey, service: str, pieces: AsyncIterator[bytes]
     ) -> AsyncIterator[bytes]:
         net = self._net
-        async for piece in pieces:
-            if net.happens(net.faults.cut):
-                raise UnreachableError("cut")
+        while True:
+            if not net.reaches(peer, self._peer) or net.happens(net.faults.cut):
+                raise UnreachableError("cut")  # before the dead are asked for more
+            piece = await anext(pieces, None)
+            if piece is None:
+                return
             await self._within(PIECE_DEADLINE_S, peer)
             net.bytes[service] += HEAD_BYTES + len(piece)
             yield piece

@@ -40,7 +40,8 @@ button { font: inherit; padding: .4rem .9rem; color: var(--paper); background: v
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1.25rem; margin: 0 }
 dt { color: var(--quiet) } dd { margin: 0; overflow-wrap: anywhere }
 code, .id { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .92em; overflow-wrap: anywhere }
-pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .75rem 1rem; overflow-x: auto }
+pre { background: color-mix(in srgb, var(--ink) 7%, transparent); padding: .75rem 1rem; white-space: pre-wrap;
+  overflow-wrap: anywhere }
 ul.addresses { padding-left: 1.1rem } ul.addresses li { overflow-wrap: anywhere; margin: .2rem 0 }
 ol.years { list-style: none; padding: 0; margin: 0; display: grid; gap: .15rem; max-width: 30rem }
 ol.years a { display: grid; grid-template-columns: 3.5rem 1fr 4rem; gap: .75rem; align-items: center }
@@ -79,7 +80,9 @@ _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 # Our pages need nothing from anywhere: whatever a bug lets into one cannot run, load or post.
 PAGE_HEADERS = {
     "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src 'self' data:; form-action 'self'; "
+        f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src 'self' data:; "
+        # Not 'self': the form asks this peer, which may send on to another, and browsers hold redirects to it, too.
+        "form-action http: https:; "
         "frame-ancestors 'none'; base-uri 'none'"
     ),
     "Referrer-Policy": "no-referrer",

@@ -80,6 +80,10 @@ def _url(text: str) -> str:
         raise BadTargetError(
             f"the address has {len(text)} characters; this archive knows none above {URL_CHARS_MAX}"
         )
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise BadTargetError("the address has half a character in it") from None
     if "://" not in text and re.match(r"https?%3a", text, re.IGNORECASE):
         text = unquote(text, errors="replace")
     text = _ONE_SLASH.sub(r"\1://", text, count=1) if _ONE_SLASH.match(text) else text

@@ -77,6 +77,7 @@ class StewardOffice:
         self._world = world
         self._askers: OrderedDict[PeerKey, _Allowance] = OrderedDict()
         self._addresses: OrderedDict[tuple[Holder, str, int], _AddressWindow] = OrderedDict()
+        self._opted_out = world.opted_out
         self.refused: dict[str, int] = {}
 
     def charge(self, asker: PeerKey, count: int) -> None:
@@ -112,6 +113,21 @@ class StewardOffice:
                 return await self._grant_host(asker, ask, address)
         self._note_refusal(reason)
         return No(reason)
+
+    def close_to(self, opted_out: OptOutList) -> None:
+        """From now on; windows that were granted already run out."""
+        self._opted_out = opted_out
+
+    async def refusal_of_host(self, host: str) -> str | Wait | None:
+        """Why we have nothing to say about it, or None."""
+        if not self._tenure.has(key_of_subject(subject_of(host))):
+            return "not-steward"
+        if self._opted_out.covers(host):
+            return "opted-out"
+        address = await self._world.address_of(host)
+        if isinstance(address, Wait):
+            return address
+        return None if not address or self.may_visit(address) else "not-public"
 
     def take_back(self, asker: PeerKey, returned: Return) -> None:
         now = anyio.current_time()
@@ -166,7 +182,7 @@ class StewardOffice:
                 return "malformed"
         except MalformedUrlError:
             return "malformed"
-        return "opted-out" if self._world.opted_out.covers(name) else None
+        return "opted-out" if self._opted_out.covers(name) else None
 
     def may_visit(self, address: str) -> bool:
         return self._world.may_visit_private or is_public(address)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from simnet.runs import Play, Scenario, SimnetError
 
-MODULES = ("measures", "month", "ring", "rumour", "storms", "swarm", "toylog")
+MODULES = ("links", "measures", "month", "ring", "rumour", "steward", "storms", "swarm", "toylog")
 _KNOWN: dict[str, Scenario] = {}
 
 

@@ -22,6 +22,7 @@ from crawler.core.addresses import is_public
         *("::ffff:127.0.0.1", "::ffff:a9fe:a9fe", "::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b:1::7f00:1"),
         *("2002:7f00:1::", "2002:c0a8:101::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2"),
         "64:ff9b:1:a00:0:100:808:808",  # 10.0.0.1 by the longest of this prefix's forms
+        *("::ffff:0:127.0.0.1", "3fff::1", "5f00::1"),
         *("localhost", "", "2130706433"),
     ],
 )

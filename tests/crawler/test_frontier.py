@@ -147,6 +147,20 @@ def test_what_a_crash_left_handed_out_comes_again_as_a_suspect(tmp_path: Path) -
     again.close()
 
 
+def test_hosts_that_are_visited_and_tell_nothing_new_are_not_all_kept_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.frontier_counts.ORIGINS_CACHED_MAX", 10)
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link(f"http://h{number}.example/") for number in range(100)])
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    assert len(crawl_all(again, Result.UNCHANGED)) == 100
+    assert len(again._counts._origins) <= 20  # between two looks a few more
+    assert again.origin_counts(Origin("http://h7.example")).visits == 1
+    again.close()
+
+
 def test_a_released_url_stays_due(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link("http://a.example/1")])
@@ -189,6 +203,31 @@ def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
     found = frontier.known("http://a.example/x")
     assert found is not None
     assert (found.depth, found.due_day) == (2, 2)
+    frontier.close()
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_page_that_moves_up_while_it_is_fetched_is_not_lost_when_the_fetch_comes_to_nothing(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/x", 5)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    frontier.add([link("http://a.example/x", 0, is_seed=True)])
+    if is_killed:
+        frontier.close()
+        frontier = Frontier(tmp_path, day=1)
+        assert frontier.activate(1) == [A]
+    else:
+        frontier.release(entry)
+    again = taken(frontier, A)
+    assert (again.known.url, again.known.priority, again.is_suspect) == ("http://a.example/x", 0, is_killed)
+    frontier.record(again, Result.CHANGED)
+    assert frontier.take(A) is None
+    frontier.start_day(2)
+    frontier.retire(A)
+    assert crawl_all(frontier) == ["http://a.example/x"]
     frontier.close()
 
 

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture
+from crawler.core.errors import UnreachableError
 from crawler.fetch import LARGE_BODIES_AT_ONCE, FetchSettings
 from crawler.http import HttpFetcher
 from crawler.ports import FetchRequest
@@ -23,6 +24,20 @@ async def test_a_validator_goes_back_byte_for_byte() -> None:
     async with origin({"/": says(b"HTTP/1.1 304 Not Modified\r\n\r\n")}) as served, fetcher() as client:
         await client.fetch(FetchRequest(url=served.url(), etag=b'"\xc3\xa9\xff"'.decode("latin-1")))
         assert b'\r\nIf-None-Match: "\xc3\xa9\xff"\r\n' in served.requests[0]
+
+
+async def test_a_server_that_ends_kept_connections_sees_a_request_twice_once_and_never_again() -> None:
+    async def ends(writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    kept = says(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx")
+    async with origin({"/": kept, "/ends": ends}) as served, fetcher() as client:
+        for _ in range(3):
+            await client.fetch(FetchRequest(url=served.url()))
+            with pytest.raises(UnreachableError):
+                await client.fetch(FetchRequest(url=served.url("/ends")))
+        paths = [head.split(b" ")[1] for head in served.requests]
+        assert paths == [b"/", b"/ends", b"/ends", b"/", b"/ends", b"/", b"/ends"]
 
 
 async def test_a_name_that_dns_cannot_be_asked_for_has_no_address() -> None:

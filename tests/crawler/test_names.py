@@ -124,6 +124,19 @@ async def test_a_zone_and_all_together_have_a_bound() -> None:
         assert await begun(names, [f"www.zone{n}.test" for n in range(LOOKUPS_MAX)]) == rest
 
 
+async def test_a_system_without_threads_left_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    names = SystemNames(lambda host: ["127.0.0.1"])
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        for _ in range(LOOKUPS_PER_ZONE_MAX + 1):
+            with pytest.raises(TooManyLookupsError, match="no thread"):
+                await names("www.example.org")
+    assert await names("www.example.org") == ["127.0.0.1"]
+
+
 @pytest.mark.parametrize(
     ("host", "zone"),
     [

@@ -208,3 +208,23 @@ def test_any_bytes_give_rules(body: bytes, tail: str) -> None:
 )
 def test_page_directives_add_up_and_others_do_not_count(values: list[str], expected: PageDirectives) -> None:
     assert page_directives(values, TOKEN) == expected
+
+
+ANY_FILE = st.lists(
+    st.sampled_from(
+        [b"user-agent: *", b"user-agent: herodotus", b"disallow: /a", b"allow: /a/b$", b"disallow: /%61%2f*x",
+         b"allow: /caf\xc3\xa9", b"disallow: *", b"allow: /*/y*$", b"crawl-delay: 2.5", b"crawl-delay: 7",
+         b"sitemap: https://a.example/s.xml", b"nonsense", b""]
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(ANY_FILE, st.text(max_size=20))
+def test_rules_as_text_say_the_same_and_are_no_longer(lines: list[bytes], path: str) -> None:
+    body = b"\n".join(lines)
+    rules = parse_robots(body, "Herodotus")
+    again = parse_robots(rules.as_text(), "Herodotus")
+    assert again == rules
+    assert again.allows(f"/{path}") == rules.allows(f"/{path}")
+    assert len(rules.as_text()) <= len(body) + 60

@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture, payload_digests
+from crawler.core.errors import UnreachableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
@@ -108,6 +109,28 @@ async def test_the_crawl_delay_counts_from_the_request_that_told_it() -> None:
     before = anyio.current_time()
     await rules_of(steward)
     assert steward.core.next_start_at(A) >= before + 40
+
+
+class Silent(Fetcher):
+    """Takes every request and ends without an answer."""
+
+    async def fetch(self, request: FetchRequest) -> Capture:
+        self.asked.append(request.url)
+        raise UnreachableError(request.url, "the connection ended without an answer")
+
+
+async def test_a_host_that_does_not_answer_for_robots_txt_has_its_rest_all_the_same() -> None:
+    fetcher = Silent()
+    steward = steward_of(fetcher, policy=PolitenessPolicy(delay_floor_s=20.0))
+    before = anyio.current_time()
+    first = await steward.rules(A)
+    assert isinstance(first, Wait)
+    assert first.until >= before + 20  # more than before the second try
+    other = await steward.rules(Origin(f"{A}:8080"))
+    assert isinstance(other, Wait)
+    assert other.until >= before + 20
+    assert fetcher.asked == [HERE]
+    assert isinstance(steward.core.lease(A, before + 25, address=ADDRESS), Lease)  # it did not back off
 
 
 @pytest.mark.parametrize(

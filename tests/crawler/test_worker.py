@@ -13,7 +13,7 @@ from crawler.core.politeness import HostSteward, Lease, OptOutList, PolitenessPo
 from crawler.core.recrawl import Result
 from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import Origin, host_of
-from crawler.frontier import Frontier
+from crawler.frontier import Entry, FoundLink, Frontier
 from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
@@ -202,6 +202,45 @@ async def test_a_host_that_opted_out_is_left_alone_although_its_pages_are_known(
             await crawler.run()
             assert crawler.counts.by_error["opt-out"] == 1
         assert shy not in {line["host"] for line in web.requests(with_robots=True)}
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+async def test_a_host_with_many_pages_that_are_not_fetched_lets_others_have_their_turn(
+    tmp_path: Path, is_closed: bool
+) -> None:
+    """By robots.txt, or beyond the depth: a stop that comes while its pages are dealt with is heeded."""
+    robots = b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\nUser-agent: *\nDisallow: /p\n"
+    scope = CrawlScope() if is_closed else CrawlScope(depth_max=3)
+    async with origin({"/robots.txt": says(robots)}) as served:
+        frontier = Frontier(tmp_path, day=FIRST_DAY)
+        frontier.add([FoundLink(url=served.url(f"/p{n}"), depth=9) for n in range(1_000)])
+        taken = 0
+        take = frontier.take
+
+        def count_and_take(of: Origin) -> Entry | None:
+            nonlocal taken
+            taken += 1
+            return take(of)
+
+        vars(frontier)["take"] = count_and_take
+        async with HttpFetcher(LOCAL, wall_clock=lambda: 0.0) as fetcher:
+            core = HostSteward(QUICK, now=anyio.current_time())
+            steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 0.0)
+            crawler = Crawler(
+                frontier, fetcher, MemorySink(), steward, scope, CrawlSettings(), wall_clock=lambda: 0.0
+            )
+            with anyio.fail_after(30):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(crawler.run)
+                    while not taken:
+                        await anyio.lowlevel.checkpoint()
+                    crawler.stop()
+                assert 0 < taken < 500
+                await crawler.run()
+        assert frontier.statistics().due == (0 if is_closed else 1_000)
+        assert crawler.counts.forbidden == 1_000 * is_closed
+        assert served.requests[1:] == []
+        frontier.close()
 
 
 async def test_no_fetch_begins_in_a_pause_that_came_while_permission_was_asked_for(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from crawler.ports import FetchRequest, Skipped
 from herodotus.archive.deleting import delete
 from herodotus.archive.intake import Intake
 from herodotus.archive.reading import Reader
-from herodotus.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, read_ledger
+from herodotus.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
 from herodotus.config import Settings
 from herodotus.config.sections import BudgetSettings
 from herodotus.core.archive_errors import StoreRefusedError
@@ -56,6 +56,20 @@ async def test_spending_waits_until_the_line_has_room(tmp_path: Path) -> None:
         await budget.spend(Spending.CRAWL, 100_000)
     took_s = anyio.current_time() - begin
     assert took_s == pytest.approx(8.0, abs=1.1)  # a burst of two seconds, and the last may go into debt
+
+
+@pytest.mark.anyio
+async def test_a_purse_is_for_one_kind_of_spending(tmp_path: Path) -> None:
+    budget = made(tmp_path, upload_mbit_per_s_max=0.8)
+    up, down = Purse(budget, Spending.COPIES_OUT), Purse(budget, Spending.COPIES_IN)
+    begin = anyio.current_time()
+    for _ in range(5):
+        await down.spend(10_000_000)
+    assert anyio.current_time() == begin
+    await up.spend(1_000_000)
+    await up.spend(1)
+    assert anyio.current_time() - begin == pytest.approx(8.0, abs=0.1)
+    assert budget.statistics().month_down_bytes == 50_000_000
 
 
 @pytest.mark.anyio

@@ -244,6 +244,9 @@ class OwnsSome:
         self.others += [link for link in links if not self._is_ours(link.url)]
         return [link for link in links if self._is_ours(link.url)]
 
+    def is_our_turn(self, url: str) -> bool:
+        return True
+
 
 async def test_links_of_others_are_handed_over_and_theirs_of_ours_taken_at_once(home: Home) -> None:
     async with synthetic_web(8, hosts=3, troubles=False) as web:

@@ -123,3 +123,14 @@ def test_what_the_charter_and_the_web_do_not_agree_on_is_refused(folder: Path, t
     assert "allow_private_addresses" in herodotus(*refused, code=2).stderr
     lengths = ("ring", "up", "--day-length", 60, "--network", charter, "--dir", folder)
     assert "day_length_s" in herodotus(*lengths, code=2).stderr
+
+
+def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) -> None:
+    peers, control = up(folder, 4)
+    expected = reachable(control)
+    anyio.run(until, lambda: len(requests(folder, control)) > 60, CRAWLED_S)
+    herodotus("ring", "kill", 2, 3, "--dir", folder)
+    left = peers[:2]
+    # Whoever is left finds out, takes over their hosts, is silent for a while, and goes on.
+    anyio.run(until, lambda: is_done(left) and seen(folder, control) >= expected, CRAWLED_S)
+    assert min(spacings(requests(folder, control)).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S

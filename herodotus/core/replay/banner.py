@@ -38,9 +38,11 @@ _FRAME_STYLE = """
 html, body { height: 100%; margin: 0 }
 body { display: flex; flex-direction: column }
 body { background: var(--paper); color: var(--ink); font: 1rem/1.5 Georgia, serif }
-nav { padding: .4rem .8rem; border-bottom: 2px solid var(--line) }
-nav > * { margin-right: .8em; overflow-wrap: anywhere } a { color: var(--accent) }
-iframe { flex: 1; width: 100%; border: 0; background: white }
+header { padding: .4rem .8rem; border-bottom: 2px solid var(--line) }
+h1, nav { display: inline; font-size: 1rem; font-weight: normal; margin: 0 }
+h1, nav > * { margin-right: .8em; overflow-wrap: anywhere } a { color: var(--accent) }
+main { flex: 1; display: flex }
+iframe { flex: 1; border: 0; background: white }
 """
 _FRAME_SCRIPT = """
 addEventListener("message", function (event) {
@@ -108,7 +110,7 @@ def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "
     `inner_origin` is where pages have an origin of their own, if there is such a place."""
     items = "".join(
         f'<a href="{target}">{label}</a> ' if target else f"<span>{label}</span> "
-        for label, target in _items(context, facts)
+        for label, target in _items(context, facts)[1:]
     )
     inner = f"{inner_origin}{context.archive_prefix}"
     source = escape(f"{inner}{context.timestamp}{Flag.MAIN}/{context.page_url}")
@@ -119,8 +121,9 @@ def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "
         f'data-inner="{escape(inner)}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_FRAME_STYLE}</style></head>"
-        f'<body><nav aria-label="Web archive">{items}</nav>'
-        f'<iframe title="{title}" src="{source}" sandbox="allow-scripts allow-forms allow-modals{own}"></iframe>'
+        f'<body><header><h1>{_items(context, facts)[0][0]}</h1><nav aria-label="Web archive">{items}</nav></header>'
+        f'<main><iframe title="{title}" src="{source}" sandbox="allow-scripts allow-forms allow-modals{own}"></iframe>'
+        "</main>"
         f"<script>{_FRAME_SCRIPT}</script></body></html>"
     )
     return page.encode("ascii", "xmlcharrefreplace")

@@ -22,9 +22,10 @@ from herodotus.archive.sealing import seal
 from herodotus.archive.slices import add_slice, archive_at
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.deposits import Deposit
+from herodotus.core.notes import Visit
 from simnet.world.disk import Disk as SimulatedDisk
 from simnet.world.disk import Failure
-from tests.herodotus.archive.making import NOW_S, open_on, page, random_text, store
+from tests.herodotus.archive.making import NOW_S, note_visits, open_on, page, random_text, store
 
 URL = "http://example.org/"
 
@@ -292,6 +293,39 @@ def test_foreign_files_are_reported_and_left_alone(tmp_path: Path) -> None:
     assert found.is_sound
     assert found.foreign == ("log/holiday.jpg", "segments/a/..warc.gz")
     assert (tmp_path / "log" / "holiday.jpg").read_bytes() == b"not ours"
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "log/00000099.warc.gz/",
+        "segments/a/000001-00000099.warc.zst/",
+        "log.part/",
+        "segments/x.part/",
+        "segments/a/x.part/",
+        "journal/000009.txt.part/",
+        "segments/x",
+        "log/9999999999.warc.gz",
+    ],
+)
+def test_a_foreign_name_does_not_keep_the_archive_from_opening_and_storing(path: str, tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    deposits = _pages(30)
+    store(archive, *deposits)
+    archive.close()
+    foreign = tmp_path / path
+    if path.endswith("/"):
+        foreign.mkdir(parents=True)
+    else:
+        foreign.write_bytes(b"not ours")
+    again = open_on(tmp_path)
+    assert store(again, page(URL, NOW_S)) == [Outcome.NEW]
+    note_visits(again, Visit(url=URL, time_s=NOW_S + 1, status=304))
+    assert seal(again).captures == 31
+    assert verify(again).is_sound
+    assert again.files.foreign == ([] if ".part" in path else [path.rstrip("/")])
+    assert foreign.exists()
     again.close()
 
 

@@ -5,6 +5,7 @@ import gzip
 import io
 import random
 import zipfile
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from herodotus.archive.checking import verify
 from herodotus.archive.deleting import delete
+from herodotus.archive.disk import Disk, OsDisk
 from herodotus.archive.engine import Archive
 from herodotus.archive.files import Files
 from herodotus.archive.importing import import_file
@@ -20,7 +22,7 @@ from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.members import scan_members
 from herodotus.archive.memory import MemoryStore
-from herodotus.archive.noted import all_visits
+from herodotus.archive.noted import all_visits, note_places
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive, rebuild
 from herodotus.archive.rocks import RocksIndex
@@ -219,6 +221,37 @@ def test_a_head_whose_lines_end_in_both_ways_is_split_where_the_crawler_split_it
     assert verify(archive).is_sound
 
 
+def test_an_original_is_not_deleted_while_a_slice_with_revisits_of_it_is_away(tmp_path: Path) -> None:
+    disks = [OsDisk(tmp_path / str(n)) for n in range(2)]
+    for disk in disks:
+        disk.root.mkdir()
+    index = MemoryIndex()
+    archive = _opened(disks, index)
+    original, revisit = page(URL, NOW_S, b"the same"), page(URL, NOW_S + 9, b"the same")
+    for deposit in (original, revisit):  # one epoch each, and so one slice each
+        store(archive, deposit)
+        seal(archive)
+    entry = Reader(archive).find(revisit.id)
+    assert entry is not None
+    away = archive.files.catalogue[entry.place.file].slice
+    archive.close()
+    without = _opened([disk if n != away else None for n, disk in enumerate(disks)], index)
+    with pytest.raises(StoreRefusedError, match="missing"):
+        delete(without, Intake(without), [original.id])
+    without.close()
+    whole = _opened(disks, index)
+    assert delete(whole, Intake(whole), [original.id]) == 1
+    found = Reader(whole).read(revisit.id)
+    assert found is not None
+    assert found.body == b"the same"
+
+
+def _opened(disks: Sequence[Disk | None], index: MemoryIndex) -> Archive:
+    archive = Archive(Files(disks), index, now=lambda: float(NOW_S))
+    open_archive(archive)
+    return archive
+
+
 def test_what_could_not_be_read_again_is_refused() -> None:
     whole = page(URL, NOW_S)
     for url in ("http://example.org/\x1b", "http://example.org/ ", "<http://example.org/>"):
@@ -383,6 +416,39 @@ def test_a_tail_that_cannot_be_read_today_is_not_cut() -> None:
     assert Reader(mended).newest(URL, NOW_S + 999) is not None
 
 
+def test_what_cannot_be_read_while_sealing_is_not_taken_away() -> None:
+    disk = _BadSectors()
+    archive = open_on(disk)
+    deposits = _pages(60)
+    store(archive, *deposits)
+    disk.bad = {2}
+    with pytest.raises(StoreRefusedError, match="could not be read"):
+        seal(archive)
+    store(archive, page(URL, NOW_S + 999))
+    assert seal(archive).captures == 1  # the others go on without it
+    archive.close()
+    disk.bad = set()
+    mended = open_on(disk)
+    assert seal(mended).captures == 60
+    assert all(Reader(mended).read(deposit.id) is not None for deposit in deposits)
+
+
+def test_what_cannot_be_read_while_compacting_is_not_taken_away() -> None:
+    disk = _BadSectors()
+    archive = open_on(disk)
+    rng = random.Random(9)
+    deposits = [page(f"http://example.org/{n}", NOW_S, random_text(rng, 9_000)) for n in range(60)]
+    store(archive, *deposits)
+    seal(archive)
+    disk.bad = {1}  # of the segments, not of the shorter lists beside them
+    with pytest.raises(StoreRefusedError, match="could not be read"):
+        compact(archive, dead_min=0.0)
+    archive.close()
+    disk.bad = set()
+    mended = open_on(disk)
+    assert all(Reader(mended).read(deposit.id) is not None for deposit in deposits)
+
+
 def test_an_index_made_while_a_slice_was_away_is_made_anew_when_it_is_back(tmp_path: Path) -> None:
     home, second = tmp_path / "home", tmp_path / "second"
     second.mkdir()
@@ -419,6 +485,46 @@ def test_verifying_misses_captures_whose_file_is_gone(tmp_path: Path) -> None:
     assert found.missing > 0
     assert not found.is_sound
     archive.close()
+
+
+def test_verifying_misses_captures_behind_the_end_of_a_shorter_file(tmp_path: Path) -> None:
+    index = MemoryIndex()
+    archive = open_on(tmp_path, index)
+    deposits = _pages(30)
+    store(archive, *deposits)
+    seal(archive)
+    last = Reader(archive).find(max(deposits, key=lambda deposit: deposit.key).id)
+    assert last is not None
+    path = tmp_path / archive.files.path(last.place.file)
+    archive.close()
+    path.write_bytes(path.read_bytes()[: last.place.offset])  # between two members: what is left is whole
+    again = open_on(tmp_path, index)
+    assert verify(again).missing == 1
+    again.close()
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_verifying_misses_notes_that_are_gone(is_cut: bool, tmp_path: Path) -> None:
+    """Visits and deletions; of a file that has nothing else, or at the end of one."""
+    index = MemoryIndex()
+    archive = open_on(tmp_path, index)
+    store(archive, page(URL, NOW_S))
+    seal(archive)
+    note_visits(archive, Visit(url=URL, time_s=NOW_S + 9, status=304))
+    seal(archive)
+    assert verify(archive).is_sound
+    (place,) = note_places(archive)
+    path = tmp_path / archive.files.path(place[0])
+    archive.close()
+    if is_cut:
+        path.write_bytes(path.read_bytes()[: place[1]])
+    else:
+        path.unlink()
+    again = open_on(tmp_path, index)
+    found = verify(again, repair=True)
+    assert (found.missing, found.is_sound, found.is_repaired) == (1, False, True)
+    assert verify(again).is_sound
+    again.close()
 
 
 def test_an_index_of_rotten_blocks_is_not_taken_for_one_that_is_in_use(tmp_path: Path) -> None:

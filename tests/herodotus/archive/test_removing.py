@@ -212,3 +212,15 @@ def test_a_running_peer_removes_and_keeps_away(home: Path, file: Path) -> None:
         assert there(home) == {"http://example.organic/", "http://other.example/"}
         assert peer.end()[0] == 0
     assert there(home) == {"http://example.organic/", "http://other.example/"}
+
+
+def test_a_full_archive_takes_nothing_in_and_lets_things_be_removed(home: Path, file: Path) -> None:
+    full = {"HERODOTUS_BUDGET_DISK_GB_MAX": "0.000001"}  # 1 kB
+    refused = called("import", "--home", home, "--resume-at", "0", file, environment=full)
+    assert refused.code == 0, "what is known already needs no room"
+    new = new_home(home.parent / "another")
+    refused = called("import", "--home", new, file, environment=full)
+    assert refused.code == 1
+    assert "the archive is full: it may have 1000 bytes" in refused.err
+    assert called("remove", "--home", home, "--host", "example.org", environment=full).code == 0
+    assert there(home) == {"http://example.organic/", "http://other.example/"}

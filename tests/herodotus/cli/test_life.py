@@ -57,7 +57,7 @@ def test_a_peer_runs_is_asked_and_is_stopped(home: Path) -> None:
         assert status.code == 0
         assert {"peer_id", "http", "ring", "crawl", "store", "copies"} <= set(status.json)
         assert {"members", "ideal", "arcs"} <= set(status.json["ring"])
-        assert set(status.json["crawl"]) == {"known", "due", "fetched", "unchanged", "failed"}
+        assert set(status.json["crawl"]) >= {"known", "due", "fetched", "unchanged", "failed"}
         assert set(status.json["store"]) >= {"captures", "bytes"}
         assert (status.json["peer_id"], status.json["http"]) == (peer.facts["peer_id"], peer.http)
         assert status.err == ""

@@ -25,7 +25,9 @@ class Browser:
         self._answers: dict[int, dict[str, Any]] = {}
         self._arrived = anyio.Condition()
         self.asked: list[str] = []
-        self.failed: list[str] = []
+        self.blocked: set[str] = set()
+        """Of these, what a policy stopped before it was sent."""
+        self._addresses: dict[str, str] = {}
         self.complaints: list[str] = []
         self.frames: dict[str, str] = {}
         """Session of each frame or window by its target."""
@@ -56,6 +58,10 @@ class Browser:
                 self.frames = {target: one for target, one in self.frames.items() if one != gone}
             case "Network.requestWillBeSent":
                 self.asked.append(facts["request"]["url"])
+                self._addresses[facts["requestId"]] = facts["request"]["url"]
+            case "Network.loadingFailed":
+                if facts.get("blockedReason"):
+                    self.blocked.add(self._addresses.get(facts["requestId"], ""))
             case "Log.entryAdded":
                 self.complaints.append(facts["entry"]["text"])
 
@@ -103,6 +109,12 @@ class Browser:
         with anyio.move_on_after(0.1):
             async with self._arrived:
                 await self._arrived.wait()
+
+    def forget(self) -> None:
+        """What was asked so far."""
+        self.asked.clear()
+        self.blocked.clear()
+        self.complaints.clear()
 
     async def visit(self, address: str) -> None:
         await self.call("Page.navigate", url=address)

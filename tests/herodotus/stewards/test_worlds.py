@@ -9,11 +9,15 @@ import pytest
 
 from crawler.core.leases import LeaseTerms
 from crawler.core.politeness import OptOutList, PolitenessPolicy
+from crawler.core.urls import Origin
 from simnet.stewards import (
     SimulatedPeer,
     StewardWorld,
+    churn,
+    crowd,
     in_virtual_time,
     most_within,
+    settled,
     share_of,
     steward_of,
     too_close,
@@ -38,11 +42,6 @@ def run(seed: int, story: Callable[[StewardWorld], Awaitable[None]], **options: 
     except BaseException as error:
         error.add_note(f"seed {seed}")
         raise
-
-
-async def settled(world: StewardWorld) -> None:
-    """Everybody is up, and no steward is silent any more."""
-    await anyio.sleep(TERMS.silent_s + 1)
 
 
 def long(seeds: range, *size: int) -> list[object]:
@@ -81,30 +80,6 @@ def test_one_busy_peer_uses_nearly_all_that_a_host_allows() -> None:
         assert len(host.starts) - before > 0.85 * 600 / 2.2
 
     run(1, story)
-
-
-async def churn(world: StewardWorld, seconds: float) -> None:
-    """Every now and then the steward of some host dies, and comes back empty-headed."""
-    with anyio.move_on_after(seconds):
-        while True:
-            await anyio.sleep(world.chance.uniform(20, 300))
-            name = world.chance.choice(sorted(world.hosts))
-            victim = steward_of(world, name)
-            victim.crash()
-            world.members_changed()
-            await anyio.sleep(world.chance.uniform(5, 200))
-            world.start(victim, dict.fromkeys(world.hosts, 10_000))
-            await anyio.sleep(0.1)
-            world.members_changed()
-
-
-async def crowd(world: StewardWorld, hosts: int = 4, peers: int = 8) -> None:
-    for number in range(hosts):
-        world.add_host(f"h{number}.example", duration_s=0.5)
-    world.add_peers(peers)
-    for peer in world.peers:
-        world.start(peer, dict.fromkeys(world.hosts, 10_000))
-    await settled(world)
 
 
 SHORT_CHURN = (2, 3, 1_200)
@@ -309,7 +284,7 @@ def test_hosts_that_may_not_be_visited_are_not_even_asked_for_robots_txt() -> No
     async def story(world: StewardWorld) -> None:
         private = world.add_host("inside.example", address="10.1.2.3")
         shy = world.add_host("www.shy.example")
-        nowhere = world.add_host("gone.example", robots=b"user-agent: *\ndisallow: /")
+        closed = world.add_host("gone.example", robots=b"user-agent: *\ndisallow: /")
         world.add_peers(5)
         for peer in world.peers:
             world.start(peer, dict.fromkeys(world.hosts, 5))
@@ -317,7 +292,7 @@ def test_hosts_that_may_not_be_visited_are_not_even_asked_for_robots_txt() -> No
         await anyio.sleep(600)
         assert private.starts == []
         assert shy.starts == []
-        assert len(nowhere.starts) > 1  # this worker does not look at the rules it was given
+        assert len(closed.starts) == closed.robots_asked == 1
 
     run(8, story, opted_out=OptOutList.of(["shy.example"]))
 
@@ -331,7 +306,7 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
             world.start(peer, {"h.example": 10_000})
         await anyio.sleep(0.1)
         hasty = replace(TERMS, policy=replace(PUBLIC, delay_floor_s=0.01), silent_s=0.0)
-        liar.steward._office.books._terms = hasty  # it lies in its own process
+        liar.steward.office.books._terms = hasty  # it lies in its own process
         await settled(world)
         await anyio.sleep(600)
         for peer in world.peers:
@@ -341,3 +316,42 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
                 assert len(own.starts) > 50
 
     run(9, story)
+
+
+def test_a_change_of_robots_txt_is_known_to_all_within_one_lease_of_the_steward_finding_it() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(6)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 100_000})
+        await settled(world)
+        await anyio.sleep(300)
+        assert len(share_of(world, "h.example")) == len(world.peers)
+        host.robots = b"user-agent: *\ndisallow: /\n"
+        before = host.robots_asked
+        steward_of(world, "h.example").steward.core.doubt_rules(Origin("http://h.example"))  # as every day
+        at = anyio.current_time()
+        await anyio.sleep(600)
+        assert host.robots_asked == before + 1
+        assert [one for one in host.starts if one.at > at + TERMS.life_s + world.noticed_s_max] == []
+
+    run(10, story)
+
+
+def test_what_is_opted_out_at_the_steward_is_left_alone_by_all_within_one_lease() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(6)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 100_000})
+        await settled(world)
+        await anyio.sleep(300)
+        assert len(share_of(world, "h.example")) == len(world.peers)
+        office = steward_of(world, "h.example").steward.office
+        office.close_to(OptOutList.of(["h.example"]))
+        at = anyio.current_time()
+        await anyio.sleep(900)
+        assert [one for one in host.starts if one.at > at + TERMS.life_s] == []
+        assert office.refused["opted-out"] > 0
+
+    run(11, story)

@@ -1,0 +1,235 @@
+"""What do other peers ask of this archive, and what does it take from them? Members, parcels, and letting go.
+
+A parcel is one capture as it travels: a gzip member to the record, the capture's own first, with its whole body. From
+the log it is copied as it lies there; what shares a frame with others, or refers to another record for its body, is
+put together. Nothing of a parcel is believed: `unpacked` checks every digest.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from herodotus.archive.deleting import TOMBSTONES_PER_RECORD, bereaved, delete, deposit_of_stored
+from herodotus.archive.engine import Archive
+from herodotus.archive.index import Batch
+from herodotus.archive.intake import Intake, compress_bundle
+from herodotus.archive.items import NewTombstones
+from herodotus.archive.members import scan_members
+from herodotus.archive.reading import Reader
+from herodotus.archive.written import PRIMARY
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.deposits import CaptureId, Deposit, deposit_of_record, payload_sha256
+from herodotus.core.digests import keys_of_member, member_of
+from herodotus.core.entries import (
+    CAPTURE,
+    KEY_BYTES,
+    TOMBSTONE,
+    VISITS,
+    Kind,
+    after,
+    decode_entry,
+    family_key,
+    payload_key,
+)
+from herodotus.core.warc import WarcRecord, check_block, split_records
+
+Sign = Callable[[Deposit], Deposit]
+"""Gives the very same deposit where somebody vouches for it already."""
+DROPPED_AT_ONCE = 1_000
+"""Captures that go under one lock: others wait a tenth of a second at most."""
+COMPANIONS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parcel:
+    id: CaptureId
+    data: bytes
+
+
+def members_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
+    """Captures before tombstones, either in order of position and day."""
+    return list(archive.standing.members(low, high))
+
+
+def count_captures(archive: Archive, low: bytes, high: bytes | None) -> int:
+    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
+    return sum(1 for _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end))
+
+
+def keys_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
+    """Of all captures, without their family."""
+    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
+    return [key[1:] for key, _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end)]
+
+
+def member_after(archive: Archive, position: bytes, high: bytes | None) -> bytes | None:
+    """The first member with a capture from a position on."""
+    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
+    found = next(archive.index.scan(CAPTURE + position[:KEY_BYTES], end), None)
+    return None if found is None else member_of(found[0])
+
+
+def has_member(archive: Archive, member: bytes) -> bool:
+    """Also when it was here and was deleted for good: then it is not wanted."""
+    if _first(archive, member) is not None:
+        return True
+    return archive.has_tombstones and _first(archive, member[:-1] + TOMBSTONE) is not None
+
+
+def _first(archive: Archive, member: bytes) -> tuple[bytes, bytes] | None:
+    return next(archive.index.scan(*keys_of_member(member)), None)
+
+
+def parcels_of(archive: Archive, member: bytes, sign: Sign) -> Iterator[Parcel]:
+    """What there is of a member and can be read."""
+    for key, value in archive.index.scan(*keys_of_member(member)):
+        parcel = _parcel(archive, key, value, sign)
+        if parcel is not None:
+            yield parcel
+
+
+def parcel_at(archive: Archive, key: bytes, sign: Sign) -> Parcel | None:
+    """`key` is of an index entry, without its family. None when it is not here, or broken."""
+    value = archive.index.get(CAPTURE + key)
+    return None if value is None else _parcel(archive, CAPTURE + key, value, sign)
+
+
+def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | None:
+    """Who sends what nobody has signed vouches for it, as the one who brought it in."""
+    capture = Reader(archive).try_read(key, value)
+    if capture is None:
+        return None
+    deposit = deposit_of_stored(capture)
+    vouched = sign(deposit)
+    data = _as_it_lies(archive, key) if vouched is deposit and not capture.is_revisit else None
+    if data is None:
+        data = b"".join(compress_bundle(vouched, None))
+    return Parcel(id=capture.id, data=data)
+
+
+def keys_of(archive: Archive, member: bytes) -> list[bytes]:
+    """Of the captures of a member, without their family."""
+    return [key[1:] for key, _ in archive.index.scan(*keys_of_member(member))]
+
+
+def _as_it_lies(archive: Archive, key: bytes) -> bytes | None:
+    """None when it shares its place with others, or has moved since."""
+    value = archive.index.get(key)
+    entry = None if value is None else decode_entry(value)
+    located = None if entry is None else archive.files.catalogue.get(entry.place.file)
+    if entry is None or located is None or not located.name.is_log:
+        return None
+    try:
+        return archive.files.read(entry.place)
+    except FileNotFoundError:
+        return None
+
+
+def unpacked(data: bytes) -> Deposit:
+    """Raises MalformedRecordError at anything that does not fit."""
+    records: list[WarcRecord] = []
+    for _, _, content in scan_members(lambda at, length: data[at : at + length], 0, len(data)):
+        records += split_records(content)
+        if len(records) > COMPANIONS_MAX:
+            raise MalformedRecordError("too many records belong to one capture")
+    if not records or records[0].kind not in PRIMARY or records[0].kind == "revisit":
+        raise MalformedRecordError("a parcel is one capture with its body")
+    record, *companions = records
+    if any(one.kind in PRIMARY for one in companions):
+        raise MalformedRecordError("more than one capture in a parcel")
+    for one in records:
+        check_block(one)
+    deposit = deposit_of_record(record, record.url or "", tuple(companions))
+    if payload_sha256(record) != deposit.sha256:
+        raise MalformedRecordError("the payload does not match its SHA-256")
+    return deposit
+
+
+def drop(
+    archive: Archive,
+    intake: Intake,
+    low: bytes,
+    high: bytes | None,
+    may_go: Callable[[], bool] = lambda: True,
+) -> int:
+    """Let go of what others hold now, without a word that it should not exist; how many captures went.
+
+    Only the index forgets them. Their bytes go with the next compaction; an index that is made anew before finds
+    them again, and they are handed over again. `may_go` is asked while nothing can be stored.
+    """
+    total = 0
+    while True:
+        with archive.upkeep_lock, archive.lock:
+            victims = _ids_in(archive, low, high)
+            if not victims or not may_go():
+                return total
+            intake.forget()
+            _move_bodies(archive, victims)
+            archive.write(_forgetting(archive, victims))
+            archive.rewrites += 1
+            intake.forget()
+        total += len(victims)
+
+
+def bury(archive: Archive, intake: Intake, keys: Collection[bytes]) -> int:
+    """Delete for good what the other holders have deleted; `keys` are of index entries, without their family. How
+    many captures went."""
+    with archive.upkeep_lock, archive.lock:
+        reader = Reader(archive)
+        here: list[CaptureId] = []
+        for key in keys:
+            value = archive.index.get(CAPTURE + key)
+            id_ = None if value is None else reader.id_at(CAPTURE + key, value)
+            if id_ is not None:
+                here.append(id_)
+        count = delete(archive, intake, here)
+        others = [unread_id(key) for key in keys if archive.index.get(TOMBSTONE + key) is None]
+        for at in range(0, len(others), TOMBSTONES_PER_RECORD):
+            archive.commit([NewTombstones(ids=tuple(others[at : at + TOMBSTONES_PER_RECORD]))])
+        return count
+
+
+def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[bytes, CaptureId | None]]:
+    reader = Reader(archive)
+    end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]
+    found: list[tuple[bytes, CaptureId | None]] = []
+    for key, value in archive.index.scan(CAPTURE + low[:KEY_BYTES], end):
+        found.append((key, reader.id_at(key, value)))
+        if len(found) >= DROPPED_AT_ONCE:
+            break
+    return found
+
+
+def _move_bodies(archive: Archive, victims: Iterable[tuple[bytes, CaptureId | None]]) -> None:
+    """What stays may refer to what goes."""
+    ids = frozenset(id_ for _, id_ in victims if id_ is not None)
+    reader = Reader(archive)
+    moved = [item for id_ in ids for item in bereaved(reader, id_, ids)]
+    if moved:
+        archive.commit(moved)
+
+
+def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | None]]) -> Batch:
+    batch = Batch()
+    for key, id_ in victims:
+        if archive.index.get(key) is None:
+            continue
+        batch.added -= 1
+        batch.delete(key)
+        batch.delete(family_key(VISITS, key))
+        if id_ is not None:
+            for kind in Kind:
+                batch.delete(payload_key(key, id_.digest, kind))
+    return batch
+
+
+def buried(archive: Archive, member: bytes) -> list[bytes]:
+    """The index keys, without their family, of what was deleted for good of a member."""
+    return [key[1:] for key, _ in archive.index.scan(*keys_of_member(member[:-1] + TOMBSTONE))]
+
+
+def unread_id(key: bytes) -> CaptureId:
+    """Of an index key without its family: as much as a tombstone of a capture that is not here can say."""
+    position, time_s, variant = key[:KEY_BYTES], key[KEY_BYTES : KEY_BYTES + 4], key[KEY_BYTES + 4 :]
+    return CaptureId(
+        key=position.ljust(20, b"\0"), time_s=int.from_bytes(time_s, "big"), digest=variant.ljust(32, b"\0")
+    )

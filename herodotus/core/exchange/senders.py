@@ -1,0 +1,106 @@
+"""Whom of those who send links shall we believe, and how much shall one send? Counts per sender, without a clock.
+
+A sender may send as many links a second as a crawler finds at its best, and a day's worth at once after a silence.
+Rubbish (no canonical URL, outside of what the network archives) costs it: above one part in twenty it is slowed down,
+longer each time; when most of it is rubbish it is not listened to for a day. A wrong view of the ring is no malice:
+strays count a tenth.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from dht.core.limits import Rate
+
+SENDERS_MAX: Final = 4_096
+LINKS_RATE: Final = Rate(per_second=500, burst=100_000)
+"""A page has some 30 links and a peer fetches some 15 pages a second at most; a sixth of that is for any one of us."""
+FIRST_JUDGED: Final = 200
+"""Links after which a sender is judged; then again after as many, with half of the past forgotten."""
+RUBBISH_SLOWED: Final = 0.05
+RUBBISH_IGNORED: Final = 0.5
+STRAY_WEIGHT: Final = 0.1
+SLOWED_FIRST_S: Final = 60.0
+SLOWED_MAX_S: Final = 3_600.0
+IGNORED_S: Final = 86_400.0
+
+
+@dataclass(slots=True)
+class _Sender:
+    tokens: float
+    then: float
+    links: int = 0
+    rubbish: float = 0.0
+    taken: int = 0
+    slowed_s: float = 0.0
+    closed_until: float = 0.0
+    is_ignored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NotNow:
+    reason: str
+    retry_after_s: float
+
+
+class Senders:
+    def __init__(self, rate: Rate = LINKS_RATE) -> None:
+        self._rate = rate
+        self._known: OrderedDict[bytes, _Sender] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def may_send(self, peer: bytes, now: float) -> NotNow | None:
+        """Before its batch is unpacked."""
+        sender = self._of(peer, now)
+        if now < sender.closed_until:
+            reason = "ignored" if sender.is_ignored else "slow down"
+            return NotNow(reason, sender.closed_until - now)
+        if sender.tokens < 0:
+            return NotNow("busy", -sender.tokens / self._rate.per_second)
+        return None
+
+    def sent(self, peer: bytes, now: float, *, links: int, strays: int, rubbish: int) -> None:
+        """What its batch was. The budget may be overdrawn by one batch, and is paid back by waiting."""
+        sender = self._of(peer, now)
+        sender.tokens -= links
+        sender.links += links
+        sender.taken += links - strays - rubbish
+        sender.rubbish += rubbish + STRAY_WEIGHT * strays
+        if sender.links >= FIRST_JUDGED:
+            self._judge(sender, now)
+
+    def nonsense(self, peer: bytes, now: float) -> None:
+        """A batch that could not be read at all counts as one full of rubbish."""
+        self.sent(peer, now, links=FIRST_JUDGED, strays=0, rubbish=FIRST_JUDGED)
+
+    def _judge(self, sender: _Sender, now: float) -> None:
+        share = sender.rubbish / sender.links
+        sender.links //= 2
+        sender.rubbish /= 2
+        sender.is_ignored = share >= RUBBISH_IGNORED
+        if sender.is_ignored:
+            sender.closed_until = now + IGNORED_S
+        elif share >= RUBBISH_SLOWED:
+            sender.slowed_s = min(max(2 * sender.slowed_s, SLOWED_FIRST_S), SLOWED_MAX_S)
+            sender.closed_until = now + sender.slowed_s
+        else:
+            sender.slowed_s /= 2
+
+    def closed(self, now: float) -> int:
+        """Senders that are slowed down or ignored now."""
+        return sum(now < sender.closed_until for sender in self._known.values())
+
+    def _of(self, peer: bytes, now: float) -> _Sender:
+        sender = self._known.get(peer)
+        if sender is None:
+            sender = self._known[peer] = _Sender(self._rate.burst, now)
+            if len(self._known) > SENDERS_MAX:
+                self._known.popitem(last=False)
+            return sender
+        self._known.move_to_end(peer)
+        passed_s = max(0.0, now - sender.then)
+        sender.tokens = min(sender.tokens + passed_s * self._rate.per_second, self._rate.burst)
+        sender.then = max(sender.then, now)
+        return sender

@@ -1,0 +1,20 @@
+"""When does a stand-in ask whether the owner has done its day's work? Late, rank after rank, not all at once.
+
+The owner has the first half of the day for itself. Each stand-in looks a twelfth of the day after the one before it,
+and a little later by its own key, so that not all peers of a ring look in one moment. Whom the ring found dead is no
+holder any more, so the first live one is the owner at once; this is for those who live and do not keep up.
+"""
+
+from typing import Final
+
+OWNERS_SHARE: Final = 0.5
+STEP_SHARE: Final = 0.08
+JITTER_SHARE: Final = 0.04
+"""Of the day. The fifth stand-in looks at 0.5 + 4 × 0.08 + 0.04 at the latest: a seventh of the day is left."""
+
+
+def looks(stand_ins: int, day_length_s: float, me: bytes) -> list[float]:
+    """When in a day this peer looks at what it holds as first, second … stand-in: seconds after the day's start."""
+    chance = int.from_bytes(me[:4], "big") / (1 << 32)
+    shares = [OWNERS_SHARE + number * STEP_SHARE + chance * JITTER_SHARE for number in range(stand_ins)]
+    return [min(share, 0.95) * day_length_s for share in shares]

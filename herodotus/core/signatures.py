@@ -1,0 +1,64 @@
+"""Who vouches that a capture came from where it says it did? The peer that brought it in signs it once.
+
+The signature goes with the record, in a field of its own, wherever it is copied: a copy whose bytes were changed
+does not fit it any more. It says who is to blame, not that the page really looked so.
+"""
+
+import hashlib
+from dataclasses import replace
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from herodotus.core.deposits import Deposit
+
+SIGNATURE = "Herodotus-Signature"
+_VERSION = "1"
+_PREFIX = b"herodotus/capture/1"
+_KEY_BYTES, _SIGNATURE_BYTES = 32, 64
+
+
+def statement(deposit: Deposit) -> bytes:
+    """What is signed: URL, time, SHA-256 of the body, SHA-256 of the head, the server's address."""
+    parts = (
+        deposit.url.encode("utf-8", "surrogateescape"),
+        deposit.time_s.to_bytes(4, "big"),
+        deposit.sha256,
+        hashlib.sha256(deposit.head).digest(),
+        (deposit.ip or "").encode("ascii", "replace"),
+    )
+    return _PREFIX + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def signed(key: Ed25519PrivateKey, deposit: Deposit) -> Deposit:
+    """As it is when somebody vouches for it already; else it is we who do."""
+    if signer_of(deposit) is not None:
+        return deposit
+    kept = tuple(pair for pair in deposit.extra if pair[0] != SIGNATURE)
+    return replace(deposit, extra=(*kept, field_of(key, deposit)))
+
+
+def field_of(key: Ed25519PrivateKey, deposit: Deposit) -> tuple[str, str]:
+    signer = key.public_key().public_bytes_raw()
+    return SIGNATURE, f"{_VERSION} {signer.hex()} {key.sign(statement(deposit)).hex()}"
+
+
+def stated_in(deposit: Deposit) -> str | None:
+    return next((value for name, value in deposit.extra if name == SIGNATURE), None)
+
+
+def signer_of(deposit: Deposit) -> bytes | None:
+    """The public key of who signed it; None where nobody did, or the signature is of something else."""
+    version, _, rest = (stated_in(deposit) or "").partition(" ")
+    signer_hex, _, signature_hex = rest.partition(" ")
+    try:
+        signer, signature = bytes.fromhex(signer_hex), bytes.fromhex(signature_hex)
+    except ValueError:
+        return None
+    if version != _VERSION or len(signer) != _KEY_BYTES or len(signature) != _SIGNATURE_BYTES:
+        return None
+    try:
+        Ed25519PublicKey.from_public_bytes(signer).verify(signature, statement(deposit))
+    except (InvalidSignature, ValueError):
+        return None
+    return signer

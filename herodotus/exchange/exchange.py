@@ -1,0 +1,292 @@
+"""How do the parts of the exchange live together? It walks when there is enough to carry, and looks when time moves.
+
+One task walks: when some links for each peer have come together, or the oldest has waited long enough. One follows the
+ring: what became ours is taken up, and asked for. One looks late in the day at what others did not do. When more waits
+than can be delivered, the crawler is held back.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final, Protocol
+
+import anyio
+
+from crawler.core.scope import Territory
+from crawler.core.urls import UrlRules
+from crawler.frontier import FoundLink
+from dht import Subscription
+from dht.core.ids import IdCheck
+from herodotus.calls import Calls, Services
+from herodotus.config.sections import LinksSettings
+from herodotus.core.exchange.turns import looks
+from herodotus.core.status import LinksStatus
+from herodotus.exchange.disk import ExchangeDisk
+from herodotus.exchange.handing_over import HandingOver
+from herodotus.exchange.outbox import Outbox
+from herodotus.exchange.owning import RingOwner
+from herodotus.exchange.receiving import Frontier, LinkReceiver, ReceiverParts
+from herodotus.exchange.sight import RingSight, RingTable
+from herodotus.exchange.standby import Standby
+from herodotus.exchange.standing_in import OwnFrontier, StandingIn
+from herodotus.exchange.walking import LinkWalks, WalkReport
+
+logger = logging.getLogger(__name__)
+
+SETTLE_S: Final = 2.0
+"""After a change of the ring: more follow it."""
+ASK_AGAIN_S: Final = 60.0
+LOOK_EVERY_S: Final = 5.0
+"""At the outbox and the day: clocks are set without telling us."""
+BACKOFF_FIRST_S: Final = 5.0
+BACKOFF_MAX_S: Final = 600.0
+"""Between walks that delivered nothing."""
+LATE_SHARE: Final = 0.05
+"""Of the day: a peer that began or woke up after a look's time knows little of who did what today."""
+HELD_BACK_AT: Final = 1_000_000
+"""Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
+
+
+class CrawlSide(Frontier, OwnFrontier, Protocol):
+    """The running crawl, as the exchange sees it."""
+
+    @property
+    def seconds_of_today(self) -> float: ...
+    async def hold_back(self) -> None: ...
+    def go_on(self) -> None: ...
+
+
+class RingSide(RingTable, Protocol):
+    """What the exchange asks of `dht.Ring`."""
+
+    def events(self) -> AbstractContextManager[Subscription]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExchangeParts:
+    folder: Path
+    settings: LinksSettings
+    copies: int
+    id_check: IdCheck
+    rules: UrlRules
+    territory: Territory
+    fetches_all: bool
+    day_length_s: float
+    wall_clock: Callable[[], float]
+    random: Random
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opened:
+    ring: RingSide
+    crawl: CrawlSide
+    sight: RingSight
+    outbox: Outbox
+    standby: Standby
+    owner: RingOwner
+    receiver: LinkReceiver
+    walks: LinkWalks
+    standing_in: StandingIn
+    handing_over: HandingOver
+
+
+class Exchange:
+    """The running crawl's `UrlOwner`. `opened` keeps it going, inside the ring and for longer than the crawl."""
+
+    def __init__(self, parts: ExchangeParts) -> None:
+        self._parts = parts
+        self._open: _Opened | None = None
+        self._filled = anyio.Event()
+        self._waits_since = 0.0
+        self._is_held_back = False
+        self._looked = (-1, 0)
+        """The day, and how many of its looks are over."""
+        self._walked = 0
+        self._last = WalkReport()
+
+    # --- the crawler's side
+
+    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+        return self._open.owner.divide(links) if self._open is not None else list(links)
+
+    def is_our_turn(self, url: str) -> bool:
+        return self._open is None or self._open.owner.is_our_turn(url)
+
+    @property
+    def waiting(self) -> int:
+        """Links in the outbox."""
+        return len(self._open.outbox) if self._open is not None else 0
+
+    def stood_by(self) -> Iterator[str]:
+        """URLs that this peer remembers for others; none while it is closed."""
+        return (
+            (link.url for _, link in self._open.standby.after(None)) if self._open is not None else iter(())
+        )
+
+    # --- life
+
+    @asynccontextmanager
+    async def opened(self, ring: RingSide, calls: Calls, crawl: CrawlSide) -> AsyncIterator[Services]:
+        """What it answers to calls."""
+        disk = ExchangeDisk(self._parts.folder)
+        try:
+            self._open = opened = self._made(ring, calls, crawl, disk)
+            services = (opened.receiver.services, opened.standing_in.services, opened.handing_over.services)
+            async with anyio.create_task_group() as tasks:
+                for work in (self._walk_on, self._follow_ring, self._keep_day):
+                    tasks.start_soon(work, opened)
+                yield Services.of(*services)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._open = None
+            disk.sync()
+            disk.close()
+
+    def _made(self, ring: RingSide, calls: Calls, crawl: CrawlSide, disk: ExchangeDisk) -> _Opened:
+        parts = self._parts
+        sight = RingSight(ring, parts.copies)
+        outbox, standby = Outbox(disk), Standby(disk)
+        owner = RingOwner(
+            sight,
+            outbox,
+            standby,
+            wall_clock=parts.wall_clock,
+            fetches_all=parts.fetches_all,
+            on_filled=self._note_filled,
+        )
+        receiver = LinkReceiver(
+            ReceiverParts(
+                sight=sight,
+                frontier=crawl,
+                standby=standby,
+                make_durable=disk.sync,
+                rules=parts.rules,
+                territory=parts.territory,
+                fetches_all=parts.fetches_all,
+            )
+        )
+        return _Opened(
+            ring=ring,
+            crawl=crawl,
+            sight=sight,
+            outbox=outbox,
+            standby=standby,
+            owner=owner,
+            receiver=receiver,
+            walks=LinkWalks(outbox, calls, sight, parts.id_check),
+            standing_in=StandingIn(sight, calls, crawl, standby, owner),
+            handing_over=HandingOver(sight, calls, crawl, standby, disk, receiver, owner.give_away),
+        )
+
+    def status(self) -> LinksStatus:
+        if self._open is None:
+            return LinksStatus()
+        opened, last = self._open, self._last
+        box, got, late = opened.outbox.statistics(), opened.receiver.counts, opened.standing_in.counts
+        return LinksStatus(
+            waiting=box.waiting,
+            standby=len(opened.standby),
+            walks=self._walked,
+            last_walk={
+                "links": last.links,
+                "stops": last.stops,
+                "delivered": last.delivered,
+                "left": last.left,
+                "bytes": last.bytes_sent,
+                "unreachable": last.unreachable,
+            },
+            received=got.taken,
+            received_new=got.new,
+            strays=got.strays,
+            rubbish=got.malformed + got.out_of_scope + got.nonsense,
+            senders_closed=opened.receiver.senders_closed(),
+            repeated=box.repeated,
+            over_budget=box.over_budget,
+            given_up=box.given_up,
+            learned=opened.handing_over.learned,
+            taken_over=late.taken_over,
+            silent_owners=late.silent_owners,
+        )
+
+    # --- walks
+
+    def _note_filled(self) -> None:
+        if not self._filled.is_set():
+            self._waits_since = anyio.current_time()
+            self._filled.set()
+
+    async def _walk_on(self, opened: _Opened) -> None:
+        backoff_s = BACKOFF_FIRST_S
+        if len(opened.outbox):
+            self._note_filled()
+        while True:
+            await self._filled.wait()
+            await self._wait_for_enough(opened)
+            self._filled = anyio.Event()
+            report = await opened.walks.walk(self._parts.wall_clock())
+            self._walked += 1
+            self._last = report
+            logger.info(
+                "walked links=%d stops=%d delivered=%d left=%d bytes=%d",
+                report.links, report.stops, report.delivered, report.left, report.bytes_sent,
+            )  # fmt: skip
+            await self._mind_the_crawl(opened)
+            if len(opened.outbox):
+                self._note_filled()
+            backoff_s = BACKOFF_FIRST_S if report.delivered else min(2 * backoff_s, BACKOFF_MAX_S)
+            if not report.delivered:
+                await anyio.sleep(backoff_s * self._parts.random.uniform(0.8, 1.2))
+
+    async def _wait_for_enough(self, opened: _Opened) -> None:
+        """For some links for each peer, or until the first has waited long enough; and for somebody else."""
+        settings = self._parts.settings
+        while True:
+            await self._mind_the_crawl(opened)
+            ring = opened.sight.map()
+            is_enough = len(opened.outbox) >= settings.per_peer * ring.peers
+            waited_s = anyio.current_time() - self._waits_since
+            if ring.peers > 1 and (is_enough or waited_s >= settings.wait_s):
+                return
+            await anyio.sleep(min(LOOK_EVERY_S, settings.wait_s / 4))
+
+    async def _mind_the_crawl(self, opened: _Opened) -> None:
+        is_too_much = len(opened.outbox) > HELD_BACK_AT
+        if is_too_much:
+            await opened.crawl.hold_back()  # also the next day's crawler
+        elif self._is_held_back:
+            opened.crawl.go_on()
+        self._is_held_back = is_too_much
+
+    # --- the ring and the day
+
+    async def _follow_ring(self, opened: _Opened) -> None:
+        with opened.ring.events() as changes:
+            is_all_told = False
+            while True:
+                opened.sight.look_again()
+                await opened.standing_in.sweep()
+                is_all_told = await opened.handing_over.catch_up()
+                with anyio.move_on_after(LOOK_EVERY_S if not is_all_told else ASK_AGAIN_S):
+                    await changes.wait()
+                    await anyio.sleep(SETTLE_S)
+
+    async def _keep_day(self, opened: _Opened) -> None:
+        """The looks of a day, each once. One that was slept through is left to the other stand-ins."""
+        parts, me = self._parts, opened.sight.me.peer
+        times = looks(max(0, parts.copies - 1), parts.day_length_s, me)
+        while True:
+            await anyio.sleep(min(LOOK_EVERY_S, parts.day_length_s / 40))
+            if not opened.crawl.takes_links or opened.sight.is_alone or parts.fetches_all:
+                continue
+            today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
+            if self._looked[0] != today:
+                self._looked = (today, 0)
+                opened.owner.new_day()
+            number = self._looked[1]
+            if number < len(times) and seconds >= times[number]:
+                self._looked = (today, number + 1)
+                if seconds < times[number] + LATE_SHARE * parts.day_length_s:
+                    await opened.standing_in.look(number + 1)

@@ -1,0 +1,51 @@
+"""Which URLs does this peer remember for others? Those that it holds as a stand-in.
+
+They stay here when it becomes their first live holder, too, and go to the frontier besides. They are rows of the
+exchange's folder, not of the frontier, so that what is due there is what this peer is to fetch.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from dht.core.ids import Key, key_of
+from herodotus.exchange.disk import ExchangeDisk, new_batch
+from herodotus.exchange.wire import OutLink
+
+_STANDBY = b"s"
+_decoder = msgspec.msgpack.Decoder(tuple[str, int])
+
+
+class Standby:
+    """Used from one task at a time; every call is short."""
+
+    def __init__(self, disk: ExchangeDisk) -> None:
+        self._disk = disk
+        self._count = sum(1 for _ in disk.keys(_STANDBY))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, links: Iterable[OutLink]) -> int:
+        """Says how many were new; the others change nothing."""
+        fresh = {_STANDBY + key_of(link.url.encode()): link for link in links}
+        batch, added = new_batch(), 0
+        rows = list(fresh)
+        for row, found in zip(rows, self._disk.get_many(rows), strict=True):
+            if found is None:
+                link = fresh[row]
+                batch.put(row, msgspec.msgpack.encode((link.url, link.meta)))
+                added += 1
+        self._disk.write(batch)
+        self._count += added
+        return added
+
+    def after(self, key: Key | None, up_to: Key | None = None) -> Iterator[tuple[Key, OutLink]]:
+        """From the first key after this one, in order, up to and with another."""
+        start = b"" if key is None else key + b"\0"
+        for row, value in self._disk.rows(_STANDBY, start):
+            found = Key(row[1:])
+            if up_to is not None and found > up_to:
+                return
+            url, meta = _decoder.decode(value)
+            yield found, OutLink.of(url, meta)

@@ -1,0 +1,224 @@
+"""What does this peer tell others about its copies, and what does it take from them? The handlers of `copies/1/…`."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import anyio
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.holding import buried, has_member, members_in, parcels_of
+from herodotus.archive.store import ArchiveStore
+from herodotus.calls import RefusedError, Services
+from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
+from herodotus.core.entries import CAPTURE, TOMBSTONE
+from herodotus.core.replication import scope as scopes
+from herodotus.core.replication.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
+from herodotus.core.replication.places import PeerKey
+from herodotus.core.replication.scope import Scope
+from herodotus.core.replication.symbols import Symbols, encode_cells
+from herodotus.replication import wire
+from herodotus.replication.auditing import proofs_of
+from herodotus.replication.parts import Parts
+from herodotus.replication.receiving import receive_all
+
+CELLS_AT_ONCE = 2
+"""Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
+MEMBERS_MAX = 1 << 20
+"""Of a scope whose cells are made: some 150 MB. Who asks about more is to ask about parts of it."""
+PUT_PATIENCE_S = 60.0
+"""For this peer's budget to allow it; the sender waits twice as long."""
+LISTED_AT_ONCE = 4_096
+_CELLS_FIRST, _CELLS_SHARE = 16, 8
+
+
+class Answers:
+    def __init__(self, parts: Parts, *, on_come: Callable[[], None]) -> None:
+        self._parts = parts
+        self._on_come = on_come
+        self._cells = anyio.Semaphore(CELLS_AT_ONCE)
+
+    def services(self) -> Services:
+        return Services(
+            calls={
+                wire.ROOT: _guarded(self._root),
+                wire.TOPS: _guarded(self._tops),
+                wire.LACKS: _guarded(self._lacks),
+                wire.PUT: _guarded(self._put),
+                wire.COME: _guarded(self._come),
+                wire.POLL: _guarded(self._poll),
+            },
+            streams={
+                wire.CELLS: _guarded_stream(self._cells_of),
+                wire.MEMBERS: _guarded_stream(self._members),
+                wire.TAKE: _guarded_stream(self._take),
+            },
+        )
+
+    async def _root(self, sender: PeerKey, body: bytes) -> bytes:
+        scope, nonce = wire.decode_scope(body)
+        root = scopes.root_of(await tops_of(self._parts.opened_store(), scope))
+        view = self._parts.view
+        is_holder = view.holds_all(scope)
+        if not wire.wants_promise(body):
+            pass
+        elif is_holder:
+            view.promise(sender, scope, self._parts.now() + PROMISE_KEPT_S)
+        elif view.may_hold_all(scope):  # somebody who leaves hands it over: soon we shall have to hold it
+            view.promise(sender, scope, self._parts.now() + PROMISE_USED_WITHIN_S)
+        return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
+
+    async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
+        del sender
+        scope, _ = wire.decode_scope(body)
+        return wire.encode_tops(await tops_of(self._parts.opened_store(), scope))
+
+    async def _cells_of(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        """How many members there are, then cells for as long as the asker reads."""
+        del sender
+        scope, _ = wire.decode_scope(body)
+        store = self._parts.opened_store()
+        if self._cells.value <= 0:
+            raise RefusedError("busy", retry_after_s=5.0)
+        async with self._cells:
+            symbols = await symbols_of(store, scope)
+            if symbols is None:
+                raise RefusedError("too-many")
+            yield wire.encode_count(len(symbols))
+            made = 0
+            while True:
+                end = made + max(_CELLS_FIRST, made // _CELLS_SHARE)
+                yield await store.work(
+                    lambda _archive, _intake, start=made, end=end: encode_cells(symbols.cells(start, end))  # type: ignore[misc]  # a loop's values
+                )
+                made = end
+
+    async def _members(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        del sender
+        scope, _ = wire.decode_scope(body)
+        store = self._parts.opened_store()
+        for _, part in scopes.directories(scope):
+            members = await members_of(store, (part,))
+            for at in range(0, len(members), LISTED_AT_ONCE):
+                yield wire.encode_members(members[at : at + LISTED_AT_ONCE])
+
+    async def _lacks(self, sender: PeerKey, body: bytes) -> bytes:
+        del sender
+        keys = wire.decode_keys(body)
+        return wire.encode_outcomes(
+            await self._parts.opened_store().work(
+                lambda archive, _intake: [self._standing_of(archive, key) for key in keys]
+            )
+        )
+
+    def _standing_of(self, archive: Archive, key: bytes) -> int:
+        if archive.is_deleted(CAPTURE + key):
+            return wire.DELETED
+        if archive.index.get(CAPTURE + key) is not None:
+            return wire.KNOWN
+        return wire.WANTED if self._parts.view.may_hold(key) else wire.NOT_MINE
+
+    async def _put(self, sender: PeerKey, body: bytes) -> bytes:
+        frames = wire.split_frames(body)
+        if any(frame.kind != wire.PARCEL for frame in frames):
+            raise wire.MalformedMessageError("only parcels are put")
+        with anyio.move_on_after(PUT_PATIENCE_S) as waiting:
+            await self._parts.download.spend(len(body))
+        if waiting.cancelled_caught:
+            raise RefusedError("busy", retry_after_s=300.0)
+        received = await receive_all(self._parts, [frame.data for frame in frames], sender)
+        return wire.encode_outcomes(outcome for outcome, _ in received)
+
+    async def _come(self, sender: PeerKey, body: bytes) -> bytes:
+        """The sender has members that are too large to be put."""
+        members = wire.decode_members(body)
+        view = self._parts.view
+        ours = [member for member in members if view.may_hold(member) and member[-1:] == CAPTURE]
+        lacking = await self._parts.opened_store().work(
+            lambda archive, _intake: [member for member in ours if not has_member(archive, member)]
+        )
+        self._parts.wanted.add(lacking, sender)
+        self._on_come()
+        return b""
+
+    async def _take(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        """Each member's parcels, or word that there are none."""
+        del sender
+        members = wire.decode_members(body)
+        store = self._parts.opened_store()
+        for member in members:
+            for frame in await store.work(
+                lambda archive, _intake, member=member: frames_of_member(self._parts, archive, member)  # type: ignore[misc]  # a loop's value
+            ):
+                await self._parts.upload.spend(len(frame))
+                yield frame
+
+    async def _poll(self, sender: PeerKey, body: bytes) -> bytes:
+        del sender
+        nonce, members = wire.decode_poll(body)
+        store = self._parts.opened_store()
+        return wire.encode_proofs(
+            await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])
+        )
+
+
+def frames_of_member(parts: Parts, archive: Archive, member: bytes) -> list[bytes]:
+    found: list[bytes] = []
+    if member[-1:] == TOMBSTONE:
+        for key in buried(archive, member[:-1] + CAPTURE):
+            found += wire.frames_of(wire.TOMBSTONE, key)
+    else:
+        for parcel in parcels_of(archive, member, parts.sign):
+            found += wire.frames_of(wire.PARCEL, parcel.data)
+    return found or list(wire.frames_of(wire.MISSING, member))
+
+
+async def tops_of(store: ArchiveStore, scope: Scope) -> list[bytes]:
+    return scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])
+
+
+async def members_of(store: ArchiveStore, scope: Scope) -> list[bytes]:
+    return await store.work(
+        lambda archive, _intake: [
+            member for one in scope for member in members_in(archive, one.low, one.high)
+        ]
+    )
+
+
+async def symbols_of(store: ArchiveStore, scope: Scope) -> Symbols | None:
+    """None when there are too many members."""
+    members = await members_of(store, scope)
+    if len(members) > MEMBERS_MAX:
+        return None
+    return await store.work(lambda _archive, _intake: Symbols(members))
+
+
+Call = Callable[[PeerKey, bytes], Awaitable[bytes]]
+Stream = Callable[[PeerKey, bytes], AsyncGenerator[bytes]]
+
+
+def _refusal(error: Exception) -> RefusedError:
+    if isinstance(error, wire.MalformedMessageError | MalformedRecordError):
+        return RefusedError("malformed")
+    return RefusedError("cannot-store", retry_after_s=60.0)
+
+
+def _guarded(handler: Call) -> Call:
+    async def guarded(sender: PeerKey, body: bytes) -> bytes:
+        try:
+            return await handler(sender, body)
+        except (wire.MalformedMessageError, ArchiveError) as error:
+            raise _refusal(error) from error
+
+    return guarded
+
+
+def _guarded_stream(handler: Stream) -> Stream:
+    async def guarded(sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(handler(sender, body)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except (wire.MalformedMessageError, ArchiveError) as error:
+            raise _refusal(error) from error
+
+    return guarded

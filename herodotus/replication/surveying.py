@@ -1,0 +1,97 @@
+"""What of the archive is this peer's share, what is not, and what of that may go? A look over it now and then."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.holding import count_captures, drop
+from herodotus.archive.intake import Intake
+from herodotus.archive.store import ArchiveStore
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.entries import KEY_BYTES
+from herodotus.core.replication.places import PeerKey, Segment, shared_with
+from herodotus.core.replication.scope import Range, Scope, joined, rest_of_ring
+from herodotus.replication.parts import Parts
+
+logger = logging.getLogger(__name__)
+
+SURPLUS_DIRECTORIES_MAX = 256
+"""Of 16 bits, looked at in one survey: what else is not ours waits until these are gone."""
+
+
+@dataclass(slots=True)
+class Survey:
+    counts: dict[Range, int] = field(default_factory=dict)
+    """Captures in each range of our segments, and of those that are not ours."""
+    surplus: list[Segment] = field(default_factory=list)
+    standing: tuple[int, int, int] = (-1, -1, -1)
+    """What it was made from; while that is the same, so is it."""
+
+    def surplus_of(self, peer: PeerKey) -> Scope:
+        return shared_with(self.surplus, peer)
+
+
+async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
+    view = parts.view
+    standing = await store.work(lambda archive, _intake: (archive.captures, archive.rewrites, view.version))
+    segments = list(view.segments)
+    if standing == last.standing:
+        return last
+    surplus = view.places.segments_in(await _foreign(parts, store)) if len(view.places) else []
+    ranges = [one for segment in (*segments, *surplus) for one in segment.ranges]
+    counts = await store.work(
+        lambda archive, _intake: {one: count_captures(archive, one.low, one.high) for one in ranges}
+    )
+    return Survey(
+        counts=counts,
+        surplus=[one for one in surplus if any(counts[part] for part in one.ranges)],
+        standing=standing,
+    )
+
+
+async def _foreign(parts: Parts, store: ArchiveStore) -> Scope:
+    """Where there is something outside of our share, directory by directory."""
+    found: list[Range] = []
+    for rest in rest_of_ring(parts.view.scope):
+        for directory in sorted(await store.digests(rest.low, rest.high)):
+            if len(found) < SURPLUS_DIRECTORIES_MAX:
+                found.append(_directory_in(directory, rest))
+    return joined(found)
+
+
+def _directory_in(directory: int, rest: Range) -> Range:
+    low = directory.to_bytes(2, "big") + bytes(KEY_BYTES - 2)
+    high = None if directory == 0xFFFF else (directory + 1).to_bytes(2, "big") + bytes(KEY_BYTES - 2)
+    if rest.high is not None:
+        high = rest.high if high is None else min(high, rest.high)
+    return Range(max(low, rest.low), high)
+
+
+async def let_go(
+    parts: Parts, store: ArchiveStore, found: Survey, *, keep_s: float, stored: Callable[[], int]
+) -> int:
+    """Drop what every holder promised to hold. `stored` counts what was ever stored here: when it moves between the
+    look at the promises and the deed, nothing goes."""
+    view, now = parts.view, parts.now()
+    if now - view.changed_at < keep_s or not view.scope:
+        return 0
+    total = 0
+    for segment in found.surplus:
+        before = stored()
+        if view.is_promised(segment.ranges, now) or not parts.ledger.may_go(segment, view.absent, now):
+            continue
+        for one in segment.ranges:
+            total += await store.work(_dropping(one, before, stored))
+    if total:
+        parts.counts.dropped += total
+        logger.info("copies that others hold were dropped copies=%d", total)
+        try:
+            await store.compact()
+        except ArchiveError as error:
+            logger.warning("the archive could not be compacted error=%s", error)
+    return total
+
+
+def _dropping(one: Range, before: int, stored: Callable[[], int]) -> Callable[[Archive, Intake], int]:
+    return lambda archive, intake: drop(archive, intake, one.low, one.high, lambda: stored() == before)

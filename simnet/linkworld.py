@@ -1,0 +1,318 @@
+"""Many peers that exchange links, without rings, crawlers or sockets: tables are given, calls are in memory.
+
+Each peer is the real exchange over its own folder; what it asks of the ring and the crawl is made here, so that a test
+may give it a wrong table, kill it, or let it forget. Runs on trio under its virtual clock.
+"""
+
+import hashlib
+from bisect import bisect_right, insort
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+import anyio
+from anyio.abc import TaskGroup
+
+from crawler.core.capture import UrlKey
+from crawler.core.recrawl import Known, priority_of
+from crawler.core.scope import THE_WHOLE_WEB, Territory
+from crawler.core.urls import STANDARD, url_key
+from crawler.frontier import LEFT, FoundLink
+from dht import Arc, Contact, EventsLost, Subscription
+from dht.core.arcs import arcs_of
+from dht.core.ids import Key, NetworkId, PeerKey
+from dht.core.membership import Membership
+from dht.core.records import Address, PeerRecord, SignedRecord
+from herodotus.calls import Services
+from herodotus.config.sections import LinksSettings
+from herodotus.exchange.exchange import Exchange, ExchangeParts
+from herodotus.net.memory import GOOD_LINE, LineFaults, MemoryCalls
+
+NETWORK = NetworkId(bytes(8))
+DAY_S = 86_400.0
+
+
+def link_peer(number: int) -> PeerRecord:
+    key = PeerKey(hashlib.sha256(b"link peer %d" % number).digest())
+    host = bytes((10, number >> 16 & 255, number >> 8 & 255, number & 255))
+    return PeerRecord(
+        version=1,
+        network=NETWORK,
+        peer=key,
+        addresses=(Address(host=host, port=4484),),
+        slot=0,
+        virtual_nodes=1,
+        incarnation=1,
+        issued_s=0,
+        expires_s=1 << 31,
+        flags=0,
+    )
+
+
+class TableRing:
+    """What the exchange asks of the ring, answered from a table that a test fills."""
+
+    def __init__(self, me: PeerRecord) -> None:
+        self._record = me
+        self._table = Membership("ip")
+        self._clocks: dict[PeerKey, str] = {}
+        self._subscriptions: list[Subscription] = []
+        self.copies = 6
+
+    @property
+    def me(self) -> Contact:
+        return contact_of(self._record)
+
+    def see(self, peers: Iterable[PeerRecord], clocks: Mapping[PeerKey, str] | None = None) -> None:
+        """The whole table anew; subscribers are told."""
+        self._table = Membership("ip")
+        for record in peers:
+            self._table.put(SignedRecord(record=record, signature=b""))
+        self._clocks = dict(clocks or {})
+        for subscription in self._subscriptions:
+            subscription.put(EventsLost())
+
+    def contacts(self) -> tuple[Contact, ...]:
+        return tuple(self._table.contacts)
+
+    def clocks(self) -> Mapping[PeerKey, str]:
+        return self._clocks
+
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        before = next(iter(self._table.counterclockwise(self.me.position)), None)
+        return arcs_of([(self.me, before)], self._table, copies or self.copies)
+
+    @contextmanager
+    def events(self) -> Iterator[Subscription]:
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)
+
+
+def contact_of(record: PeerRecord) -> Contact:
+    return Contact.at(record.peer, record.addresses[0], record.slot, 0, "ip")
+
+
+class MemoryFrontier:
+    """What the exchange asks of the crawl. A test lets it visit, and forget what was not durable."""
+
+    def __init__(self) -> None:
+        self._keys: list[bytes] = []
+        self._known: dict[bytes, Known] = {}
+        self._durable: dict[bytes, Known] = {}
+        self.takes_links = True
+        self.today = 0
+        self.looked_again = 0
+        self.is_held_back = False
+
+    @property
+    def urls(self) -> set[str]:
+        """Those that are ours to fetch."""
+        return {known.url for known in self._known.values() if known.due_day != LEFT}
+
+    @property
+    def all_known(self) -> set[str]:
+        return {known.url for known in self._known.values()}
+
+    @property
+    def seconds_of_today(self) -> float:
+        return anyio.current_time() - self.today * DAY_S
+
+    def take_over(self, links: Sequence[FoundLink]) -> int:
+        new = 0
+        for link in links:
+            key = url_key(link.url)
+            if key not in self._known:
+                priority = priority_of(link.depth, is_embedded=link.is_embedded)
+                self._known[key] = Known(
+                    url=link.url, depth=link.depth, priority=priority, due_day=self.today
+                )
+                insort(self._keys, key)
+                new += 1
+        self.take_back([url_key(link.url) for link in links])
+        return new
+
+    def make_durable(self) -> None:
+        self._durable = dict(self._known)
+
+    def lose(self) -> None:
+        """A power cut."""
+        self._known = dict(self._durable)
+        self._keys = sorted(self._known)
+
+    def forget(self) -> None:
+        """It acknowledged, and lost it all the same."""
+        self._known, self._durable, self._keys = {}, {}, []
+
+    def visit(self, url: str) -> None:
+        known = self._known[url_key(url)]
+        known.last_day, known.due_day = self.today, self.today + 1
+
+    def leave(self, keys: Sequence[UrlKey]) -> int:
+        left = [self._known[key] for key in keys if key in self._known and self._known[key].due_day != LEFT]
+        for known in left:
+            known.due_day = LEFT
+        return len(left)
+
+    def take_back(self, keys: Sequence[UrlKey]) -> int:
+        back = [self._known[key] for key in keys if key in self._known and self._known[key].due_day == LEFT]
+        for known in back:
+            known.due_day = self.today
+        return len(back)
+
+    def look_again(self) -> None:
+        self.looked_again += 1
+
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
+        return [self._known.get(key) for key in keys]
+
+    def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        at = bisect_right(self._keys, key) if key else 0
+        return [(UrlKey(found), self._known[found]) for found in self._keys[at : at + count]]
+
+    async def hold_back(self) -> None:
+        self.is_held_back = True
+
+    def go_on(self) -> None:
+        self.is_held_back = False
+
+
+@dataclass
+class LinkPeer:
+    record: PeerRecord
+    ring: TableRing
+    frontier: MemoryFrontier
+    exchange: Exchange
+    folder: Path
+    stop: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_up: anyio.Event = field(default_factory=anyio.Event)
+    is_down: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def key(self) -> PeerKey:
+        return self.record.peer
+
+    def found(self, links: Sequence[FoundLink]) -> None:
+        """Its crawler found these on a page."""
+        self.frontier.take_over(self.exchange.divide(links))
+
+    @property
+    def remembers(self) -> set[str]:
+        """By frontier or standby."""
+        return self.frontier.all_known | set(self.exchange.stood_by())
+
+
+class LinkWorld:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        faults: LineFaults = GOOD_LINE,
+        *,
+        settings: LinksSettings | None = None,
+        territory: Territory = THE_WHOLE_WEB,
+        fetches_all: bool = False,
+        copies: int = 6,
+    ) -> None:
+        self.net = MemoryCalls(Random(seed), faults)
+        self.random = Random(seed + 1)
+        self.peers: list[LinkPeer] = []
+        self._folder = folder
+        self._settings = settings or LinksSettings(per_peer=10, wait_s=60.0)
+        self._territory = territory
+        self._fetches_all = fetches_all
+        self._copies = copies
+        self._tasks: TaskGroup | None = None
+
+    @asynccontextmanager
+    async def running(self, peers: int) -> AsyncIterator["LinkWorld"]:
+        async with anyio.create_task_group() as self._tasks:
+            for number in range(peers):
+                await self.add(number)
+            self.agree()
+            yield self
+            self._tasks.cancel_scope.cancel()
+
+    async def add(self, number: int) -> LinkPeer:
+        record = link_peer(number)
+        folder = self._folder / f"{number}"
+        peer = LinkPeer(record, TableRing(record), MemoryFrontier(), self._exchange(folder, number), folder)
+        peer.ring.copies = self._copies
+        peer.ring.see([record])
+        self.peers.append(peer)
+        await self.start(peer)
+        return peer
+
+    def _exchange(self, folder: Path, number: int) -> Exchange:
+        return Exchange(
+            ExchangeParts(
+                folder=folder,
+                settings=self._settings,
+                copies=self._copies,
+                id_check="ip",
+                rules=STANDARD,
+                territory=self._territory,
+                fetches_all=self._fetches_all,
+                day_length_s=DAY_S,
+                wall_clock=anyio.current_time,
+                random=Random(number),
+            )
+        )
+
+    async def start(self, peer: LinkPeer) -> None:
+        assert self._tasks is not None
+        peer.stop, peer.is_up, peer.is_down = anyio.CancelScope(), anyio.Event(), anyio.Event()
+        self._tasks.start_soon(self._live, peer)
+        await peer.is_up.wait()
+
+    async def _live(self, peer: LinkPeer) -> None:
+        with peer.stop:
+            calls = self.net.joined(peer.key, Services())
+            async with peer.exchange.opened(peer.ring, calls, peer.frontier) as services:
+                self.net.joined(peer.key, services)
+                peer.is_up.set()
+                await anyio.sleep_forever()
+        peer.is_down.set()
+
+    async def crash(self, peer: LinkPeer, *, loses_power: bool = False) -> None:
+        """It is gone in the middle of whatever it did; `restart` begins it anew on what was on its disk."""
+        self.net.kill(peer.key)
+        peer.stop.cancel()
+        await peer.is_down.wait()
+        if loses_power:
+            peer.frontier.lose()
+
+    async def restart(self, peer: LinkPeer) -> None:
+        peer.exchange = self._exchange(peer.folder, self.peers.index(peer))
+        await self.start(peer)
+
+    def agree(self, clocks: Mapping[PeerKey, str] | None = None) -> None:
+        """All know all."""
+        records = [peer.record for peer in self.peers]
+        for peer in self.peers:
+            peer.ring.see(records, clocks)
+
+    def holders(self, url: str) -> list[LinkPeer]:
+        """Who must remember it, owner first, whatever anybody's table says."""
+        around = sorted(self.peers, key=lambda peer: contact_of(peer.record).position)
+        key = Key(url_key(url))
+        at = next((n for n, peer in enumerate(around) if contact_of(peer.record).position >= key), 0)
+        return [around[(at + n) % len(around)] for n in range(min(self._copies, len(around)))]
+
+    def missing(self, urls: Iterable[str]) -> list[tuple[str, int]]:
+        """Holders that do not remember a URL, as (URL, rank)."""
+        remembered = {peer.key: peer.remembers for peer in self.peers}
+        return [
+            (url, rank)
+            for url in urls
+            for rank, peer in enumerate(self.holders(url))
+            if url not in remembered[peer.key]
+        ]
+
+    async def settle(self, seconds: float) -> None:
+        await anyio.sleep(seconds)

@@ -1,0 +1,55 @@
+"""Does the arithmetic of the thesis's chapter 6 come out as it printed it, but for its slips?"""
+
+import math
+from dataclasses import asdict, replace
+
+import pytest
+
+from herodotus.core.planning import THESIS, Assumptions, plan
+from tests.herodotus.cli.processes import called
+
+ROUNDED = 0.035  # it rounds as it goes: 17.4 TB a month to 17.5, 49.3 TB of images to 50
+SLIPPED = {"reachable"}
+
+
+@pytest.mark.parametrize("name", sorted(THESIS.keys() - SLIPPED))
+def test_its_own_assumptions_give_its_own_numbers(name: str) -> None:
+    assert asdict(plan(Assumptions()))[name] == pytest.approx(THESIS[name], rel=ROUNDED)
+
+
+def test_six_copies_are_within_reach_more_often_than_it_says() -> None:
+    found = plan(Assumptions())
+    assert found.reachable == pytest.approx(1 - 0.2**6)
+    assert plan(replace(Assumptions(), copies=5)).reachable == pytest.approx(THESIS["reachable"], abs=3e-5)
+    assert found.lost_in_a_repair == pytest.approx(1 / 6**5)
+
+
+def test_one_fetch_for_all_copies_moves_the_burden_from_the_sites_to_the_line_between_peers() -> None:
+    all_fetch, one = plan(Assumptions()), plan(replace(Assumptions(), fetches=1))
+    assert one.gets_a_day == pytest.approx(all_fetch.gets_a_day / 6)
+    assert all_fetch.copies_bit_s == 0
+    assert one.copies_bit_s == pytest.approx(580e9 * 5 / 20_000 * 8 / 86_400, rel=ROUNDED)
+
+
+def test_without_a_number_of_nodes_it_takes_those_that_it_needs() -> None:
+    found = plan(replace(Assumptions(), nodes=0))
+    assert found.nodes == found.nodes_at_least == math.ceil(found.stored_bytes_with_copies / 100e9)
+
+
+def test_extremes_stay_numbers() -> None:
+    found = plan(
+        replace(Assumptions(), stay_days=0.01, repair_days=10_000.0, months=0.0, changed=0.0, added=0.0)
+    )
+    assert found.lost_in_a_repair == found.lost_in_a_year == 1.0
+    assert all(math.isfinite(value) for value in asdict(found).values())
+
+
+def test_the_command_prints_both_and_where_the_thesis_slips() -> None:
+    shown = called("plan")
+    assert shown.code == 0, shown.err
+    assert "nodes at least            12,655         12,810" in shown.out
+    assert "99.9936 %" in shown.out
+    changed = called("plan", "--pages", "1e6", "--nodes", "0", "--json").json
+    assert changed["plan"]["nodes"] == changed["plan"]["nodes_at_least"]
+    assert "thesis" not in changed
+    assert called("plan", "--copies", "0").code == 2
