@@ -230,7 +230,7 @@ class DailyCrawl:
                 timespec="seconds"
             ),
             state=self._state.value,
-            problem=self._problem,
+            problem=self._problem or self._clock_problem(),
             restarts=self._restarts,
         )
 
@@ -392,6 +392,13 @@ class DailyCrawl:
 
     def _is_over(self, day: int) -> bool:
         return self._order.day(self._parts.wall_clock()) > day
+
+    def _clock_problem(self) -> str | None:
+        """Days do not run backwards: after a clock that was ahead, all stays done until that day has come."""
+        ahead = self._day - self._order.day(self._parts.wall_clock())
+        if ahead <= 0 or self._gear is None:
+            return None
+        return f"the clock was {ahead} days ahead, or is behind now: nothing is due before that day ends"
 
     def _left_s(self, day: int) -> float:
         return max(0.0, self._order.day_starts(day + 1) - self._parts.wall_clock())

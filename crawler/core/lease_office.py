@@ -7,14 +7,16 @@ gets. So peers with little to do are done first, and the rest is shared alike. N
 lease's life, so a successor knows how long to be silent. Pure: every method takes the time.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 
 from crawler.core.leases import STARTS_MAX, Holder, LeaseTerms, Window, measured_delay_max_s
 from crawler.core.politeness import OriginReport, Wait
 
 SUBJECTS_MAX = 200_000
-"""Some 100 MB; beyond, those at rest are forgotten, which costs them nothing."""
+"""Some 100 MB; beyond, those at rest are forgotten, which costs them nothing, and new ones wait for their room."""
+FULL_S = 5.0
+"""So long nobody looks again for books at rest: it takes a look at all of them."""
 QUEUE_MAX = 1_024
 """Peers that wait for one host; who comes later has no place and asks again."""
 STRIKES_MAX = 10
@@ -24,6 +26,12 @@ DURATION_GUESS_S = 0.3
 DOUBTS_MAX = 3
 """Failures that nobody else had, one after the other, by which a peer's word about failures loses its weight."""
 ASK_AGAIN_S = 0.25
+UNCONFIRMED_REST_MAX_S = 3_600.0
+"""On the word of one peer alone. Who was told to stay away for longer does so by itself; the others ask once more."""
+PEER_BYTES = 32
+"""Of a holder: which peer it is. The rest is on whose behalf."""
+PLACES_OF_ONE_MAX = 128
+"""Of one peer, in the queue of an address."""
 
 
 @dataclass(slots=True)
@@ -85,6 +93,7 @@ class LeaseOffice:
         self._books: dict[str, Book] = {}
         self._numbers = 0
         self._granted = self._waits = self._lost = self._crowded = 0
+        self._full_until = 0.0
 
     def ask(
         self,
@@ -101,6 +110,9 @@ class LeaseOffice:
         the queue. The caller has looked whether the subject is ours, and whether we are silent.
         """
         book = self._book(subject, now)
+        if book is None:
+            self._crowded += 1
+            return Wait(until=now + FULL_S, reason="its steward has too many hosts")
         self._tidy(book, now)
         held = book.holds(holder)
         if held is not None:
@@ -132,23 +144,36 @@ class LeaseOffice:
         return window
 
     def give_back(self, holder: Holder, subject: str, number: int, report: OriginReport, now: float) -> None:
-        """The window is over now; one that is not its giver's, or long gone, is ignored."""
+        """The window is over now; one that is not its giver's, or long gone, is ignored.
+
+        Of an address nothing is learned: whoever asks for a window there could keep all its hosts from being crawled.
+        """
         book = self._books.get(subject)
         held = book.holds(holder) if book is not None else None
         if book is None or held is None or held.number != number:
             return
         book.windows.remove(held)
         book.strikes.pop(holder, None)
+        if not subject.startswith("host:") or (now < held.starts_at and not report.fetches):
+            return  # or it never began
         if report.fetches:
             self._learn(book, holder, report, now)
-        elif now < held.starts_at:
-            return  # it never began
-        if book.lanes == 1:
-            book.rests_until = max(book.rests_until, now + (book.delay_s if report.fetches else 0.0))
+        book.rests_until = max(
+            book.rests_until, now + book.delay_s
+        )  # a connection that failed is no fetch, but felt
+
+    def withdraw(self, holder: Holder, subject: str, number: int) -> None:
+        """A window that nobody was told of."""
+        book = self._books.get(subject)
+        held = book.holds(holder) if book is not None else None
+        if book is not None and held is not None and held.number == number:
+            book.windows.remove(held)
 
     def put_first(self, holder: Holder, subject: str, until: float, now: float) -> None:
         """It had its turn, and could not take it for another reason: it need not queue again."""
         book = self._book(subject, now)
+        if book is None:
+            return
         book.queue[holder] = _Place(until + self._terms.life_s)
         book.queue.move_to_end(holder, last=False)
 
@@ -177,14 +202,16 @@ class LeaseOffice:
         """What a robots.txt of the host asks for; the longest counts until the book is forgotten."""
         asked_s = min(crawl_delay_s, self._terms.policy.crawl_delay_max_s)
         book = self._book(subject, now)
-        if asked_s > book.delay_s:
+        if book is not None and asked_s > book.delay_s:
             book.delay_s = asked_s
             book.rests_until = max(book.rests_until, now + asked_s)
 
     def note_rest(self, subject: str, rest_s: float, now: float) -> None:
         """Somebody knows that the host is to be left alone for so long."""
         book = self._book(subject, now)
-        book.rests_until = max(book.rests_until, now + min(rest_s, self._terms.policy.retry_after_max_s))
+        if book is not None:
+            rest_s = min(rest_s, self._terms.policy.retry_after_max_s)
+            book.rests_until = max(book.rests_until, now + rest_s)
 
     def duration_s(self, subject: str) -> float:
         """What a fetch took lately."""
@@ -213,11 +240,15 @@ class LeaseOffice:
 
     # -- inside
 
-    def _book(self, subject: str, now: float) -> Book:
+    def _book(self, subject: str, now: float) -> Book | None:
+        """None where there is no room for one more."""
         book = self._books.get(subject)
         if book is None:
-            if len(self._books) >= SUBJECTS_MAX:
+            if len(self._books) >= SUBJECTS_MAX and now >= self._full_until:
                 self._forget_resting(now)
+                self._full_until = now + FULL_S
+            if len(self._books) >= SUBJECTS_MAX:
+                return None
             policy = self._terms.policy
             is_host = subject.startswith("host:")
             book = self._books[subject] = Book(
@@ -243,11 +274,28 @@ class LeaseOffice:
             del book.queue[holder]
 
     def _ahead(self, book: Book, holder: Holder) -> int:
-        """How many came before; each is left room for a short window."""
-        for at, one in enumerate(book.queue):
+        """How many come before; each is left room for a short window. Peers take turns: who asks on behalf of many
+        hosts at an address, or says so, has one turn and not many in each round.
+        """
+        rounds: Counter[bytes] = Counter()
+        turns: list[int] = []
+        for one in book.queue:
+            peer = one[:PEER_BYTES]
             if one == holder:
-                return at
-        return len(book.queue)
+                return sum(turn <= rounds[peer] for turn in turns) + self._later(book, holder, rounds[peer])
+            turns.append(rounds[peer])
+            rounds[peer] += 1
+        return sum(turn <= rounds[holder[:PEER_BYTES]] for turn in turns)
+
+    def _later(self, book: Book, holder: Holder, turn: int) -> int:
+        """How many came after, and yet have an earlier turn."""
+        rounds: Counter[bytes] = Counter()
+        found, is_after = 0, False
+        for one in book.queue:
+            found += is_after and rounds[one[:PEER_BYTES]] < turn
+            rounds[one[:PEER_BYTES]] += 1
+            is_after = is_after or one == holder
+        return found
 
     def _count(self, book: Book, holder: Holder, wanted: int, others: int) -> int:
         share = max(self._quantum(book), self._room(book) // (1 + others)) >> book.strikes.get(holder, 0)
@@ -271,13 +319,17 @@ class LeaseOffice:
         reason = (
             "backing off" if book.failures else "resting" if book.rests_until > now else "others are before"
         )
-        if holder in book.queue or len(book.queue) < QUEUE_MAX:
+        if holder in book.queue or self._has_place(book, holder):
             returns_by = until + self._terms.life_s
             place = book.queue.setdefault(holder, _Place(returns_by))
             place.returns_by = returns_by
         else:
             self._crowded += 1
         return Wait(until=until, reason=reason)
+
+    def _has_place(self, book: Book, holder: Holder) -> bool:
+        of_peer = sum(one.startswith(holder[:PEER_BYTES]) for one in book.queue)
+        return len(book.queue) < QUEUE_MAX and of_peer < PLACES_OF_ONE_MAX
 
     def _is_believed(self, book: Book, holder: Holder, *, is_failure: bool) -> bool:
         """A peer that invents failures must not keep a host from being crawled by all."""
@@ -294,7 +346,8 @@ class LeaseOffice:
     def _learn(self, book: Book, holder: Holder, report: OriginReport, now: float) -> None:
         policy = self._terms.policy
         is_failure = report.status in (None, 429, 503)
-        if not self._is_believed(book, holder, is_failure=is_failure):
+        is_confirmed = book.failed_for not in (b"", holder)
+        if not self._is_believed(book, holder, is_failure=is_failure or bool(report.retry_after_s)):
             return
         book.duration_s += 0.3 * (max(0.0, min(report.duration_s, self._terms.window_s)) - book.duration_s)
         book.failures = min(book.failures + 1, 30) if is_failure else 0
@@ -306,4 +359,6 @@ class LeaseOffice:
             rest_s = max(rest_s, min(backoff_s, policy.backoff_max_s))
         if report.retry_after_s is not None:
             rest_s = max(rest_s, min(report.retry_after_s, policy.retry_after_max_s))
+        if not is_confirmed:
+            rest_s = min(rest_s, UNCONFIRMED_REST_MAX_S)
         book.rests_until = max(book.rests_until, now + rest_s)

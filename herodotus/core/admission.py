@@ -43,6 +43,12 @@ class AdmissionLimits:
     bytes_max: int = 64 * MIB
     bytes_per_peer: int = 17 * MIB
     """Two questions or answers of the largest kind."""
+    bytes_of_newcomers: int = 17 * MIB
+    """All of them together count like one peer: a key costs nothing."""
+    small_bytes_per_peer: int = 64 << 10
+    """So little a peer may always hold: leases and links go on while others fill the rest."""
+    small_bytes_max: int = 16 * MIB
+    """On top of `bytes_max`, for those alone: enough for all connections."""
 
     @classmethod
     def for_one_machine(cls, connections_max: int, peers: int = 100) -> "AdmissionLimits":
@@ -76,6 +82,7 @@ class Admission:
         self._of_peer: Counter[bytes] = Counter()
         self._bytes = 0
         self._bytes_of: Counter[bytes] = Counter()
+        self._bytes_of_newcomers = 0
         self._refused: Counter[str] = Counter()
 
     @property
@@ -148,16 +155,24 @@ class Admission:
         """Whether so much more may be held for it; if so it is booked until `unbooks`."""
         peer = visitor.peer or b""
         limits = self._limits
-        is_too_much = self._bytes_of[peer] + size_bytes > limits.bytes_per_peer
-        if is_too_much or self._bytes + size_bytes > limits.bytes_max:
+        of_peer = self._bytes_of[peer] + size_bytes
+        is_small = of_peer <= limits.small_bytes_per_peer
+        if of_peer > limits.bytes_per_peer:
             return False
+        if self._bytes + size_bytes > limits.bytes_max + (limits.small_bytes_max if is_small else 0):
+            return False
+        if visitor.standing is Standing.NEWCOMER:
+            if not is_small and self._bytes_of_newcomers + size_bytes > limits.bytes_of_newcomers:
+                return False
+            self._bytes_of_newcomers += size_bytes
         self._bytes += size_bytes
-        self._bytes_of[peer] += size_bytes
+        self._bytes_of[peer] = of_peer
         return True
 
     def unbooks(self, visitor: Visitor, size_bytes: int) -> None:
         peer = visitor.peer or b""
         self._bytes -= size_bytes
+        self._bytes_of_newcomers -= size_bytes if visitor.standing is Standing.NEWCOMER else 0
         self._bytes_of[peer] -= size_bytes
         if not self._bytes_of[peer]:
             del self._bytes_of[peer]

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import anyio
 import anyio.abc
+from anyio import TypedAttributeLookupError
 from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from dht.core.handshake import is_signed
@@ -44,6 +45,8 @@ SLOWEST_BYTES_PER_S = 16_000.0
 """Below half of ISDN: such a line cannot be a member's."""
 STEP_S = 15.0
 """On top of that, for any one frame."""
+PART_BYTES = 1 << 16
+"""Of a question; each has its own deadline: who announces 8 MiB and is silent would hold their room for minutes."""
 BOOKING_S = 10.0
 """How long a question waits for room in our memory before its connection is closed."""
 HANDLER_S_MAX = 120.0
@@ -121,7 +124,8 @@ class Answering:
         try:
             host = str(stream.extra(SocketAttribute.remote_address)[0])
             prefix = prefix_of((host.partition("%")[0], 1))
-        except (OSError, ValueError):  # it left meanwhile
+        except (OSError, ValueError, TypedAttributeLookupError):  # it left meanwhile, and has no address
+            self._dropped["left"] += 1
             await anyio.aclose_forcefully(stream)
             return
         visitor = self._admission.arrives(prefix, anyio.current_time())
@@ -136,6 +140,9 @@ class Answering:
             self._drop(error.word, error)
         except TimeoutError as error:
             self._drop("slow handshake" if visitor.peer is None else "slow", error)
+        except Exception:  # a task meets its supervisor: one caller's connection must not end the peer
+            self._dropped["fault"] += 1
+            logger.exception("a connection failed by our fault")
         finally:
             self._admission.leaves(visitor)
 
@@ -193,13 +200,20 @@ class Answering:
             return False
         await self._wait_for_turn(visitor)
         async with self._booked(visitor, length):
-            with anyio.fail_after(_patience_s(length)):
-                asked = Question.read(await connection.read_content(kind, length))
+            asked = await self._read_question(connection, kind, length)
             if connection.has_more:
                 raise FrameError("out of turn")
             if asked.is_stream:
                 return await self._stream(connection, visitor, peer, asked)
             return await self._call(connection, visitor, peer, asked)
+
+    async def _read_question(self, connection: Connection, kind: Kind, length: int) -> Question:
+        with anyio.fail_after(_patience_s(length)):
+            for part in range(PART_BYTES, length, PART_BYTES):
+                with anyio.fail_after(_patience_s(PART_BYTES)):
+                    await connection.wait_for(part)
+            with anyio.fail_after(_patience_s(PART_BYTES)):
+                return Question.read(await connection.read_content(kind, length))
 
     async def _wait_for_turn(self, visitor: Visitor) -> None:
         limits = self._parts.limits

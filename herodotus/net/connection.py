@@ -101,6 +101,10 @@ class Connection:
         del self._held[: HEAD_BYTES + length]
         return Frame(kind, content)
 
+    async def wait_for(self, part: int) -> None:
+        """Until so much of the content has come."""
+        await self._fill(HEAD_BYTES + part)
+
     async def read(self, allowed: frozenset[Kind]) -> Frame:
         return await self.read_content(*await self.read_head(allowed))
 

@@ -139,12 +139,18 @@ class StewardOffice:
             fetches=returned.fetches,
         )
         self.books.give_back(holder, returned.subject, returned.number, report, now)
-        outer = self._addresses.pop((holder, returned.subject, returned.number), None)
+        self._leave_address((holder, returned.subject, returned.number))
+
+    def _withdraw(self, mark: tuple[Holder, str, int]) -> None:
+        """The window of a host that found no place at its address; what place it found goes back."""
+        self.books.withdraw(*mark)
+        self._leave_address(mark)
+
+    def _leave_address(self, mark: tuple[Holder, str, int]) -> None:
+        outer = self._addresses.pop(mark, None)
         if outer is not None:
-            purpose = _purpose_of((holder, returned.subject, returned.number))
-            self._world.return_elsewhere(
-                outer.steward, Return(outer.subject, outer.number, 1, 200, 0, -1, purpose)
-            )
+            returned = Return(outer.subject, outer.number, 1, 200, 0, -1, _purpose_of(mark))
+            self._world.return_elsewhere(outer.steward, returned)
 
     def note_crawl_delay(self, host: str, crawl_delay_s: float) -> None:
         self.books.set_crawl_delay(subject_of(host), crawl_delay_s, anyio.current_time())
@@ -208,7 +214,7 @@ class StewardOffice:
         if address and outer is None:
             inside = await self._enter_address(mark, found, address)
             if isinstance(inside, NotYet):
-                self.take_back(asker, Return(ask.subject, found.number, 0, 0, 0))
+                self._withdraw(mark)
                 now = anyio.current_time()
                 self.books.put_first(asker, ask.subject, now + inside.wait_ms / 1000, now)
                 return inside

@@ -57,8 +57,8 @@ RULES_PATIENCE_S = 3.0
 RULES_COST = 5
 """A rules ask may make us fetch: it counts like so many asks."""
 ORIGINS_NOTED_MAX = 200_000
-SEARCHES_MAX = 1_000
-"""For robots.txt of others' origins, at a time; who comes later asks again."""
+SEARCHES_MAX = 128
+"""For robots.txt of others' origins, at a time: each may hold a connection to a server that is slow on purpose."""
 SOON_S = 0.25
 TROUBLE_S = 30.0
 _UNUSED = OriginReport(status=None, duration_s=0.0, fetches=0)

@@ -136,6 +136,24 @@ async def test_the_end_of_a_day_ends_its_crawl_and_what_was_left_comes_the_next_
             assert set(web.fetched(web.requests())) == web.reachable(0)
 
 
+async def test_a_clock_that_was_ahead_and_came_back_is_shown_as_what_stops_the_crawl(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daily, "LOOK_EVERY_S", 0.02)
+    now = DayClock()
+    async with synthetic_web(6, hosts=1, troubles=False) as web:
+        seeded(home, web)
+        async with crawling(home, now=now) as crawl:
+            await until(lambda: is_done(crawl))
+            first = crawl.status()
+            assert first.problem is None
+            now.ahead_s += 10 * DAY_S
+            await until(lambda: crawl.status().day == first.day + 10 and is_done(crawl))
+            assert crawl.status().problem is None
+            now.ahead_s -= 10 * DAY_S
+            assert "10 days ahead" in str(crawl.status().problem)
+
+
 async def test_a_paused_peer_fetches_nothing_also_after_a_restart_until_it_is_told_to(home: Home) -> None:
     async with synthetic_web(5, hosts=3, troubles=False) as web:
         seeded(home, web)

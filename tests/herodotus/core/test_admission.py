@@ -97,10 +97,34 @@ def test_bytes_are_booked_for_each_and_for_all() -> None:
     assert not admission.books(peers[0], 2 * MIB)
     for peer in peers[1:4]:
         assert admission.books(peer, 16 * MIB)
-    assert not admission.books(peers[4], 1)
+    assert not admission.books(peers[4], 65 << 10)
     assert admission.bytes_under_way == 64 * MIB
     admission.unbooks(peers[0], 16 * MIB)
     assert admission.books(peers[4], 16 * MIB)
+
+
+def test_a_small_question_finds_room_while_others_hold_all_that_large_ones_may() -> None:
+    admission = Admission(LIMITS)
+    for n in range(4):
+        assert admission.books(member(admission, bytes((n,))), 16 * MIB)
+    small = member(admission, b"small")
+    assert admission.books(small, 64 << 10)
+    assert not admission.books(small, 1), "and no more than a little"
+    admission.unbooks(small, 64 << 10)
+    assert admission.bytes_under_way == 64 * MIB
+
+
+def test_newcomers_together_hold_no_more_than_one_member() -> None:
+    admission = Admission(LIMITS)
+    newcomers = [arrived(admission), arrived(admission)]
+    for name, visitor in zip((b"n", b"o"), newcomers, strict=True):
+        assert admission.proves(visitor, name, Standing.NEWCOMER) is None
+    assert admission.books(newcomers[0], 16 * MIB)
+    assert not admission.books(newcomers[1], 2 * MIB)
+    assert admission.books(newcomers[1], 60_000)
+    assert admission.books(member(admission, b"m"), 16 * MIB)
+    admission.unbooks(newcomers[0], 16 * MIB)
+    assert admission.books(newcomers[1], 2 * MIB)
 
 
 @pytest.mark.parametrize("standing", list(Standing))

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -14,6 +15,7 @@ from anyio.streams.tls import TLSStream
 from dht.core.handshake import raw_public_key
 from dht.core.limits import Rate
 from herodotus.calls import (
+    CALL_BYTES_MAX,
     RefusedError,
     Services,
     UnreachableError,
@@ -112,6 +114,28 @@ async def test_what_is_not_tls_is_dropped_and_counted(garbage: bytes) -> None:
         await dropped(there, "handshake")
 
 
+async def test_who_takes_its_connection_back_at_once_harms_nobody() -> None:
+    """Reset before it is looked at, a connection has no address: strangers must not end a peer by that."""
+    async with called(ECHO) as there, caller() as calls:
+        for _ in range(50):
+            with socket.create_connection(("127.0.0.1", there.port)) as hasty:
+                hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert await calls.call(there.contact, "echo", b"hi") == b"hi"
+        await counted(there, "left")
+
+
+async def test_a_fault_of_ours_ends_one_connection_and_not_the_peer() -> None:
+    async def too_much(peer: bytes, body: bytes) -> bytes:
+        return bytes(CALL_BYTES_MAX + 1)
+
+    services = Services(calls={"echo": echo, "too much": too_much})
+    async with called(services) as there, caller() as calls:
+        with pytest.raises(UnreachableError):
+            await calls.call(there.contact, "too much", b"")
+        await counted(there, "fault")
+        assert await calls.call(there.contact, "echo", b"hi") == b"hi"
+
+
 async def test_tls_of_another_protocol_is_dropped() -> None:
     async with called(ECHO) as there:
         context = caller_context()
@@ -169,6 +193,36 @@ async def test_a_question_that_drips_in_is_dropped(monkeypatch: pytest.MonkeyPat
         await dropped(there, "slow")
         assert there.answering.statistics().bytes_under_way == 0
         await connection.close()
+
+
+async def test_who_announces_much_and_sends_nothing_loses_the_room_for_it_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(answering_module, "STEP_S", 0.2)
+    monkeypatch.setattr(answering_module, "PART_BYTES", 1_000)
+    async with called(ECHO) as there:
+        connection, greeting = await met(there)
+        head = bytes((Kind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
+        await connection.send(hello(greeting, there).pack() + head + bytes(2_500))
+        await dropped(there, "slow")  # within 10 s, where 8 MiB may take nine minutes
+        assert there.answering.statistics().bytes_under_way == 0
+        await connection.close()
+
+
+async def test_those_who_hold_all_room_for_large_questions_leave_some_for_small_ones() -> None:
+    async with called(ECHO) as there, caller(name="small") as calls:
+        held = []
+        for name in ("a", "b", "c", "d"):
+            for _ in range(2):
+                connection, greeting = await met(there)
+                head = bytes((Kind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
+                await connection.send(hello(greeting, there, name).pack() + head + ASKED[5:9])
+                held.append(connection)
+        await until(lambda: there.answering.statistics().bytes_under_way == 8 * CALL_BYTES_MAX)
+        with anyio.fail_after(5):
+            assert await calls.call(there.contact, "echo", b"hi") == b"hi"
+        for connection in held:
+            await connection.close()
 
 
 async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

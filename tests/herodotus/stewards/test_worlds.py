@@ -23,6 +23,8 @@ from simnet.stewards import (
     too_close,
 )
 
+CAUGHT_BY = 10
+"""The seed of a short world in which a steward that is never silent makes others rude."""
 PUBLIC = PolitenessPolicy(delay_floor_s=2.0)
 TERMS = LeaseTerms.of(PUBLIC)
 
@@ -42,18 +44,23 @@ def run(seed: int, story: Callable[[StewardWorld], Awaitable[None]], **options: 
         raise
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_many_peers_together_are_as_polite_as_one_and_all_get_done(seed: int) -> None:
+def long(seeds: range, *size: int) -> list[object]:
+    """What `scripts/sweep tests` runs: of this size, with all these seeds."""
+    return [pytest.param(seed, *size, marks=pytest.mark.sweep) for seed in seeds]
+
+
+@pytest.mark.parametrize(("seed", "peers", "hosts"), [(0, 6, 2), *long(range(3), 12, 6)])
+def test_many_peers_together_are_as_polite_as_one_and_all_get_done(seed: int, peers: int, hosts: int) -> None:
     async def story(world: StewardWorld) -> None:
-        for number in range(6):
+        for number in range(hosts):
             world.add_host(f"h{number}.example")
-        world.add_peers(12)
+        world.add_peers(peers)
         for peer in world.peers:
             world.start(peer, dict.fromkeys(world.hosts, 10))
-        await anyio.sleep(TERMS.silent_s + 12 * 10 * 6.0)
+        await anyio.sleep(TERMS.silent_s + peers * 10 * 6.0)
         for host in world.hosts.values():
             assert too_close(host, 2.0) == []
-            assert len(host.starts) == 120 + host.robots_asked
+            assert len(host.starts) == peers * 10 + host.robots_asked
             assert host.robots_asked == 1
 
     run(seed, story, loss=0.01)
@@ -75,25 +82,33 @@ def test_one_busy_peer_uses_nearly_all_that_a_host_allows() -> None:
     run(1, story)
 
 
-@pytest.mark.parametrize("seed", range(10, 12))
-def test_no_host_is_asked_too_often_while_its_stewards_die_and_return(seed: int) -> None:
+SHORT_CHURN = (2, 3, 1_200)
+"""Hosts, peers, seconds: small, and yet the steward that is never silent is caught by it."""
+
+
+@pytest.mark.parametrize(
+    ("seed", "hosts", "peers", "seconds"), [(CAUGHT_BY, *SHORT_CHURN), *long(range(10, 14), 4, 8, 3_600)]
+)
+def test_no_host_is_asked_too_often_while_its_stewards_die_and_return(
+    seed: int, hosts: int, peers: int, seconds: int
+) -> None:
     async def story(world: StewardWorld) -> None:
-        await crowd(world)
-        await churn(world, 2_400)
+        await crowd(world, hosts, peers)
+        await churn(world, seconds)
         for host in world.hosts.values():
             assert too_close(host, 2.0) == [], host.name
-            assert len(host.starts) > 200, "and the crawl goes on"
+            assert len(host.starts) > seconds / 18, "and the crawl goes on"
 
     run(seed, story, loss=0.02)
 
 
-def rude_worlds(terms: LeaseTerms, seeds: range) -> int:
+def rude_worlds(terms: LeaseTerms, seeds: range, hosts: int, peers: int, seconds: int) -> int:
     """In how many worlds of dying stewards a host was asked too often."""
     rude = []
 
     async def story(world: StewardWorld) -> None:
-        await crowd(world)
-        await churn(world, 2_400)
+        await crowd(world, hosts, peers)
+        await churn(world, seconds)
         rude.append(any(too_close(host, 2.0) for host in world.hosts.values()))
 
     for seed in seeds:
@@ -102,23 +117,33 @@ def rude_worlds(terms: LeaseTerms, seeds: range) -> int:
 
 
 def test_a_steward_without_the_silent_period_is_caught() -> None:
-    assert rude_worlds(replace(TERMS, silent_s=0.0), range(10, 13)) >= 2
+    seeds = range(CAUGHT_BY, CAUGHT_BY + 1)
+    assert rude_worlds(replace(TERMS, silent_s=0.0), seeds, *SHORT_CHURN) == 1
 
 
-@pytest.mark.parametrize("seed", range(20, 22))
-def test_a_torn_ring_asks_at_most_twice_as_often_and_only_until_it_is_whole_again(seed: int) -> None:
+@pytest.mark.sweep
+def test_a_steward_without_the_silent_period_is_caught_by_most_seeds() -> None:
+    assert rude_worlds(replace(TERMS, silent_s=0.0), range(10, 13), 4, 8, 2_400) >= 2
+
+
+@pytest.mark.parametrize(
+    ("seed", "hosts", "peers", "seconds"), [(20, 3, 4, 240), *long(range(20, 23), 6, 8, 900)]
+)
+def test_a_torn_ring_asks_at_most_twice_as_often_and_only_until_it_is_whole_again(
+    seed: int, hosts: int, peers: int, seconds: int
+) -> None:
     async def story(world: StewardWorld) -> None:
-        await crowd(world, hosts=6)
+        await crowd(world, hosts, peers)
         parted_at = anyio.current_time()
         for peer in world.peers:
             peer.side = peer.number % 2
         world.members_changed()
-        await anyio.sleep(900)
+        await anyio.sleep(seconds)
         for peer in world.peers:
             peer.side = 0
         world.members_changed()
         healed_at = anyio.current_time()
-        await anyio.sleep(900)
+        await anyio.sleep(seconds)
         over_at = healed_at + world.noticed_s_max + TERMS.life_s
         doubled = 0
         for host in world.hosts.values():
@@ -156,15 +181,18 @@ def steward_up(world: StewardWorld, name: str) -> SimulatedPeer:
     return steward_of(world, name)
 
 
-def test_who_asks_more_often_and_for_more_gets_no_more_than_the_others() -> None:
+@pytest.mark.parametrize(("seed", "peers", "seconds"), [(3, 4, 600), *long(range(3, 4), 6, 3_600)])
+def test_who_asks_more_often_and_for_more_gets_no_more_than_the_others(
+    seed: int, peers: int, seconds: int
+) -> None:
     async def story(world: StewardWorld) -> None:
         host = world.add_host("h.example")
-        world.add_peers(6)
+        world.add_peers(peers)
         greedy = next(peer for peer in world.peers if peer is not steward_up(world, "h.example"))
         for peer in world.peers:
             world.start(peer, {"h.example": 10_000}, greedy=peer is greedy)
         await settled(world)
-        await anyio.sleep(3_600)
+        await anyio.sleep(seconds)
         shares = share_of(world, "h.example")
         fair = sum(shares.values()) / len(world.peers)
         assert set(shares) == {peer.number for peer in world.peers}
@@ -172,13 +200,16 @@ def test_who_asks_more_often_and_for_more_gets_no_more_than_the_others() -> None
         assert min(shares.values()) > 0.6 * fair
         assert too_close(host, 2.0) == []
 
-    run(3, story)
+    run(seed, story)
 
 
-def test_a_peer_that_invents_failures_does_not_keep_a_host_from_being_crawled() -> None:
+@pytest.mark.parametrize(("seed", "peers", "seconds"), [(4, 5, 1_200), *long(range(4, 5), 5, 3_600)])
+def test_a_peer_that_invents_failures_does_not_keep_a_host_from_being_crawled(
+    seed: int, peers: int, seconds: int
+) -> None:
     async def story(world: StewardWorld) -> None:
         host = world.add_host("h.example")
-        world.add_peers(5)
+        world.add_peers(peers)
         liar = world.peers[0]
         for peer in world.peers:
             world.start(peer, {"h.example": 10_000})
@@ -190,12 +221,12 @@ def test_a_peer_that_invents_failures_does_not_keep_a_host_from_being_crawled() 
 
         world.visit = lie  # type: ignore[method-assign]  # what the liar says of its own visits
         await settled(world)
-        await anyio.sleep(3_600)
+        await anyio.sleep(seconds)
         honest = sum(1 for start in host.starts if start.peer != liar.number)
-        assert honest > 0.5 * 3_600 / 2.7
+        assert honest > 0.5 * seconds / 2.7
         assert too_close(host, 2.0) == []
 
-    run(4, story)
+    run(seed, story)
 
 
 def test_a_host_in_trouble_is_left_alone_by_all_within_one_lease() -> None:
@@ -214,21 +245,24 @@ def test_a_host_in_trouble_is_left_alone_by_all_within_one_lease() -> None:
     run(5, story)
 
 
-def test_many_hosts_at_one_address_share_its_cap() -> None:
+@pytest.mark.parametrize(
+    ("seed", "peers", "hosts", "seconds"), [(6, 3, 4, 400), *long(range(6, 7), 6, 8, 1_800)]
+)
+def test_many_hosts_at_one_address_share_its_cap(seed: int, peers: int, hosts: int, seconds: int) -> None:
     async def story(world: StewardWorld) -> None:
-        for number in range(8):
+        for number in range(hosts):
             world.add_host(f"h{number}.example", address="93.184.0.1")
-        world.add_peers(6)
+        world.add_peers(peers)
         for peer in world.peers:
             world.start(peer, dict.fromkeys(world.hosts, 40))
         await settled(world)
-        await anyio.sleep(1_800)
+        await anyio.sleep(seconds)
         for host in world.hosts.values():
             assert too_close(host, 2.0) == []
-            assert len(host.starts) > 20
+            assert len(host.starts) > seconds / 90
         assert world.most_open["93.184.0.1"] == 2
 
-    run(6, story)
+    run(seed, story)
 
 
 def test_a_crawl_delay_that_the_steward_read_is_kept_by_all() -> None:

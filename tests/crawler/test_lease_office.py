@@ -1,0 +1,102 @@
+"""What can those who ask a steward do to its books, and to each other?"""
+
+import pytest
+
+from crawler.core import lease_office
+from crawler.core.lease_office import PLACES_OF_ONE_MAX, UNCONFIRMED_REST_MAX_S, LeaseOffice
+from crawler.core.leases import LeaseTerms, Window
+from crawler.core.politeness import OriginReport, PolitenessPolicy, Wait
+
+TERMS = LeaseTerms.of(PolitenessPolicy(delay_floor_s=2.0))
+HOST, ADDRESS = "host:h.example", "address:93.184.0.1"
+DAY_S = 86_400.0
+GOOD = OriginReport(status=200, duration_s=0.1)
+CLOSED_FOR_A_DAY = OriginReport(status=503, duration_s=0.1, retry_after_s=DAY_S)
+
+
+def peer(number: int) -> bytes:
+    return bytes((number,)) * 32
+
+
+@pytest.fixture
+def office() -> LeaseOffice:
+    return LeaseOffice(TERMS)
+
+
+def fetched(office: LeaseOffice, who: bytes, report: OriginReport, now: float, subject: str = HOST) -> None:
+    window = office.ask(who, subject, 1, now, lasts_s=0.0 if subject == HOST else 5.0)
+    assert isinstance(window, Window), window
+    office.give_back(who, subject, window.number, report, max(now, window.starts_at))
+
+
+def test_what_is_said_of_an_address_keeps_none_of_its_hosts_from_being_crawled(office: LeaseOffice) -> None:
+    for n in range(20):
+        fetched(office, peer(1) + b"%d" % n, CLOSED_FOR_A_DAY, 10.0, ADDRESS)
+    found = office.ask(peer(2), ADDRESS, 1, 10.0, lasts_s=5.0)
+    assert isinstance(found, Window)
+    assert found.starts_at == 10.0
+
+
+def test_one_peer_alone_closes_a_host_for_an_hour_and_two_for_as_long_as_they_were_told(
+    office: LeaseOffice,
+) -> None:
+    fetched(office, peer(1), CLOSED_FOR_A_DAY, 10.0)
+    found = office.ask(peer(2), HOST, 1, 20.0)
+    assert isinstance(found, Wait)
+    again_at = 10.0 + UNCONFIRMED_REST_MAX_S
+    fetched(office, peer(2), CLOSED_FOR_A_DAY, again_at)
+    found = office.ask(peer(3), HOST, 1, again_at + DAY_S - 100)
+    assert isinstance(found, Wait)
+    fetched(office, peer(3), GOOD, again_at + DAY_S + 10)
+
+
+def test_a_good_answer_with_a_long_retry_after_is_doubted_like_a_failure(office: LeaseOffice) -> None:
+    now = 10.0
+    for _ in range(lease_office.DOUBTS_MAX):
+        fetched(office, peer(1), OriginReport(status=200, duration_s=0.1, retry_after_s=DAY_S), now)
+        now += UNCONFIRMED_REST_MAX_S + 1
+        fetched(office, peer(2), GOOD, now)
+        now += 10
+    fetched(office, peer(1), OriginReport(status=200, duration_s=0.1, retry_after_s=DAY_S), now)
+    fetched(office, peer(2), GOOD, now + 10)
+
+
+def test_who_asks_for_an_address_in_many_names_stands_before_the_others_once(office: LeaseOffice) -> None:
+    for n in range(1_000):
+        office.ask(peer(1) + b"%d" % n, ADDRESS, 1, 10.0, lasts_s=30.0)
+    assert office.statistics(10.0).waiting <= PLACES_OF_ONE_MAX
+    waits = office.ask(peer(2) + b"h", ADDRESS, 1, 10.0, lasts_s=5.0)
+    assert isinstance(waits, Wait)
+    found = office.ask(peer(2) + b"h", ADDRESS, 1, waits.until, lasts_s=5.0)
+    assert isinstance(found, Window), found
+    assert found.starts_at < 10.0 + 2 * TERMS.life_s
+
+
+def test_a_window_that_began_and_saw_no_fetch_still_leaves_a_delay(office: LeaseOffice) -> None:
+    """A connection that failed is no fetch; who names ports that nobody answers at gets no more of them a second."""
+    fetched(office, peer(1), OriginReport(status=None, duration_s=0.0, fetches=0), 10.0)
+    found = office.ask(peer(1), HOST, 1, 10.1)
+    assert isinstance(found, Window)
+    assert found.starts_at >= 12.0
+
+
+def test_a_window_that_nobody_was_told_of_leaves_none(office: LeaseOffice) -> None:
+    window = office.ask(peer(1), HOST, 1, 10.0)
+    assert isinstance(window, Window)
+    office.withdraw(peer(1), HOST, window.number)
+    found = office.ask(peer(2), HOST, 1, 10.1)
+    assert isinstance(found, Window)
+    assert found.starts_at == 10.1
+
+
+def test_books_are_bounded_when_none_of_them_is_at_rest(
+    office: LeaseOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_office, "SUBJECTS_MAX", 10)
+    for n in range(30):
+        office.ask(peer(1), f"host:h{n}.example", 1, 10.0)
+    assert office.statistics(10.0).subjects == 10
+    assert isinstance(office.ask(peer(1), "host:late.example", 1, 10.0), Wait)
+    assert isinstance(office.ask(peer(1), "host:late.example", 1, 500.0), Window), (
+        "others are at rest by then"
+    )
