@@ -7,13 +7,14 @@ operator chose another. Whom the ring does not see well is left out: the reader 
 import hashlib
 from collections.abc import Callable
 
-from dht import Contact, Ring
+from dht import Contact, Member, Ring
 from dht.core.ids import key_of
 from dht.endpoint import socket_address
 from dht.errors import NoAnswerError
 from herodotus.config.load import HTTP_PORT_OFFSET
 from herodotus.core.fields import Endpoint
 from herodotus.identity import PeerId, short_name
+from herodotus.portal.api.network import Peer
 from herodotus.portal.elsewhere import Place
 
 _PORT_MAX = 65_535
@@ -40,7 +41,31 @@ class RingDirections:
             if clocks.get(contact.peer, "well") == "well" and (place := self._place(contact)) is not None
         )
 
-    def _place(self, contact: Contact) -> Place | None:
+    async def others(self) -> tuple[Place, ...]:
+        """Everybody that the ring sees well, from this peer on: each begins with somebody else."""
+        members = [member for member in self._ring().members() if member.clock == "well"]
+        behind = [member for member in members if member.peer > self._own_key]
+        before = [member for member in members if member.peer < self._own_key]
+        places = (self._place(member) for member in (*behind, *before))
+        return tuple(place for place in places if place is not None)
+
+    def peers(self) -> tuple[Peer, ...]:
+        """Everybody that the ring knows, by key, however they are."""
+        return tuple(map(self._facts, self._ring().members()))
+
+    def _facts(self, member: Member) -> Peer:
+        host, port = socket_address(member.address.host, member.address.port)
+        place = self._place(member)
+        return Peer(
+            key=member.peer.hex(),
+            address=str(Endpoint(host=host, port=port)),
+            http=None if place is None or place.is_self else place.origin,
+            positions=member.virtual_nodes,
+            clock=member.clock,
+            is_self=place is not None and place.is_self,
+        )
+
+    def _place(self, contact: Contact | Member) -> Place | None:
         if contact.peer == self._own_key:
             return Place(origin="", is_self=True)
         host, port = socket_address(contact.address.host, contact.address.port)

@@ -20,6 +20,7 @@ from herodotus.archive.upkeep import keep_tidy
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.status import StoreStatus
 from herodotus.home import Home
+from herodotus.survey import keep_surveyed
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +45,12 @@ class NotOpenError(ArchiveError):
 class Holdings:
     """`opened` holds the archive open; `store` is None while it is not."""
 
-    def __init__(self, home: Home, settings: ArchiveSettings | None = None) -> None:
+    def __init__(
+        self, home: Home, settings: ArchiveSettings | None = None, *, is_surveyed: bool = False
+    ) -> None:
         self._home = home
         self._settings = settings
+        self._is_surveyed = is_surveyed
         self._counting = anyio.CapacityLimiter(1)  # verifying takes hours; a status must not wait for it
         self.store: DiskStore | None = None
         self.state = ArchiveState.CLOSED
@@ -103,6 +107,8 @@ class Holdings:
                     settled.set()
                     async with anyio.create_task_group() as tasks:
                         tasks.start_soon(keep_tidy, self.store)
+                        if self._is_surveyed:
+                            tasks.start_soon(keep_surveyed, self.store)
                         await leave.wait()
                         self.store.end_upkeep()
                         tasks.cancel_scope.cancel()

@@ -84,6 +84,11 @@ class Home:
         return self.state / "door"
 
     @property
+    def token(self) -> Path:
+        """The secret by which the portal knows the peer's operator."""
+        return self.state / "operator.token"
+
+    @property
     def exchange(self) -> Path:
         """Links that wait for delivery, and URLs remembered for others."""
         return self.state / "exchange"

@@ -47,11 +47,15 @@ from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.operating import PortalFigures
+from herodotus.portal.operator import OperatorRule, operator_token
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import replay_place
+from herodotus.portal.rooms import PortalRooms, RoomParts
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
 from herodotus.replication.keeping import Copies, CopiesPorts
+from herodotus.saving import HomeSaves
 from herodotus.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.systemd import ServiceManager
 
@@ -78,8 +82,9 @@ class Peer:
         self._parts = parts
         self._started: datetime = clock.utc_now()
         self._budget = Budget(parts.settings.budget, parts.home.traffic)
-        self._holdings = Holdings(parts.home, archive_settings(parts.settings.budget.disk))
         http = parts.settings.http
+        disk = archive_settings(parts.settings.budget.disk)
+        self._holdings = Holdings(parts.home, disk, is_surveyed=http.survey)
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
             MembershipParts(
@@ -112,10 +117,50 @@ class Peer:
         name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
         pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
-        self._portal = Portal(
-            http,
-            Handlers(self.status, pages, public_url=http.public_url, replay_url=http.replay_url),
-            Front(lambda: shelf.stamp, clock.unix_seconds),
+        self._rooms = PortalRooms(
+            RoomParts(
+                shelf=shelf,
+                status=self.status,
+                figures=self._figures,
+                directions=directions,
+                relay=self._relay,
+                elsewhere=elsewhere,
+                operator=OperatorRule(operator_token(parts.home), has_public_name=bool(http.public_url)),
+                perform=self.perform,
+                saves=self._own_saves(),
+                peer=name,
+            )
+        )
+        self._handlers = Handlers(
+            self.status,
+            pages,
+            public_url=http.public_url,
+            replay_url=http.replay_url,
+            rooms=self._rooms.all,
+        )
+        self._portal = Portal(http, self._handlers, Front(lambda: shelf.stamp, clock.unix_seconds))
+
+    def _own_saves(self) -> HomeSaves | None:
+        """Where the network's charter lets readers ask for pages."""
+        charter, settings = self._parts.charter, self._parts.settings
+        if not charter.save_endpoint:
+            return None
+        return HomeSaves(
+            self._holdings.opened_store,
+            charter,
+            settings,
+            wall_clock=clock.unix_seconds,
+            steward=self._steward,
+        )
+
+    def _figures(self) -> PortalFigures:
+        return PortalFigures(
+            answered=dict(self._handlers.answered),
+            connections_refused=self._portal.refused,
+            slow_readers_left=self._portal.left,
+            malformed=self._portal.malformed,
+            rationed=self._rooms.rationed,
+            saves_asked=self._rooms.saves_asked,
         )
 
     def _copies_ports(self, own_key: bytes) -> CopiesPorts:
@@ -236,6 +281,7 @@ class Peer:
                 self._budget.kept(self._membership.traffic),
                 self._calls_opened(),
                 self._relay.opened(),
+                self._rooms.opened(),
                 self._daily.opened(),
                 open_door(self._parts.home, self.perform),
                 self._portal.serving(drain_s),

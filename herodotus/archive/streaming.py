@@ -101,13 +101,20 @@ class Stream:
     """One reader's walk. `cursor` is always the place after the last capture given."""
 
     def __init__(
-        self, archive: Archive, query: Query, cursor: Cursor | None = None, *, is_whole: bool = False
+        self,
+        archive: Archive,
+        query: Query,
+        cursor: Cursor | None = None,
+        *,
+        is_whole: bool = False,
+        arrived_from: int = 0,
     ) -> None:
         """`is_whole` is for who needs the records that belong to a capture, too: they are parsed and checked,
-        and a capture whose companions are damaged is passed over."""
+        and a capture whose companions are damaged is passed over. `arrived_from` leaves out what came before."""
         self._archive = archive
         self._query = query
         self._is_whole = is_whole
+        self._arrived_from = arrived_from
         self._reader = Reader(archive)
         self._cache = MemberCache(archive.files, reads_ahead=True)
         with archive.lock:
@@ -145,7 +152,8 @@ class Stream:
         return start, end
 
     def _admits(self, key: bytes, entry: Entry) -> bool:
-        return entry.arrival < self._boundary and self._query.from_s <= time_of(key) < self._query.to_s
+        is_in_time = self._query.from_s <= time_of(key) < self._query.to_s
+        return self._arrived_from <= entry.arrival < self._boundary and is_in_time
 
     def _in_ring_order(self) -> Iterator[Found]:
         start, end = self._bounds()

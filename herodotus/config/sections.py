@@ -69,6 +69,11 @@ class HttpSettings:
     connections_max: int = setting(
         512, whole(8, 100_000), "open connections at once; one more is told to come back later"
     )
+    survey: bool = setting(
+        True,
+        flag(),
+        "read each new capture once more, for statistics and the links to a page; some 2 ms and 1 kB a page",
+    )
     idle_s: float = setting(
         30.0,
         number(1, 3600, "seconds"),

@@ -13,6 +13,8 @@ files.
     s  bucket[1]  -> the sketch of its members
     e  number[4]  -> members that came and went since the sketches were written
     u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
+    l  target[:12] source[:12]  -> first and last capture of the source in which the link to the target stood
+    a  property[1] value  -> captures that have it, and bytes of their payloads
     m  name  -> settings of the index itself
 
 The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
@@ -33,6 +35,7 @@ _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
 DIGEST, SKETCH, CHANGES = b"h", b"s", b"e"
 ADDRESS = b"u"
+LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
 
 

@@ -73,6 +73,17 @@ footer { margin-top: 3rem; color: var(--quiet); font-size: .9rem }
   .versions tr { display: block; padding: .5rem 0; border-bottom: 1px solid var(--line) }
   .versions td { display: inline; border: 0 } .versions td:last-child { display: block }
 }
+table.diff { border-collapse: collapse; width: 100%; table-layout: fixed; font-size: .95rem; line-height: 1.45 }
+.diff th { text-align: left; color: var(--quiet); font-weight: normal; border-bottom: 1px solid var(--line) }
+.diff td { vertical-align: top; padding: .15rem .6rem .15rem .5rem; overflow-wrap: anywhere; unicode-bidi: isolate }
+.diff .same td, .diff .gap td { color: var(--quiet) } .diff .gap td { padding-block: .5rem; font-style: italic }
+.diff .changed td { border-left: 3px solid var(--strong) } .diff .changed td:empty { border-color: var(--line) }
+.diff ins { background: var(--mark); color: var(--ink); text-decoration: none; font-weight: bold }
+.diff del { color: var(--accent) }
+@media (max-width: 36rem) {
+  .diff.side thead { position: absolute; clip-path: inset(50%) }
+  .diff.side tr, .diff.side td { display: block } .diff.side .same td + td, .diff.side td:empty { display: none }
+}
 """
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()

@@ -117,7 +117,7 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
         shows_resume_key=one("showResumeKey") == "true",
         shows_pages=one("showNumPages") == "true",
         page=_number(one("page"), "page", 0, 0, 10_000_000) if one("page") else None,
-        resume_at=_decode_resume_key(resume) if resume else None,
+        resume_at=decode_resume_key(resume) if resume else None,
     )
 
 
@@ -287,7 +287,7 @@ def encode_resume_key(at: tuple[bytes, int]) -> str:
     return base64.urlsafe_b64encode(at[1].to_bytes(4, "big") + at[0]).decode()
 
 
-def _decode_resume_key(text: str) -> tuple[bytes, int]:
+def decode_resume_key(text: str) -> tuple[bytes, int]:
     try:
         data = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):

@@ -2,8 +2,10 @@
 
 import dataclasses
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from herodotus.core.replay import GUARD_PATH, WORKER_PATH, checked_origin, stray_target
@@ -28,8 +30,17 @@ _IS_REPLAYED = re.compile(
 )
 
 
+class Room(Protocol):
+    """A part of the portal with paths of its own."""
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        """None: the path, or the method on it, is none of its."""
+        ...
+
+
 class Handlers:
-    """`archive` is None where there is none to read; `public_url` is what readers call this peer, if it has a name."""
+    """`archive` is None where there is none to read; `public_url` is what readers call this peer, if it has a name.
+    `rooms` are asked before anybody else."""
 
     def __init__(
         self,
@@ -38,8 +49,12 @@ class Handlers:
         *,
         public_url: str = "",
         replay_url: str = "",
+        rooms: Sequence[Room] = (),
     ) -> None:
         """`replay_url`: a name under which there are archived pages and nothing else."""
+        self.answered: Counter[int] = Counter()
+        """Requests by the status of their answers."""
+        self._rooms = tuple(rooms)
         self._status = status
         self._archive = archive
         self._replay_origin = next(iter(_hosts_of(replay_url).values()), None)
@@ -51,6 +66,11 @@ class Handlers:
         }
 
     async def answer(self, request: Request) -> Answer:
+        answer = await self._answer(request)
+        self.answered[answer.status.value] += 1
+        return answer
+
+    async def _answer(self, request: Request) -> Answer:
         host = request.header("host")
         origin = origin_of(host, self._known_hosts) if host else ""
         is_replay = origin is not None and origin == self._replay_origin
@@ -66,6 +86,10 @@ class Handlers:
 
     async def _routed(self, asked: Asked) -> Answer:
         request, path = asked.request, asked.request.path
+        for room in () if asked.is_replay else self._rooms:
+            answer = await room.answer(asked)
+            if answer is not None:
+                return answer
         if request.method not in ("GET", "HEAD"):
             return self._not_read(request)
         if asked.is_replay and not _IS_REPLAYED.match(path):

@@ -8,7 +8,7 @@ from html import escape
 
 from herodotus.archive.reading import Version
 from herodotus.core.warc import civil_date, format_date
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.pages import page, search_form, shown_url
 
 DAY_S = 86_400
@@ -165,10 +165,14 @@ def _list(places: Places, versions: Sequence[Version]) -> str:
     firsts: dict[bytes, int] = {}
     sizes: dict[bytes, int] = {}  # a revisit has no body of its own
     rows: list[str] = []
+    before: Version | None = None
     for version in versions:
         earlier = firsts.setdefault(version.id.digest, version.first_seen_s)
         size = sizes[version.id.digest] = max(version.size, sizes.get(version.id.digest, 0))
-        rows.append(_row(places, version, earlier, size))
+        is_other = before is not None and before.id.digest != version.id.digest
+        changes = _changes(places, before, version) if before is not None and is_other else ""
+        rows.append(_row(places, version, earlier, size, changes))
+        before = version
     shown = rows[: -VERSIONS_MAX - 1 : -1]
     more = (
         f"<p>{len(rows) - len(shown):,} older ones: choose a year or a day.</p>"
@@ -182,7 +186,13 @@ def _list(places: Places, versions: Sequence[Version]) -> str:
     )
 
 
-def _row(places: Places, version: Version, earlier_s: int, size: int) -> str:
+def _changes(places: Places, before: Version, version: Version) -> str:
+    path = diff_path(places.url, before.first_seen_s, version.first_seen_s)
+    label = f"Changes since {format_date(before.first_seen_s)[:10]}"
+    return f' (<a href="{escape(path)}" aria-label="{label}">changes</a>)'
+
+
+def _row(places: Places, version: Version, earlier_s: int, size: int, changes: str = "") -> str:
     if earlier_s != version.first_seen_s:
         content = f"the same as on {_link(places, earlier_s)}"
     elif version.visits:
@@ -191,7 +201,7 @@ def _row(places: Places, version: Version, earlier_s: int, size: int) -> str:
         content = "new"
     return (
         f"<tr><td>{_link(places, version.first_seen_s, with_time=True)}</td><td>{version.status or '–'}</td>"
-        f"<td>{escape(version.mime) or '–'}</td><td>{_size(size)}</td><td>{content}</td></tr>"
+        f"<td>{escape(version.mime) or '–'}</td><td>{_size(size)}</td><td>{content}{changes}</td></tr>"
     )
 
 

@@ -46,6 +46,11 @@ class Places:
         return f"{self.origin}/web/timemap/{form}/{header_url(self.url)}"
 
 
+def diff_path(url: str, old_s: int, new_s: int, *, is_inline: bool = False) -> str:
+    form = "inline/" if is_inline else ""
+    return f"/web/diff/{form}{format_digits(old_s)}/{format_digits(new_s)}/{header_url(url)}"
+
+
 def memento_links(
     places: Places,
     *,

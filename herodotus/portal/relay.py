@@ -45,9 +45,10 @@ _ENDS_HERE = frozenset(
 class HttpRelay:
     """Open inside `opened`; before and after it nobody is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, body_bytes_max: int = BODY_BYTES_MAX, at_once: int = AT_ONCE) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._room = anyio.Semaphore(AT_ONCE)
+        self._body_bytes_max = body_bytes_max
+        self._room = anyio.Semaphore(at_once)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -70,19 +71,19 @@ class HttpRelay:
                 async with self._session.request(
                     request.method, address, headers=headers, allow_redirects=False
                 ) as response:
-                    return await _whole(response)
+                    return await _whole(response, self._body_bytes_max)
             except (TimeoutError, aiohttp.ClientError, ValueError) as error:
                 logger.debug("no relay peer=%s error=%s", place.origin, type(error).__name__)
                 return None
 
 
-async def _whole(response: aiohttp.ClientResponse) -> Answer | None:
+async def _whole(response: aiohttp.ClientResponse, bytes_max: int) -> Answer | None:
     parts: list[bytes] = []
     size = 0
     async for part in response.content.iter_any():
         parts.append(part)
         size += len(part)
-        if size > BODY_BYTES_MAX:
+        if size > bytes_max:
             return None
     try:
         status = HTTPStatus(response.status)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 PARAMETERS_MAX = 64
+BODY_BYTES_MAX = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +17,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     client: str = ""
     """Where it came from, as far as a connection tells."""
+    body: bytes = b""
+    """Of an order; readers send none that is looked at."""
 
     @property
     def path(self) -> str:

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import anyio
@@ -18,12 +19,12 @@ from herodotus.core.fields import Endpoint
 from herodotus.portal.answer import Answer
 from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.request import Request
+from herodotus.portal.request import BODY_BYTES_MAX, Request
 from herodotus.portal.visitor import Visitor
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG = 128
+_BACKLOG = 1_024  # who comes while the loop is busy would wait a second to be heard again
 _LARGE_BYTES = 256 * 1024  # less waits in the buffers of sockets, and costs no more than the connection does
 _OUTGOING_BYTES_MAX = 256 * 1024 * 1024
 """Of large answers that are being sent; one may have half of it."""
@@ -113,7 +114,7 @@ class Portal:
     @asynccontextmanager
     async def _answering(self, listener: socket.socket, stop_s: float) -> AsyncIterator[None]:
         application = web.Application(client_max_size=1_000_000)
-        application.router.add_route("*", "/{path:.*}", self._handle)
+        application.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # an escaped line end, too
         runner = web.AppRunner(
             application,
             handle_signals=False,
@@ -204,12 +205,25 @@ class Portal:
         asked = Request(
             method=request.method, target=request.raw_path, headers=headers, client=request.remote or ""
         )
+        if request.method == "POST":
+            asked = replace(asked, body=await self._body(request))
         question = None if visitor is None else visitor.question
         stamp = self._front.stamp()
         answer = await self._handlers.answer(asked)
         if question is not None:
             self._front.keep(question, answer, stamp)
         return answer
+
+    async def _body(self, request: web.Request) -> bytes:
+        """Of an order, one byte more than its bound at most; what does not come whole and in time is none."""
+        body = bytearray()
+        with anyio.move_on_after(self._settings.idle_s), suppress(HttpProcessingError, ConnectionError):
+            async for piece in request.content.iter_any():
+                body += piece
+                if len(body) > BODY_BYTES_MAX:
+                    break
+            return bytes(body[: BODY_BYTES_MAX + 1])
+        return b""
 
     def _new_connection(self, server: web.Server) -> asyncio.Protocol:
         if len(self._visitors) >= self._settings.connections_max:

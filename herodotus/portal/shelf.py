@@ -97,6 +97,10 @@ class Shelf(Protocol):
 
     async def rows(self, question: CdxQuestion) -> Found: ...
 
+    async def ask(self, work: Callable[[Archive], T]) -> T:
+        """For questions that have no method of their own; asked in a thread."""
+        ...
+
     async def in_thread(self, work: Callable[[], T]) -> T:
         """For what takes long without the archive, such as rewriting a large page."""
         ...
@@ -119,6 +123,10 @@ class ArchiveShelf:
         if self._threads.statistics().tasks_waiting >= WAITING_MAX:
             raise TooBusyError
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
+
+    async def ask(self, work: Callable[[Archive], T]) -> T:
+        archive = self._archive()
+        return await self.in_thread(lambda: work(archive))
 
     async def choose(
         self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
@@ -243,15 +251,18 @@ class _Walk:
         urls, walked_max = self.addresses(), ADDRESSES_MAX
         if question.page is not None:
             urls, walked_max = islice(urls, question.page * PAGE_ADDRESSES, None), PAGE_ADDRESSES
-        from_s = (
-            question.from_s if question.resume_at is None else max(question.from_s, question.resume_at[1])
-        )
         for number, self.at in enumerate(urls):
             if number == walked_max:
                 self.is_cut = question.page is None
                 return
-            yield from self._rows_of(reader, self.at, from_s)
-            from_s = question.from_s
+            yield from self._rows_of(reader, self.at, self._from_s())
+
+    def _from_s(self) -> int:
+        """The time of a resume key is that of its address, which may be another peer's alone."""
+        question = self._question
+        if question.resume_at is None or question.resume_at[0] != address_key(self.at):
+            return question.from_s
+        return max(question.from_s, question.resume_at[1])
 
     def _rows_of(self, reader: Reader, url: str, from_s: int) -> Iterator[Row]:
         """Reading a record costs ten times what the index does, so what its row says is kept."""

@@ -348,6 +348,10 @@ class ArchivePages:
     async def _cdx(self, asked: Asked) -> Answer:
         question = parse_question(asked.request.parameters())
         found = await self._shelf.rows(question)
+        if question.urls and not found.rows and not question.shows_pages:
+            there = await self._not_here(asked, spellings(asked.request.parameter("url"))[0])
+            if there is not None:
+                return there
         if question.shows_pages:
             content_type, text = "text/plain; charset=utf-8", f"{found.pages}\n"
         else:
@@ -371,6 +375,8 @@ class ArchivePages:
         if moment is None:
             raise BadQuestionError(f"timestamp={digits[:40]!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
         chosen = await self._shelf.choose(spellings(url), moment)
+        if chosen is None and (there := await self._not_here(asked, spellings(url)[0])) is not None:
+            return there
         facts: dict[str, object] = {"url": url, "archived_snapshots": {}}
         if digits:
             facts["timestamp"] = digits

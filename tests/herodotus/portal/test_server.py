@@ -111,11 +111,12 @@ async def test_posting_is_refused_with_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/a?b=c", "//evil.example/", "/%2e%2e/%2e%2e/etc/passwd", "/%ff%00", "/../x"]
+    "path", ["/a?b=c", "//evil.example/", "/%2e%2e/%2e%2e/etc/passwd", "/%ff%00", "/../x", "/a%0Ab"]
 )
 async def test_odd_paths_are_simply_not_here(path: str) -> None:
     async with portal() as served:
-        assert (await exchange(served, request(path))).status == 404
+        reply = await exchange(served, request(path))
+        assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""What does a person read in a capture? Its text in lines, without markup; None for what is no text."""
+
+import turbohtml
+
+from crawler.core.content import MediaType, decoded
+
+READ_BYTES_MAX = 4 * 2**20
+"""Of a body without its coding; what is behind is not read."""
+_HTML = ("text/html", "application/xhtml+xml", "")
+_TEXTS = ("text/", "application/json", "application/javascript", "application/ecmascript", "image/svg")
+_HEAD_LOOKED_AT = 1_024
+
+
+def readable_text(body: bytes, content_type: str, content_encoding: str = "") -> str | None:
+    if content_encoding:
+        body = decoded(body, content_encoding, READ_BYTES_MAX).content
+    body = body[:READ_BYTES_MAX]
+    media = MediaType.of(content_type)
+    if media.mime in _HTML and _is_text(body, media.charset):
+        return _of_html(body, media.charset)
+    if (media.charset or "").lower().startswith("utf-16"):
+        body = body.decode("utf-16", "replace").encode("utf-8", "replace")
+        media = MediaType(media.mime, "utf-8")
+    if media.mime.startswith(_TEXTS) or media.mime.endswith(("+xml", "+json", "/xml")):
+        return _decoded(body, media.charset)
+    return None
+
+
+def _is_text(body: bytes, charset: str | None) -> bool:
+    """What is called a page, or nothing at all, may be anything."""
+    return b"\0" not in body[:_HEAD_LOOKED_AT] or (charset or "").lower().startswith("utf-16")
+
+
+def _of_html(body: bytes, charset: str | None) -> str:
+    document = _parsed(body, charset)
+    title = document.select_one("title")
+    heading = "" if title is None else f"{title.text}\n"
+    return heading + document.to_text()
+
+
+def _decoded(body: bytes, charset: str | None) -> str:
+    """By the labels of the web and not by Python's, some of which cost the square of what they decode."""
+    plain = _parsed(b"<plaintext>" + body, charset).select_one("plaintext")
+    return "" if plain is None else plain.text
+
+
+def _parsed(body: bytes, charset: str | None) -> turbohtml.Document:
+    if charset and not (charset.lower().startswith("utf-16") and b"\0" not in body[:_HEAD_LOOKED_AT]):
+        try:
+            return turbohtml.parse(body, encoding=charset, positions=False)
+        except LookupError:
+            pass  # a label that the Encoding Standard does not know counts as none
+    return turbohtml.parse(body, positions=False)

@@ -1,0 +1,395 @@
+"""What is asked about addresses and their captures: versions, records, a search, a sample."""
+
+import hashlib
+from collections.abc import Callable
+from io import BytesIO
+from itertools import islice
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from herodotus.archive.deleting import deposit_of_stored
+from herodotus.archive.engine import Archive
+from herodotus.archive.intake import compress_bundle
+from herodotus.archive.neighbours import around
+from herodotus.archive.reading import Reader, Version
+from herodotus.core.archive_errors import DamagedRecordError
+from herodotus.core.deposits import StoredCapture
+from herodotus.core.entries import ADDRESS, CAPTURE, KEY_BYTES, after, decode_entry, url_of_address
+from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
+from herodotus.portal.answer import PUBLIC, Answer
+from herodotus.portal.api.table import (
+    AbsentError,
+    Date,
+    Endpoint,
+    NotHereError,
+    Question,
+    Reply,
+    Token,
+    Url,
+    moment_of,
+)
+from herodotus.portal.api.tokens import key_of_token, number_of, position_of_token, token_of_key
+from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.histories import contents_of
+from herodotus.portal.memento import Places
+from herodotus.portal.moments import Moment
+from herodotus.portal.shelf import Shelf
+from herodotus.portal.targets import spellings
+from herodotus.portal.web import Asked
+
+SEARCHED_MAX = 100_000
+"""Addresses that one search looks at; some tenths of a second."""
+VERSIONS_SHOWN_MAX = 1_000
+"""Of one content; the rest is counted."""
+_BEHIND = b"\0"
+"""Appended to a key, the least key that is greater."""
+
+T = TypeVar("T")
+
+
+# -- questions and answers --------------------------------------------------------------------------------
+
+
+class CapturesQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
+    url: Url
+    from_: Date | None = None
+    to: Date | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="contents in one answer")] = 100
+    after: Token | None = None
+
+
+class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One capture, and how often it was found unchanged since."""
+
+    url: str
+    date: str
+    status: int
+    mime: str
+    bytes: int
+    visits: int
+    last_seen: str
+    memento: str
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """All captures of an address that have the same bytes."""
+
+    digest: str
+    first_seen: str
+    last_seen: str
+    count: int
+    captures: tuple[CaptureFacts, ...]
+
+
+class Captures(msgspec.Struct, frozen=True, kw_only=True):
+    """Versions of an address, duplicates grouped, by when a content was first seen."""
+
+    url: str
+    contents: tuple[Content, ...]
+    next: str | None
+
+
+class SearchQuestion(Question, frozen=True, kw_only=True):
+    q: Annotated[
+        str, Meta(min_length=1, max_length=200, description="words that all stand somewhere in the address")
+    ]
+    limit: Annotated[int, Meta(ge=1, le=1000, description="addresses in one answer")] = 100
+    after: Token | None = None
+
+
+class Addresses(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is there, too, where a part of the list was looked at and nothing found."""
+
+    urls: tuple[str, ...]
+    next: str | None
+
+
+class SampleQuestion(Question, frozen=True, kw_only=True):
+    seed: Annotated[
+        str, Meta(max_length=64, description="another seed, another sample; the same, the same")
+    ] = ""
+    limit: Annotated[int, Meta(ge=1, le=100, description="addresses in one answer")] = 10
+    after: Token | None = None
+
+
+class SampledCapture(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    date: str
+    digest: str
+    status: int
+    mime: str
+    memento: str
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """Addresses next to each other on the ring: as those are hashes, this is chance."""
+
+    captures: tuple[SampledCapture, ...]
+    next: str | None
+
+
+class RecordsQuestion(Question, frozen=True, kw_only=True):
+    url: Url
+    date: Date | None = None
+
+
+class RecordFacts(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    record_id: str
+    date: str
+    fields: tuple[tuple[str, str], ...]
+    block_bytes: int
+
+
+class Records(msgspec.Struct, frozen=True, kw_only=True):
+    """The WARC records of the capture that answers for a date, its own first."""
+
+    url: str
+    date: str
+    memento: str
+    http_head: str
+    records: tuple[RecordFacts, ...]
+
+
+# -- answers ----------------------------------------------------------------------------------------------
+
+
+def capture_endpoints(shelf: Shelf) -> list[Endpoint]:
+    found = CaptureAnswers(shelf)
+    return [
+        Endpoint(
+            path="/api/v1/captures",
+            summary="Versions of an address, duplicates grouped.",
+            question=CapturesQuestion,
+            shape=Captures,
+            work=found.captures,
+            may_be_elsewhere=True,
+        ),
+        Endpoint(
+            path="/api/v1/records",
+            summary="The WARC records of a capture, without their blocks.",
+            question=RecordsQuestion,
+            shape=Records,
+            work=found.records,
+            may_be_elsewhere=True,
+        ),
+        Endpoint(
+            path="/api/v1/records/warc",
+            summary="A capture as a WARC file of its own.",
+            question=RecordsQuestion,
+            media=("application/warc",),
+            work=found.warc,
+            cost=2.0,
+            may_be_elsewhere=True,
+        ),
+        Endpoint(
+            path="/api/v1/search",
+            summary="Addresses of this peer in which all words stand.",
+            question=SearchQuestion,
+            shape=Addresses,
+            work=found.search,
+            cost=5.0,
+        ),
+        Endpoint(
+            path="/api/v1/sample",
+            summary="A random sample of this peer's addresses, each with its newest capture.",
+            question=SampleQuestion,
+            shape=Sample,
+            work=found.sample,
+            cost=2.0,
+        ),
+    ]
+
+
+class CaptureAnswers:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def captures(self, question: CapturesQuestion, asked: Asked) -> Reply:
+        from_s = moment_of(question.from_, "from").from_s if question.from_ else 0
+        to_s = moment_of(question.to, "to").target_s if question.to else TIME_MAX_S
+        skipped = number_of(question.after)
+        for url in spellings(question.url):
+            versions = await self._shelf.history((url,), from_s, to_s)
+            if versions:
+                break
+        else:
+            raise AbsentError(spellings(question.url)[0])
+        contents = contents_of(versions)
+        end = skipped + question.limit
+        shown = tuple(
+            Content(
+                digest=f"sha256:{one.digest.hex()}",
+                first_seen=format_date(one.first_s),
+                last_seen=format_date(one.last_s),
+                count=len(one.versions),
+                captures=tuple(map(_facts, one.versions[:VERSIONS_SHOWN_MAX])),
+            )
+            for one in contents[skipped:end]
+        )
+        following = str(end) if end < len(contents) else None
+        return Reply(value=Captures(url=url, contents=shown, next=following), next=following)
+
+    async def search(self, question: SearchQuestion, asked: Asked) -> Reply:
+        words = [word.lower() for word in question.q.split()]
+        if not words:
+            raise BadQuestionError("q: there is no word in it")
+        start = ADDRESS if question.after is None else key_of_token(question.after, ADDRESS)
+        urls, stopped = await self._shelf.ask(
+            lambda archive: _searched(archive, words, start, question.limit)
+        )
+        following = None if stopped is None else token_of_key(stopped)
+        return Reply(value=Addresses(urls=tuple(urls), next=following), next=following)
+
+    async def sample(self, question: SampleQuestion, asked: Asked) -> Reply:
+        begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
+            :KEY_BYTES
+        ]
+        at = begun if question.after is None else position_of_token(question.after)
+        captures, stopped = await self._shelf.ask(
+            lambda archive: _sampled(archive, begun, at, question.limit)
+        )
+        following = None if stopped is None else stopped.hex()
+        return Reply(value=Sample(captures=tuple(captures), next=following), next=following)
+
+    async def records(self, question: RecordsQuestion, asked: Asked) -> Reply:
+        def work(capture: StoredCapture) -> Records:
+            return Records(
+                url=capture.url,
+                date=format_date(capture.time_s),
+                memento=Places(origin="", url=capture.url).memento(capture.time_s),
+                http_head=capture.head.decode("utf-8", "replace"),
+                records=tuple(map(record_facts, (capture.record, *capture.companions))),
+            )
+
+        moment = moment_of(question.date)
+        return Reply(
+            value=await at_moment(self._shelf, question.url, moment, lambda _, capture: work(capture))
+        )
+
+    async def warc(self, question: RecordsQuestion, asked: Asked) -> Answer:
+        moment = moment_of(question.date)
+        body = await at_moment(self._shelf, question.url, moment, lambda _, capture: as_warc(capture))
+        return Answer(
+            content_type="application/warc",
+            body=body,
+            headers={
+                **PUBLIC,
+                "X-Content-Type-Options": "nosniff",
+                "Content-Disposition": 'attachment; filename="capture.warc.gz"',
+            },
+        )
+
+
+async def at_moment(shelf: Shelf, url: str, moment: Moment, work: Callable[[Archive, StoredCapture], T]) -> T:
+    """`work` on the capture that answers for a moment, in a thread."""
+    urls = spellings(url)
+    chosen = await shelf.choose(urls, moment)
+    if chosen is None:
+        raise AbsentError(urls[0])
+
+    def read(archive: Archive) -> T:
+        capture = Reader(archive).newest(chosen.url, chosen.time_s)
+        if capture is None:
+            raise NotHereError("this peer's copy of that day is damaged, and there is no older one")
+        try:
+            return work(archive, capture)
+        except DamagedRecordError as error:
+            raise NotHereError("this peer's copy of that day is damaged") from error
+
+    return await shelf.ask(read)
+
+
+def as_warc(capture: StoredCapture) -> bytes:
+    """Whole in itself, also where the archive has the body in another record."""
+    out = BytesIO()
+    for member in compress_bundle(deposit_of_stored(capture), None):
+        out.write(member)
+    return out.getvalue()
+
+
+def record_facts(record: WarcRecord) -> RecordFacts:
+    return RecordFacts(
+        type=record.kind,
+        record_id=record.record_id,
+        date=record.get("WARC-Date") or "",
+        fields=tuple((name, value) for name, value in record.fields),
+        block_bytes=len(record.block),
+    )
+
+
+def _facts(version: Version) -> CaptureFacts:
+    return CaptureFacts(
+        url=version.url,
+        date=format_date(version.first_seen_s),
+        status=version.status,
+        mime=version.mime,
+        bytes=version.size,
+        visits=version.visits,
+        last_seen=format_date(version.last_seen_s),
+        memento=Places(origin="", url=version.url).memento(version.first_seen_s),
+    )
+
+
+# -- in a thread ------------------------------------------------------------------------------------------
+
+
+def _searched(archive: Archive, words: list[str], start: bytes, limit: int) -> tuple[list[str], bytes | None]:
+    found: list[str] = []
+    last = start
+    for last, _ in islice(archive.index.scan(start, after(ADDRESS)), SEARCHED_MAX):
+        url = url_of_address(last)
+        text = url.lower()
+        if all(word in text for word in words) and around(archive, url, 0) is not None:
+            found.append(url)
+            if len(found) == limit:
+                break
+    else:
+        if next(archive.index.scan(last + _BEHIND, after(ADDRESS)), None) is None:
+            return found, None
+    return found, last + _BEHIND
+
+
+def _sampled(
+    archive: Archive, begun: bytes, at: bytes, limit: int
+) -> tuple[list[SampledCapture], bytes | None]:
+    """From `at` around the ring to where the sample began; `at` is left out unless it is the beginning."""
+    found: list[SampledCapture] = []
+    reader = Reader(archive)
+    end = CAPTURE + begun
+    spans = [(after(CAPTURE + at) if at != begun else CAPTURE + at, after(CAPTURE)), (CAPTURE, end)]
+    if at < begun:
+        spans = [(after(CAPTURE + at), end)]
+    for start, stop in spans:
+        place = start
+        while place < stop and (first := next(archive.index.scan(place, stop), None)) is not None:
+            prefix = first[0][: 1 + KEY_BYTES]
+            place = after(prefix)
+            newest = archive.index.last_before(prefix, place)
+            capture = None if newest is None else _try_read(reader, newest[1])
+            if capture is not None:
+                found.append(_sampled_capture(capture))
+                if len(found) == limit:
+                    return found, prefix[1:]
+    return found, None
+
+
+def _try_read(reader: Reader, value: bytes) -> StoredCapture | None:
+    """None for what is damaged, or was moved in this very moment: a sample may do without it."""
+    try:
+        return reader.read_entry(decode_entry(value))
+    except (DamagedRecordError, FileNotFoundError):
+        return None
+
+
+def _sampled_capture(capture: StoredCapture) -> SampledCapture:
+    return SampledCapture(
+        url=capture.url,
+        date=format_date(capture.time_s),
+        digest=f"sha256:{capture.id.digest.hex()}",
+        status=capture.status,
+        mime=capture.mime,
+        memento=Places(origin="", url=capture.url).memento(capture.time_s),
+    )

@@ -1,0 +1,270 @@
+"""How whole is an archived page? What it shows, where the nearest capture of each part is, and one score.
+
+What a page embeds was fetched at other times than the page. A part is *coherent* when it was surely what the page
+showed then: one of its versions was seen before or at that moment and still at or after it. It is *changed* when other
+bytes stood there before and after; *older* or *newer* when captures are on one side only; *missing* when there is
+none. The score is the mean over the parts: 1 for a coherent one, a half for one of another time, 0 for a missing one.
+Parts that this peer has not are asked for at their holders, within bounds; what nobody was asked for is *unasked* and
+counts as missing.
+"""
+
+import json
+from collections.abc import Sequence
+from enum import Enum
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+from urllib.parse import quote
+
+import anyio
+import msgspec
+from msgspec import Meta
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.neighbours import around, last_visit_s
+from herodotus.core.deposits import StoredCapture, url_key
+from herodotus.core.entries import after, url_prefix
+from herodotus.core.warc import format_date
+from herodotus.portal.api.captures import at_moment
+from herodotus.portal.api.links import Kind, links_of
+from herodotus.portal.api.table import AbsentError, Date, Endpoint, Question, Reply, Url, moment_of
+from herodotus.portal.elsewhere import RELAYED, Directions, Relay
+from herodotus.portal.memento import Places
+from herodotus.portal.request import Request
+from herodotus.portal.shelf import Shelf
+from herodotus.portal.targets import spellings
+from herodotus.portal.web import Asked
+
+PARTS_MAX = 500
+ASKED_ELSEWHERE_MAX = 100
+ELSEWHERE_S = 8.0
+HOLDERS_ASKED = 2
+
+
+class State(Enum):
+    COHERENT = "coherent"
+    CHANGED = "changed"
+    OLDER = "older"
+    NEWER = "newer"
+    MISSING = "missing"
+    UNASKED = "unasked"
+
+
+_WORTH = {
+    State.COHERENT: 1.0,
+    State.CHANGED: 0.5,
+    State.OLDER: 0.5,
+    State.NEWER: 0.5,
+    State.MISSING: 0.0,
+    State.UNASKED: 0.0,
+}
+
+
+class MomentQuestion(Question, frozen=True, kw_only=True):
+    url: Url
+    date: Date | None = None
+
+
+class Nearest(msgspec.Struct, frozen=True, kw_only=True):
+    """Of an address at a moment; `offset_s` is how much later than the moment the capture was made."""
+
+    url: str
+    state: State
+    date: str | None
+    offset_s: int | None
+    memento: str | None
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    kind: Kind
+    state: State
+    date: str | None
+    offset_s: int | None
+    memento: str | None
+    is_here: bool
+
+
+class Completeness(msgspec.Struct, frozen=True, kw_only=True):
+    """`parts_left_out`: how many more the page embeds, which are not in the score."""
+
+    url: str
+    date: str
+    memento: str
+    score: Annotated[float, Meta(ge=0, le=1)]
+    states: dict[str, int]
+    parts: tuple[Part, ...]
+    parts_left_out: int
+
+
+def completeness_endpoints(
+    shelf: Shelf, directions: Directions | None = None, relay: Relay | None = None
+) -> list[Endpoint]:
+    found = CompletenessAnswers(shelf, directions, relay)
+    return [
+        Endpoint(
+            path="/api/v1/nearest",
+            summary="The capture of an address that is nearest to a date, and whether it is what stood there then.",
+            question=MomentQuestion,
+            shape=Nearest,
+            work=found.nearest,
+            may_be_elsewhere=True,
+        ),
+        Endpoint(
+            path="/api/v1/completeness",
+            summary="How whole a page of a date is: each part with its nearest capture, and one score.",
+            question=MomentQuestion,
+            shape=Completeness,
+            work=found.completeness,
+            cost=20.0,
+            may_be_elsewhere=True,
+        ),
+    ]
+
+
+class CompletenessAnswers:
+    def __init__(self, shelf: Shelf, directions: Directions | None, relay: Relay | None) -> None:
+        self._shelf = shelf
+        self._directions = directions
+        self._relay = relay
+
+    async def nearest(self, question: MomentQuestion, asked: Asked) -> Reply:
+        target_s = moment_of(question.date).target_s
+        urls = spellings(question.url)
+        for url in urls:
+            found = await self._shelf.ask(partial(nearest_to, url=url, moment_s=target_s))
+            if found.state is not State.MISSING:
+                return Reply(value=found)
+        raise AbsentError(urls[0])
+
+    async def completeness(self, question: MomentQuestion, asked: Asked) -> Reply:
+        def work(archive: Archive, capture: StoredCapture) -> tuple[StoredCapture, list[Part], int]:
+            links = [link for link in links_of(capture) if link.kind.is_embedded]
+            parts = [
+                _part(nearest_to(archive, link.url, capture.time_s), Kind(link.kind.value))
+                for link in links[:PARTS_MAX]
+            ]
+            return capture, parts, max(0, len(links) - PARTS_MAX)
+
+        capture, parts, left_out = await at_moment(self._shelf, question.url, moment_of(question.date), work)
+        if not asked.request.header(RELAYED):
+            parts = await self._with_elsewhere(parts, capture.time_s)
+        return Reply(
+            value=Completeness(
+                url=capture.url,
+                date=format_date(capture.time_s),
+                memento=Places(origin="", url=capture.url).memento(capture.time_s),
+                score=score_of(parts),
+                states={state.value: sum(part.state is state for part in parts) for state in State},
+                parts=tuple(parts),
+                parts_left_out=left_out,
+            )
+        )
+
+    async def _with_elsewhere(self, parts: list[Part], time_s: int) -> list[Part]:
+        """Those that are missing here, as their holders know them."""
+        if self._directions is None or self._relay is None:
+            return parts
+        missing = [number for number, part in enumerate(parts) if part.state is State.MISSING]
+        asked, unasked = missing[:ASKED_ELSEWHERE_MAX], missing[ASKED_ELSEWHERE_MAX:]
+        found = {number: _unasked(parts[number]) for number in unasked}
+        with anyio.move_on_after(ELSEWHERE_S) as scope:
+            async with anyio.create_task_group() as tasks:
+                for number in asked:
+                    tasks.start_soon(self._ask, self._directions, self._relay, parts, number, time_s, found)
+        if scope.cancelled_caught:
+            found |= {number: _unasked(parts[number]) for number in asked if number not in found}
+        return [found.get(number, part) for number, part in enumerate(parts)]
+
+    async def _ask(
+        self,
+        directions: Directions,
+        relay: Relay,
+        parts: Sequence[Part],
+        number: int,
+        time_s: int,
+        found: dict[int, Part],
+    ) -> None:
+        part = parts[number]
+        digits = "".join(one for one in format_date(time_s) if one.isdigit())
+        target = f"/api/v1/nearest?url={quote(part.url, safe='', errors='replace')}&date={digits}"
+        request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
+        holders = [place for place in await directions.holders(part.url) if not place.is_self]
+        for place in holders[:HOLDERS_ASKED]:
+            answer = await relay.fetch(place, request)
+            if answer is None or answer.status != HTTPStatus.OK:
+                continue
+            try:
+                told = msgspec.convert(json.loads(answer.body), Nearest)
+                if told.url != part.url or told.memento is None:
+                    continue
+                parsed = Places(origin="", url=part.url)
+                if not told.memento.endswith(parsed.gate.removeprefix("/web")):
+                    continue
+            except (ValueError, RecursionError):
+                continue
+            found[number] = _part(told, part.kind, is_here=False)
+            return
+        found[number] = part
+
+
+def score_of(parts: Sequence[Part]) -> float:
+    """A page that shows nothing else is whole."""
+    return round(sum(_WORTH[part.state] for part in parts) / len(parts), 4) if parts else 1.0
+
+
+def _unasked(part: Part) -> Part:
+    return msgspec.structs.replace(part, state=State.UNASKED)
+
+
+def _part(nearest: Nearest, kind: Kind, *, is_here: bool = True) -> Part:
+    return Part(
+        url=nearest.url,
+        kind=kind,
+        state=nearest.state,
+        date=nearest.date,
+        offset_s=nearest.offset_s,
+        memento=nearest.memento,
+        is_here=is_here and nearest.date is not None,
+    )
+
+
+def nearest_to(archive: Archive, url: str, moment_s: int) -> Nearest:
+    """From the index alone."""
+    near = around(archive, url, moment_s)
+    if near is None:
+        return Nearest(url=url, state=State.MISSING, date=None, offset_s=None, memento=None)
+    before_s, after_s = near.before_s, near.after_s
+    if before_s is None:
+        assert after_s is not None
+        shown_s, state = after_s, State.NEWER
+    elif _is_coherent(archive, url, before_s, after_s, moment_s):
+        shown_s, state = before_s, State.COHERENT
+    elif after_s is None:
+        shown_s, state = before_s, State.OLDER
+    else:
+        shown_s = before_s if moment_s - before_s <= after_s - moment_s else after_s
+        state = State.CHANGED
+    return Nearest(
+        url=url,
+        state=state,
+        date=format_date(shown_s),
+        offset_s=shown_s - moment_s,
+        memento=Places(origin="", url=url).memento(shown_s),
+    )
+
+
+def _is_coherent(archive: Archive, url: str, before_s: int, after_s: int | None, moment_s: int) -> bool:
+    """The version before was still there: seen again unchanged, or the next capture has the same digest."""
+    seen_s = last_visit_s(archive, url, before_s) or before_s
+    if seen_s >= moment_s:
+        return True
+    return after_s is not None and not _digests(archive, url, before_s).isdisjoint(
+        _digests(archive, url, after_s)
+    )
+
+
+def _digests(archive: Archive, url: str, time_s: int) -> set[bytes]:
+    """Of the captures of a second, as far as the index has them: three bytes, between versions of one URL."""
+    prefix = url_prefix(url_key(url)) + time_s.to_bytes(4, "big")
+    return {key[len(prefix) :] for key, _ in archive.index.scan(prefix, after(prefix))}

@@ -1,0 +1,223 @@
+"""What is asked about the archive's files: which there are, and what is in one of them, record by record."""
+
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.members import scan_members
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.warc import WarcRecord, split_record
+from herodotus.portal.api.table import Endpoint, GoneError, NotHereError, Question, Reply, Token
+from herodotus.portal.api.tokens import number_of
+from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.shelf import Shelf
+from herodotus.portal.web import Asked
+
+CONTENT_BYTES_MAX = 16 * 1024 * 1024
+"""Unpacked for one answer, and the member after it."""
+FIELD_CHARS_MAX = 2_048
+
+Number = Annotated[int, Meta(ge=1, le=2**32 - 1, description="of the file, as in its name")]
+
+
+class ContainersQuestion(Question, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=1000, description="files in one answer")] = 100
+    after: Token | None = None
+
+
+class ContainerQuestion(Question, frozen=True, kw_only=True):
+    number: Number
+
+
+class ContentsQuestion(Question, frozen=True, kw_only=True):
+    number: Number
+    limit: Annotated[
+        int, Meta(ge=1, le=1000, description="records in one answer, and those of one more member")
+    ] = 100
+    after: Token | None = None
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """A log takes captures of all the ring as they come; a segment is one arc (bucket), sorted, and never changed."""
+
+    number: int
+    path: str
+    kind: str
+    bucket: int | None
+    epoch: int | None
+    codec: str
+    bytes: int
+
+
+class Containers(msgspec.Struct, frozen=True, kw_only=True):
+    containers: tuple[Container, ...]
+    next: str | None
+
+
+class ContainedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a member of `length` bytes at `offset`; `skip` is where in its content the record begins."""
+
+    type: str
+    record_id: str
+    date: str
+    url: str
+    mime: str
+    block_bytes: int
+    offset: int
+    length: int
+    skip: int
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """`damaged_at`: from this byte on nothing can be read."""
+
+    number: int
+    records: tuple[ContainedRecord, ...]
+    damaged_at: int | None
+    next: str | None
+
+
+def container_endpoints(shelf: Shelf) -> list[Endpoint]:
+    found = ContainerAnswers(shelf)
+    return [
+        Endpoint(
+            path="/api/v1/containers",
+            summary="The archive's files: logs and segments, by number.",
+            question=ContainersQuestion,
+            shape=Containers,
+            work=found.list_all,
+        ),
+        Endpoint(
+            path="/api/v1/containers/{number}",
+            summary="One of the archive's files.",
+            question=ContainerQuestion,
+            shape=Container,
+            work=found.one,
+            may_be_missing=True,
+        ),
+        Endpoint(
+            path="/api/v1/containers/{number}/records",
+            summary="The records of a file, in its order.",
+            question=ContentsQuestion,
+            shape=Contents,
+            work=found.contents,
+            cost=5.0,
+            may_be_missing=True,
+            may_be_gone=True,
+        ),
+    ]
+
+
+class ContainerAnswers:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def list_all(self, question: ContainersQuestion, asked: Asked) -> Reply:
+        behind = number_of(question.after)
+
+        def work(archive: Archive) -> list[Container]:
+            numbers = sorted(number for number in archive.files.catalogue if number > behind)
+            facts = (_facts(archive, number) for number in numbers[: question.limit + 1])
+            return [one for one in facts if one is not None]
+
+        found = await self._shelf.ask(work)
+        shown = tuple(found[: question.limit])
+        following = str(shown[-1].number) if len(found) > question.limit else None
+        return Reply(value=Containers(containers=shown, next=following), next=following)
+
+    async def one(self, question: ContainerQuestion, asked: Asked) -> Reply:
+        found = await self._shelf.ask(lambda archive: _facts(archive, question.number))
+        if found is None:
+            raise NotHereError(f"the archive has no file {question.number}")
+        return Reply(value=found)
+
+    async def contents(self, question: ContentsQuestion, asked: Asked) -> Reply:
+        start = number_of(question.after)
+        found = await self._shelf.ask(
+            lambda archive: _contents(archive, question.number, start, question.limit)
+        )
+        return Reply(value=found, next=found.next)
+
+
+def _facts(archive: Archive, number: int) -> Container | None:
+    """None where it was sealed or compacted away, meanwhile or long ago."""
+    located = archive.files.catalogue.get(number)
+    try:
+        size = archive.files.size(number)
+    except (KeyError, FileNotFoundError):
+        return None
+    if located is None:
+        return None
+    name = located.name
+    return Container(
+        number=number,
+        path=name.path,
+        kind="log" if name.is_log else "segment",
+        bucket=name.bucket,
+        epoch=None if name.is_log else name.epoch,
+        codec=name.codec.value,
+        bytes=size,
+    )
+
+
+def _contents(archive: Archive, number: int, start: int, limit: int) -> Contents:
+    try:
+        # Of the log that grows just now, what was acknowledged is whole.
+        with archive.lock:
+            is_growing = archive.log.number == number
+            size = archive.log.tail if is_growing else archive.files.size(number)
+        return _read(archive, number, start, size, limit)
+    except (KeyError, FileNotFoundError) as error:
+        if start:
+            raise GoneError(
+                f"file {number} was sealed or rewritten meanwhile: look at the list anew"
+            ) from error
+        raise NotHereError(f"the archive has no file {number}") from error
+
+
+def _read(archive: Archive, number: int, start: int, size: int, limit: int) -> Contents:
+    records: list[ContainedRecord] = []
+    at, unpacked, damaged_at = start, 0, None
+    read_at = partial(archive.files.read_at, number)
+    try:
+        for offset, length, content in scan_members(read_at, start, size, archive.files.dictionary(number)):
+            records += _records_of(content, offset, length)
+            at, unpacked = offset + length, unpacked + len(content)
+            if len(records) >= limit or unpacked >= CONTENT_BYTES_MAX:
+                break
+    except MalformedRecordError as error:
+        if at == start != 0:
+            raise BadQuestionError("after: no record begins there") from error
+        damaged_at = at
+    following = str(at) if at < size and damaged_at is None else None
+    return Contents(number=number, records=tuple(records), damaged_at=damaged_at, next=following)
+
+
+def _records_of(content: bytes, offset: int, length: int) -> list[ContainedRecord]:
+    found = []
+    skip = 0
+    while skip < len(content):
+        record, following = split_record(content, skip)
+        found.append(_record(record, offset, length, skip))
+        skip = following
+    return found
+
+
+def _record(record: WarcRecord, offset: int, length: int, skip: int) -> ContainedRecord:
+    def field(name: str) -> str:
+        return (record.get(name) or "")[:FIELD_CHARS_MAX]
+
+    return ContainedRecord(
+        type=record.kind[:FIELD_CHARS_MAX],
+        record_id=field("WARC-Record-ID"),
+        date=field("WARC-Date"),
+        url=(record.url or "")[:FIELD_CHARS_MAX],
+        mime=field("Content-Type"),
+        block_bytes=len(record.block),
+        offset=offset,
+        length=length,
+        skip=skip,
+    )

@@ -1,0 +1,355 @@
+"""What is asked about links: where a page leads, who leads to it, by which steps one page leads to another.
+
+Links of a page are read from its capture; links to a page, and paths, from the survey's rows, which are those of the
+pages that this peer holds. `scope=ring` asks all peers for links to a page and puts the answers together.
+"""
+
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
+from itertools import islice
+from typing import Annotated
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Meta
+
+from crawler.core.links import Link, LinkKind
+from crawler.core.urls import STANDARD
+from crawler.reading import read_capture
+from herodotus.archive.engine import Archive
+from herodotus.archive.reading import Reader
+from herodotus.core.archive_errors import ArchiveError, DamagedRecordError
+from herodotus.core.deposits import StoredCapture, url_key
+from herodotus.core.entries import CAPTURE, KEY_BYTES, after, decode_entry
+from herodotus.core.warc import format_date, parse_date
+from herodotus.crawling import capture_of
+from herodotus.portal.answer import Answer
+from herodotus.portal.api.captures import at_moment
+from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Token, Url, moment_of
+from herodotus.portal.api.tokens import number_of, position_of_token
+from herodotus.portal.gathering import Gatherer
+from herodotus.portal.memento import Places
+from herodotus.portal.shelf import Shelf
+from herodotus.portal.targets import spellings
+from herodotus.portal.web import Asked
+from herodotus.survey import Span, Survey, decode_span, links_to
+
+LINKS_LOOKED_AT_MAX = 2_000
+"""Rows for one answer, of which a date may leave out most."""
+STEPS_MAX = 6
+PAGES_WALKED_MAX = 20_000
+ROWS_OF_PAGE_MAX = 1_000
+"""Links to one page that a search for a path follows; a front page may have a million."""
+
+
+class Kind(Enum):
+    PAGE = "page"
+    FRAME = "frame"
+    IMAGE = "image"
+    REQUISITE = "requisite"
+
+
+class Scope(Enum):
+    PEER = "peer"
+    RING = "ring"
+
+
+class OutLinksQuestion(Question, frozen=True, kw_only=True):
+    url: Url
+    date: Date | None = None
+    kind: Annotated[Kind | None, Meta(description="links of this kind only")] = None
+    limit: Annotated[int, Meta(ge=1, le=5000, description="links in one answer")] = 1000
+    after: Token | None = None
+
+
+class OutLink(msgspec.Struct, frozen=True, kw_only=True):
+    url: str
+    kind: Kind
+
+
+class OutLinks(msgspec.Struct, frozen=True, kw_only=True):
+    """In the order of the page, each address once. What its author does not want followed is left out."""
+
+    url: str
+    date: str
+    memento: str
+    links: tuple[OutLink, ...]
+    next: str | None
+
+
+class InLinksQuestion(Question, frozen=True, kw_only=True):
+    url: Url
+    date: Annotated[
+        Date | None, Meta(description="links that stood on this day, as far as captures tell")
+    ] = None
+    scope: Annotated[Scope, Meta(description="pages of this peer, or of all peers")] = Scope.PEER
+    limit: Annotated[int, Meta(ge=1, le=200, description="pages in one answer")] = 50
+    after: Token | None = None
+
+
+class InLink(msgspec.Struct, frozen=True, kw_only=True):
+    """`first_seen` and `last_seen` are the first and the last capture of the page that have the link."""
+
+    url: str
+    first_seen: str
+    last_seen: str
+
+
+class InLinks(msgspec.Struct, frozen=True, kw_only=True):
+    """In an order that means nothing. `is_current`: all that is stored was looked through for links."""
+
+    url: str
+    links: tuple[InLink, ...]
+    is_current: bool
+    is_partial: bool
+    next: str | None
+
+
+class PathQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
+    from_: Url
+    to: Url
+    date: Annotated[Date | None, Meta(description="over links that stood on this day")] = None
+    steps: Annotated[int, Meta(ge=1, le=STEPS_MAX, description="links in a row, at most")] = 4
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True):
+    """`urls` is a shortest way, both ends included, and empty where none was found; `is_exhaustive` says whether
+    there is none then, as far as the pages of this peer tell, or the search was given up at its bound."""
+
+    urls: tuple[str, ...]
+    pages: int
+    is_exhaustive: bool
+    is_current: bool
+
+
+def link_endpoints(shelf: Shelf, gatherer: Gatherer | None = None) -> list[Endpoint]:
+    found = LinkAnswers(shelf, gatherer)
+    return [
+        Endpoint(
+            path="/api/v1/outlinks",
+            summary="Where a page leads, and what it shows.",
+            question=OutLinksQuestion,
+            shape=OutLinks,
+            work=found.out,
+            cost=3.0,
+            may_be_elsewhere=True,
+        ),
+        Endpoint(
+            path="/api/v1/inlinks",
+            summary="Pages that lead to an address, or show it.",
+            question=InLinksQuestion,
+            shape=InLinks,
+            work=found.into,
+            cost=10.0,
+        ),
+        Endpoint(
+            path="/api/v1/paths",
+            summary="By which links one page leads to another.",
+            question=PathQuestion,
+            shape=Path,
+            work=found.path,
+            cost=20.0,
+        ),
+    ]
+
+
+class LinkAnswers:
+    def __init__(self, shelf: Shelf, gatherer: Gatherer | None) -> None:
+        self._shelf = shelf
+        self._gatherer = gatherer
+
+    async def out(self, question: OutLinksQuestion, asked: Asked) -> Reply:
+        start = number_of(question.after)
+
+        def work(_: Archive, capture: StoredCapture) -> OutLinks:
+            links = [
+                OutLink(url=link.url, kind=Kind(link.kind.value))
+                for link in links_of(capture)
+                if question.kind is None or link.kind is LinkKind(question.kind.value)
+            ]
+            end = start + question.limit
+            return OutLinks(
+                url=capture.url,
+                date=format_date(capture.time_s),
+                memento=Places(origin="", url=capture.url).memento(capture.time_s),
+                links=tuple(links[start:end]),
+                next=str(end) if end < len(links) else None,
+            )
+
+        found = await at_moment(self._shelf, question.url, moment_of(question.date), work)
+        return Reply(value=found, next=found.next)
+
+    async def into(self, question: InLinksQuestion, asked: Asked) -> Reply:
+        url = spellings(question.url)[0]
+        begun = b"" if question.after is None else position_of_token(question.after)
+        day_s = None if question.date is None else moment_of(question.date).target_s
+        own, is_current = await self._shelf.ask(
+            lambda archive: (_into(archive, url, begun, day_s, question.limit), Survey(archive).is_current())
+        )
+        shares, is_partial = [own], False
+        if question.scope is Scope.RING and self._gatherer is not None:
+            others = await self._gatherer.others(asked.request)
+            gathered = await self._gatherer.ask_all(_peers_target(question, url), others)
+            given = [_read_share(answer) for _, answer in gathered.answers]
+            shares += [share for share in given if share is not None]
+            is_partial = gathered.is_partial or None in given
+        links, stopped = together(shares, question.limit)
+        following = None if stopped is None else stopped.hex()
+        found = InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
+        return Reply(value=found, next=following)
+
+    async def path(self, question: PathQuestion, asked: Asked) -> Reply:
+        start, goal = spellings(question.from_)[0], spellings(question.to)[0]
+        day_s = None if question.date is None else moment_of(question.date).target_s
+        return Reply(
+            value=await self._shelf.ask(lambda archive: _path(archive, start, goal, day_s, question.steps))
+        )
+
+
+def links_of(capture: StoredCapture) -> Sequence[Link]:
+    return read_capture(capture_of(capture), product_token="", rules=STANDARD).links
+
+
+# -- links to a page --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one peer knows: in the order of the pages' keys; `stopped` is the last that it looked at, if there are
+    more."""
+
+    links: tuple[InLink, ...]
+    stopped: bytes | None
+
+
+def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: int) -> Share:
+    prefix = links_to(url_key(url))
+    found: list[InLink] = []
+    source = b""
+    rows = archive.index.scan(prefix + begun + b"\0" if begun else prefix, after(prefix))
+    for key, value in islice(rows, LINKS_LOOKED_AT_MAX):
+        source, span = key[-KEY_BYTES:], decode_span(value)
+        if not _stood(span, day_s):
+            continue
+        page = url_at(archive, source)
+        if page is not None:
+            found.append(
+                InLink(url=page, first_seen=format_date(span.first_s), last_seen=format_date(span.last_s))
+            )
+            if len(found) == limit:
+                break
+    has_more = source and next(archive.index.scan(prefix + source + b"\0", after(prefix)), None) is not None
+    return Share(links=tuple(found), stopped=source if has_more else None)
+
+
+def _stood(span: Span, day_s: int | None) -> bool:
+    return day_s is None or span.first_s <= day_s <= span.last_s
+
+
+def url_at(archive: Archive, position: bytes) -> str | None:
+    """Of a position on the ring; None where nothing is left of it."""
+    prefix = CAPTURE + position
+    newest = archive.index.last_before(prefix, after(prefix))
+    if newest is None:
+        return None
+    try:
+        return Reader(archive).read_entry(decode_entry(newest[1])).url
+    except (DamagedRecordError, FileNotFoundError):
+        return None
+
+
+def together(shares: Sequence[Share], limit: int) -> tuple[tuple[InLink, ...], bytes | None]:
+    """Replicas know the same pages. What is behind the first place at which somebody stopped waits."""
+    known: dict[bytes, InLink] = {}
+    for share in shares:
+        for link in share.links:
+            position = url_key(link.url)[:KEY_BYTES]
+            other = known.get(position, link)
+            known[position] = InLink(
+                url=link.url,
+                first_seen=min(link.first_seen, other.first_seen),
+                last_seen=max(link.last_seen, other.last_seen),
+            )
+    stopped = min((share.stopped for share in shares if share.stopped is not None), default=None)
+    ordered = [
+        pair
+        for pair in sorted(known.items(), key=lambda one: one[0])
+        if stopped is None or pair[0] <= stopped
+    ]
+    if len(ordered) > limit:
+        ordered, stopped = ordered[:limit], ordered[limit - 1][0]
+    return tuple(link for _, link in ordered), stopped
+
+
+def _peers_target(question: InLinksQuestion, url: str) -> str:
+    pairs = [("url", url), ("limit", str(question.limit))]
+    pairs += [("date", question.date)] if question.date is not None else []
+    pairs += [("after", question.after)] if question.after is not None else []
+    query = "&".join(f"{name}={quote(value, safe='', errors='replace')}" for name, value in pairs)
+    return f"/api/v1/inlinks?{query}"
+
+
+def _read_share(answer: Answer) -> Share | None:
+    if answer.status != HTTPStatus.OK:
+        return None
+    try:
+        facts = msgspec.convert(json.loads(answer.body), InLinks)
+        for link in facts.links:
+            parse_date(link.first_seen), parse_date(link.last_seen)
+        stopped = None if facts.next is None else position_of_token(facts.next)
+    except (ValueError, ArchiveError, RecursionError):
+        return None
+    return Share(links=facts.links, stopped=stopped)
+
+
+# -- paths ------------------------------------------------------------------------------------------------
+
+
+def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max: int) -> Path:
+    """Backwards from the goal, in breadth: the rows say who leads to a page."""
+    begin, end = url_key(start)[:KEY_BYTES], url_key(goal)[:KEY_BYTES]
+    leads_to: dict[bytes, bytes] = {end: b""}
+    waiting, is_exhaustive = deque([(end, 0)]), True
+    while waiting and begin not in leads_to:
+        page, steps = waiting.popleft()
+        if steps == steps_max:
+            is_exhaustive = False
+            continue
+        prefix = links_to(page)
+        rows = list(islice(archive.index.scan(prefix, after(prefix)), ROWS_OF_PAGE_MAX + 1))
+        is_exhaustive = is_exhaustive and len(rows) <= ROWS_OF_PAGE_MAX
+        for key, value in rows[:ROWS_OF_PAGE_MAX]:
+            source = key[-KEY_BYTES:]
+            if source not in leads_to and _stood(decode_span(value), day_s):
+                leads_to[source] = page
+                waiting.append((source, steps + 1))
+        if len(leads_to) > PAGES_WALKED_MAX:
+            is_exhaustive = False
+            break
+    urls = _walked(archive, leads_to, begin, start, goal) if begin in leads_to else ()
+    return Path(
+        urls=urls,
+        pages=len(leads_to),
+        is_exhaustive=bool(urls) or (is_exhaustive and begin not in leads_to),
+        is_current=Survey(archive).is_current(),
+    )
+
+
+def _walked(
+    archive: Archive, leads_to: dict[bytes, bytes], begin: bytes, start: str, goal: str
+) -> tuple[str, ...]:
+    """None of it where a page on the way was deleted since."""
+    urls, page = [start], leads_to[begin]
+    if not page:
+        return (start,)
+    while leads_to[page]:
+        url = url_at(archive, page)
+        if url is None:
+            return ()
+        urls.append(url)
+        page = leads_to[page]
+    return (*urls, goal)

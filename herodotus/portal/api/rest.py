@@ -1,0 +1,187 @@
+"""Which endpoint is asked, is the question well formed, and how does the answer travel? The dispatcher of `/api/v1`."""
+
+import json
+import re
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from herodotus.core.archive_errors import ArchiveError, CursorExpiredError, MalformedRecordError
+from herodotus.portal.answer import PUBLIC, Answer, problem
+from herodotus.portal.api.openapi import describe
+from herodotus.portal.api.table import (
+    AbsentError,
+    Access,
+    Endpoint,
+    GoneError,
+    NotHereError,
+    Reply,
+    places_in,
+)
+from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.limits import ClientLimits
+from herodotus.portal.operator import OperatorRule
+from herodotus.portal.request import BODY_BYTES_MAX, Request
+from herodotus.portal.shelf import TooBusyError
+from herodotus.portal.targets import BadTargetError
+from herodotus.portal.web import Asked
+
+DESCRIPTION_PATH = "/api/v1/openapi.json"
+_WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
+
+
+class RestApi:
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        limits: ClientLimits,
+        operator: OperatorRule,
+        *,
+        elsewhere: Elsewhere | None = None,
+        peer: str = "",
+    ) -> None:
+        self._endpoints = [(_pattern(endpoint.path), endpoint) for endpoint in endpoints]
+        self._limits = limits
+        self._operator = operator
+        self._elsewhere = elsewhere
+        self._peer = peer
+        self._description = json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        if not asked.request.path.startswith("/api/v1/"):
+            return None
+        if asked.request.path == DESCRIPTION_PATH and asked.request.method in ("GET", "HEAD"):
+            return Answer(content_type="application/json", body=self._description, headers=dict(_READ))
+        allowed: set[str] = set()
+        for pattern, endpoint in self._endpoints:
+            match = pattern.fullmatch(asked.request.path)
+            if match is None:
+                continue
+            method = "GET" if asked.request.method == "HEAD" else asked.request.method
+            if method == endpoint.method:
+                return await self._answered(endpoint, asked, match.groupdict())
+            allowed.add(endpoint.method)
+        return _other_methods(asked.request, allowed) if allowed - {"GET"} else None
+
+    async def _answered(self, endpoint: Endpoint, asked: Asked, places: dict[str, str]) -> Answer:
+        if endpoint.access is Access.OPERATOR:
+            refused = self._operator.may_order(asked.request)
+        else:
+            refused = self._limits.refusal(asked.request, endpoint.cost)
+        if refused is not None:
+            return refused
+        answer = await self._tried(endpoint, asked, places)
+        if endpoint.access is Access.PUBLIC:
+            for name, value in PUBLIC.items():
+                answer.headers.setdefault(name, value)
+        if self._peer:
+            answer.headers.setdefault("X-Herodotus-Peer", self._peer)
+        return answer
+
+    async def _tried(self, endpoint: Endpoint, asked: Asked, places: dict[str, str]) -> Answer:
+        try:
+            reply = await endpoint.work(_question(endpoint, asked.request, places), asked)
+        except msgspec.ValidationError as error:
+            return problem(HTTPStatus.BAD_REQUEST, _sentence(str(error)))
+        except (BadTargetError, BadQuestionError, MalformedRecordError) as error:
+            return problem(HTTPStatus.BAD_REQUEST, str(error))
+        except AbsentError as error:
+            return await self._absent(asked, error.url)
+        except NotHereError as error:
+            return problem(HTTPStatus.NOT_FOUND, str(error))
+        except (GoneError, CursorExpiredError) as error:
+            return problem(HTTPStatus.GONE, str(error))
+        except ArchiveError as error:
+            busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            busy.headers["Retry-After"] = "5" if isinstance(error, TooBusyError) else "30"
+            return busy
+        return reply if isinstance(reply, Answer) else _written(endpoint, asked.request, reply)
+
+    async def _absent(self, asked: Asked, url: str) -> Answer:
+        if self._elsewhere is not None:
+            found = await self._elsewhere.answer(asked.request, url, asked.origin)
+            if found is not None:
+                return found
+        return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+
+
+_READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    parts = [
+        f"(?P<{part[1:-1]}>[^/]+)" if part.startswith("{") else re.escape(part) for part in path.split("/")
+    ]
+    return re.compile("/".join(parts))
+
+
+def _other_methods(request: Request, allowed: set[str]) -> Answer | None:
+    """Where nothing but an order is taken, what can only be read says so in another place."""
+    if request.method == "OPTIONS":
+        return None
+    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} is not what this takes")
+    refused.headers["Allow"] = ", ".join(sorted({*allowed, *(["HEAD"] if "GET" in allowed else [])}))
+    return refused
+
+
+def _question(endpoint: Endpoint, request: Request, places: dict[str, str]) -> msgspec.Struct:
+    given: dict[str, Any] = {}
+    for name, value in request.parameters():
+        if name in given or name in places:
+            raise BadQuestionError(f"{name[:40]!r} is given twice")
+        given[name] = value
+    given |= {name: unquote(places[name], errors="replace") for name in places_in(endpoint.path)}
+    if endpoint.body is not None:
+        given["order"] = _order(endpoint.body, request)
+    return msgspec.convert(given, endpoint.question, strict=False)
+
+
+def _order(kind: type[msgspec.Struct], request: Request) -> msgspec.Struct:
+    if len(request.body) > BODY_BYTES_MAX:
+        raise BadQuestionError(f"an order has at most {BODY_BYTES_MAX:,} bytes")
+    if request.header("content-type").partition(";")[0].strip().lower() != "application/json":
+        raise BadQuestionError("an order is JSON: say so with Content-Type: application/json")
+    try:
+        return msgspec.json.decode(request.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadQuestionError(f"the order is not understood: {_sentence(str(error))}") from error
+
+
+def _sentence(problem_: str) -> str:
+    match = _WHERE.fullmatch(problem_)
+    assert match is not None
+    words = match[1][:1].lower() + match[1][1:]
+    return f"{match[2]}: {words}"[:500] if match[2] else words[:500]
+
+
+def _written(endpoint: Endpoint, request: Request, reply: Reply) -> Answer:
+    value = msgspec.to_builtins(reply.value)
+    headers = dict(_READ)
+    if endpoint.access is Access.OPERATOR:
+        headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+    if reply.next is not None:
+        headers["Link"] = f'<{following(request, reply.next)}>; rel="next"'
+    return Answer(
+        status=endpoint.status,
+        content_type="application/json",
+        # An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark.
+        body=json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n",
+        headers=headers,
+    )
+
+
+def following(request: Request, token: str) -> str:
+    """The same question from there on."""
+    pairs = [(name, value) for name, value in request.parameters() if name != "after"]
+    return (
+        request.path
+        + "?"
+        + "&".join(
+            f"{quote(name, safe='')}={quote(value, safe='', errors='replace')}"
+            for name, value in [*pairs, ("after", token)]
+        )
+    )

@@ -1,0 +1,48 @@
+"""How does a client say where to go on? Tokens that an answer gave, checked as anything from a stranger."""
+
+import base64
+import binascii
+
+from herodotus.core.entries import KEY_BYTES
+from herodotus.portal.cdx import BadQuestionError
+
+_DIGITS_MAX = 15
+
+
+class _ForeignTokenError(BadQuestionError):
+    def __init__(self) -> None:
+        super().__init__("after: this is none that this archive gave")
+
+
+def number_of(token: str | None) -> int:
+    if token is None:
+        return 0
+    if not (token.isascii() and token.isdigit() and len(token) <= _DIGITS_MAX):
+        raise _ForeignTokenError
+    return int(token)
+
+
+def token_of_key(key: bytes) -> str:
+    return base64.urlsafe_b64encode(key).decode()
+
+
+def key_of_token(token: str, prefix: bytes = b"") -> bytes:
+    """A key of the index that starts with `prefix`."""
+    try:
+        key = base64.b64decode(token.encode("utf-8", "replace"), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise _ForeignTokenError from error
+    if not key.startswith(prefix):
+        raise _ForeignTokenError
+    return key
+
+
+def position_of_token(token: str) -> bytes:
+    """A place on the ring, as far as the index knows it."""
+    try:
+        position = bytes.fromhex(token)
+    except ValueError as error:
+        raise _ForeignTokenError from error
+    if len(position) != KEY_BYTES:
+        raise _ForeignTokenError
+    return position

@@ -1,0 +1,304 @@
+"""How do two versions of a page differ? Their texts side by side or one in the other, as a page without script.
+
+`/web/diff/DATE1/DATE2/URL` is the Wayback Machine's shape; `/web/diff/inline/DATE1/DATE2/URL` shows one column. What
+a page says is shown as text and nothing else. Lines that are the same are left out but for some around a change.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from http import HTTPStatus
+from itertools import zip_longest
+from typing import NamedTuple
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.reading import Reader
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.deposits import StoredCapture
+from herodotus.core.difference import Change, Run, difference, lines_of, word_difference
+from herodotus.core.readable import readable_text
+from herodotus.core.warc import format_date
+from herodotus.portal.answer import Answer, html, moved
+from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.limits import ClientLimits
+from herodotus.portal.memento import Places, diff_path
+from herodotus.portal.moments import Moment
+from herodotus.portal.pages import not_archived_page, page, search_form, shown_url
+from herodotus.portal.request import Request
+from herodotus.portal.shelf import Shelf, TooBusyError
+from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
+from herodotus.portal.web import Asked, failure
+
+CONTEXT_LINES = 3
+ROWS_MAX = 2_000
+SHOWN_CHARS_MAX = 600_000
+_COST = 10.0
+_PATH = re.compile(r"/web/diff/(inline/)?(\d{4,14})/(\d{4,14})/(.+)", re.DOTALL | re.ASCII)
+# Marks that turn the direction of writing, and what is no character to show: a page could hide words by them.
+_UNSHOWN = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+class DiffTarget(NamedTuple):
+    old: Moment
+    new: Moment
+    url: str
+    is_inline: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two captures of one address; `runs` is None where there is no text to compare."""
+
+    url: str
+    old: StoredCapture
+    new: StoredCapture
+    runs: tuple[Run, ...] | None
+    is_cut: bool
+
+
+class DiffPages:
+    def __init__(self, shelf: Shelf, limits: ClientLimits, elsewhere: Elsewhere | None = None) -> None:
+        self._shelf = shelf
+        self._limits = limits
+        self._elsewhere = elsewhere
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        request = asked.request
+        if request.method not in ("GET", "HEAD") or not request.path.startswith("/web/diff/"):
+            return None
+        refused = self._limits.refusal(request, _COST)
+        if refused is not None:
+            return refused
+        try:
+            target = parse_diff_target(request.target)
+            return await self._compared(asked, target)
+        except BadTargetError as error:
+            return failure(request, HTTPStatus.BAD_REQUEST, str(error))
+        except (TooBusyError, ArchiveError) as error:
+            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            busy.headers["Retry-After"] = "5"
+            return busy
+
+    async def _compared(self, asked: Asked, target: DiffTarget) -> Answer:
+        urls = spellings(target.url)
+        old, new = await self._shelf.choose(urls, target.old), await self._shelf.choose(urls, target.new)
+        if old is None or new is None:
+            return await self._missing(asked.request, urls[0], asked.origin)
+        shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
+        if asked.request.target != shown:
+            return moved(shown)
+        times = old.time_s, new.time_s
+        captures = await self._shelf.ask(lambda archive: _read(archive, old.url, *times))
+        if captures is None:
+            sentence = "this peer's copy of one of these days is damaged; look for another day"
+            return failure(asked.request, HTTPStatus.BAD_GATEWAY, sentence, old.url)
+        compared = await self._shelf.in_thread(lambda: compare(old.url, *captures))
+        body = diff_page(compared, is_inline=target.is_inline)
+        answer = html(body)
+        answer.headers["Cache-Control"] = "max-age=3600"
+        return answer
+
+    async def _missing(self, request: Request, url: str, origin: str) -> Answer:
+        found = None if self._elsewhere is None else await self._elsewhere.answer(request, url, origin)
+        return found or html(not_archived_page(url, (), (), None), HTTPStatus.NOT_FOUND)
+
+
+def parse_diff_target(target: str) -> DiffTarget:
+    match = _PATH.fullmatch(target)
+    if match is None:
+        raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
+    old, new = (parse_web_target(f"/web/{digits}/{match[4]}") for digits in (match[2], match[3]))
+    if old.kind is not Kind.REPLAY or old.moment is None or new.moment is None:
+        raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
+    return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
+
+
+def _read(archive: Archive, url: str, old_s: int, new_s: int) -> tuple[StoredCapture, StoredCapture] | None:
+    reader = Reader(archive)
+    old, new = reader.newest(url, old_s), reader.newest(url, new_s)
+    if old is None or new is None or (old.time_s, new.time_s) != (old_s, new_s):
+        return None
+    return old, new
+
+
+def compare(url: str, old: StoredCapture, new: StoredCapture) -> Compared:
+    texts = [_text(capture) for capture in (old, new)]
+    if texts[0] is None or texts[1] is None:
+        return Compared(url=url, old=old, new=new, runs=None, is_cut=False)
+    (before, old_cut), (after, new_cut) = lines_of(texts[0]), lines_of(texts[1])
+    runs = tuple(difference(before, after))
+    return Compared(url=url, old=old, new=new, runs=runs, is_cut=old_cut or new_cut)
+
+
+def _text(capture: StoredCapture) -> str | None:
+    fields = _http_fields(capture.head)
+    return readable_text(capture.body, fields.get("content-type", ""), fields.get("content-encoding", ""))
+
+
+def _http_fields(head: bytes) -> dict[str, str]:
+    lines = head[:65_536].decode("latin-1").splitlines()[1:]
+    pairs = (line.partition(":") for line in lines)
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
+
+
+# -- the page ---------------------------------------------------------------------------------------------
+
+
+class _Row(NamedTuple):
+    """Both sides as HTML, None where there is nothing; `kind` is a class of the style."""
+
+    kind: str
+    old: str | None
+    new: str | None
+
+
+def diff_page(compared: Compared, *, is_inline: bool) -> str:
+    old, new, url = compared.old, compared.new, compared.url
+    other = diff_path(url, old.time_s, new.time_s, is_inline=not is_inline)
+    places = Places(origin="", url=url)
+    parts = [
+        f'<h1 class="address">{escape(shown_url(url, 300))}</h1>',
+        (
+            f'<p class="lead">What changed between {_link(places, old.time_s)} and {_link(places, new.time_s)}. '
+            f"{_summary(compared)}</p>"
+        ),
+        (
+            f'<p><a href="{escape(other)}">{"Side by side" if is_inline else "In one column"}</a> · '
+            f'<a href="{escape(places.history)}">All versions</a></p>'
+        ),
+    ]
+    if compared.runs and _has_changes(compared.runs):
+        parts.append(_table(compared, is_inline=is_inline))
+    return page(f"Changes of {shown_url(url, 80)}", "\n".join([*parts, search_form(url)]))
+
+
+def _has_changes(runs: Sequence[Run]) -> bool:
+    return any(run.change is not Change.KEPT for run in runs)
+
+
+def _summary(compared: Compared) -> str:
+    if compared.old.id.digest == compared.new.id.digest:
+        return "Both are the same to the byte."
+    if compared.runs is None:
+        sizes = f"{len(compared.old.body):,} and {len(compared.new.body):,} bytes"
+        return f"At least one of them is no text, so only this can be said: they differ ({sizes})."
+    if not _has_changes(compared.runs):
+        return "They have the same text; what differs is markup, or what no reader sees."
+    counts = {
+        change: sum(len(run.lines) for run in compared.runs if run.change is change) for change in Change
+    }
+    cut = " Only the beginning of the texts is compared, as they are very long." if compared.is_cut else ""
+    return f"{_lines(counts[Change.REMOVED])} went, {_lines(counts[Change.ADDED])} came.{cut}"
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def _link(places: Places, time_s: int) -> str:
+    text = format_date(time_s)
+    return f'<a href="{escape(places.memento(time_s))}"><time datetime="{text}">{text[:10]} {text[11:16]}</time></a>'
+
+
+def _table(compared: Compared, *, is_inline: bool) -> str:
+    assert compared.runs is not None
+    rows: list[str] = []
+    chars, is_short = 0, False
+    for row in _rows(compared.runs):
+        text = _inline_row(row) if is_inline else _side_row(row)
+        chars += len(text)
+        if len(rows) == ROWS_MAX or chars > SHOWN_CHARS_MAX:
+            is_short = True
+            break
+        rows.append(text)
+    dates = [format_date(one.time_s)[:10] for one in (compared.old, compared.new)]
+    head = (
+        '<th scope="col">Text</th>'
+        if is_inline
+        else "".join(f'<th scope="col">{date}</th>' for date in dates)
+    )
+    more = "<p>There are more changes than are shown here.</p>" if is_short else ""
+    kind = "inline" if is_inline else "side"
+    return (
+        f'<table class="diff {kind}"><thead><tr>{head}</tr></thead><tbody>\n'
+        + "\n".join(rows)
+        + f"\n</tbody></table>{more}"
+    )
+
+
+def _rows(runs: Sequence[Run]) -> Iterator[_Row]:
+    for number, run in enumerate(runs):
+        before = runs[number - 1] if number else None
+        following = runs[number + 1] if number + 1 < len(runs) else None
+        if run.change is Change.KEPT:
+            yield from _kept(run.lines, is_first=before is None, is_last=following is None)
+        elif run.change is Change.REMOVED:
+            added = following.lines if following is not None and following.change is Change.ADDED else ()
+            yield from _changed(run.lines, added)
+        elif before is None or before.change is not Change.REMOVED:
+            yield from _changed((), run.lines)
+
+
+def _kept(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[_Row]:
+    """The lines nearest to the changes before and behind."""
+    head = 0 if is_first else CONTEXT_LINES
+    tail = 0 if is_last else CONTEXT_LINES
+    left_out = len(lines) - head - tail
+    if left_out <= 1:
+        head, tail, left_out = len(lines), 0, 0
+    for line in lines[:head]:
+        yield _Row("same", _plain(line), _plain(line))
+    if left_out:
+        words = f"… {left_out:,} lines are the same …"
+        yield _Row("gap", words, None)
+    for line in lines[len(lines) - tail :]:
+        yield _Row("same", _plain(line), _plain(line))
+
+
+def _changed(removed: Sequence[str], added: Sequence[str]) -> Iterator[_Row]:
+    for old, new in zip_longest(removed, added):
+        if old is None:
+            yield _Row("changed", None, f"<ins>{_plain(new)}</ins>")
+        elif new is None:
+            yield _Row("changed", f"<del>{_plain(old)}</del>", None)
+        else:
+            yield _Row("changed", *_words(old, new))
+
+
+def _words(old: str, new: str) -> tuple[str, str]:
+    """Marked where they differ; two lines that have little in common are marked as a whole."""
+    runs = word_difference(old, new)
+    kept = sum(len(word) for run in runs if run.change is Change.KEPT for word in run.lines)
+    if 4 * kept < min(len(old), len(new)):
+        return f"<del>{_plain(old)}</del>", f"<ins>{_plain(new)}</ins>"
+    sides: dict[Change, list[str]] = {Change.REMOVED: [], Change.ADDED: []}
+    for run in runs:
+        words = _plain(" ".join(run.lines))
+        if run.change is Change.KEPT:
+            for side in sides.values():
+                side.append(words)
+        else:
+            tag = "del" if run.change is Change.REMOVED else "ins"
+            sides[run.change].append(f"<{tag}>{words}</{tag}>")
+    return " ".join(sides[Change.REMOVED]), " ".join(sides[Change.ADDED])
+
+
+def _side_row(row: _Row) -> str:
+    if row.kind == "gap":
+        return f'<tr class="gap"><td colspan="2">{row.old}</td></tr>'
+    cells = "".join("<td></td>" if side is None else f'<td dir="auto">{side}</td>' for side in row[1:])
+    return f'<tr class="{row.kind}">{cells}</tr>'
+
+
+def _inline_row(row: _Row) -> str:
+    if row.kind == "gap":
+        return f'<tr class="gap"><td>{row.old}</td></tr>'
+    sides = dict.fromkeys(side for side in row[1:] if side is not None)
+    return "".join(f'<tr class="{row.kind}"><td dir="auto">{side}</td></tr>' for side in sides)
+
+
+def _plain(text: str) -> str:
+    return escape(_UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text))

@@ -1,0 +1,201 @@
+"""How does a reader have a page archived now? `/save/URL`, where the network's charter allows it.
+
+The peer that answers for the address does it; another one passes the request on, once. Who fetches, and by which
+rules, is the port's business. It is the one path by which a reader changes an archive, so a page of another site
+cannot have it asked for by its visitors' browsers, and it has shares of its own: for each reader, and for all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from html import escape
+from http import HTTPStatus
+from math import ceil
+from typing import Protocol
+
+from herodotus.core.allowance import Allowances, Rate
+from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
+from herodotus.portal.elsewhere import ASKED_MAX, RELAYED, Directions, Relay
+from herodotus.portal.limits import CLIENTS_MAX, client_of
+from herodotus.portal.memento import Places
+from herodotus.portal.pages import page, search_form, shown_url
+from herodotus.portal.request import Request
+from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
+from herodotus.portal.web import Asked, wants_json
+
+OF_ONE = Rate(per_s=1 / 12, burst=5.0)
+"""Five a minute, as whoever asks for more has a crawl in mind."""
+OF_ALL = Rate(per_s=1.0, burst=20.0)
+_PATH = "/save/"
+_TITLES = {
+    HTTPStatus.ACCEPTED: "It is being fetched",
+    HTTPStatus.FORBIDDEN: "This is not archived",
+    HTTPStatus.BAD_GATEWAY: "It could not be fetched",
+    HTTPStatus.BAD_REQUEST: "This is no address",
+    HTTPStatus.TOO_MANY_REQUESTS: "Not now",
+    HTTPStatus.NOT_FOUND: "Not here",
+}
+
+
+class SaveResult(Enum):
+    SAVED = "saved"
+    UNCHANGED = "unchanged"
+    """As it was: the version of `time_s` is what stands there now."""
+    REFUSED = "refused"
+    """By its owner's rules, or by ours: asking again is of no use."""
+    FAILED = "failed"
+    LATER = "later"
+    """Its turn comes: the host must rest, or it takes long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveOutcome:
+    result: SaveResult
+    url: str
+    time_s: int = 0
+    """Of the version that there is now, for SAVED and UNCHANGED."""
+    reason: str = ""
+    """A sentence without its first word's capital, where it was not stored."""
+    retry_after_s: float = 0.0
+
+
+class SavePort(Protocol):
+    """Whoever fetches: politely, within the network's scope, and nothing that is private."""
+
+    async def save(self, url: str) -> SaveOutcome:
+        """`url` is canonical. Returns within some seconds, whatever the host does."""
+        ...
+
+
+class SavePages:
+    def __init__(
+        self,
+        saves: SavePort,
+        now: Callable[[], float],
+        *,
+        directions: Directions | None = None,
+        relay: Relay | None = None,
+    ) -> None:
+        self._saves = saves
+        self._now = now
+        self._directions = directions
+        self._relay = relay
+        self._shares = Allowances(OF_ONE, remembered_max=CLIENTS_MAX)
+        self._share_of_all = Allowances(OF_ALL, remembered_max=1)
+        self.asked = 0
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        request = asked.request
+        if not request.path.startswith(_PATH):
+            return None
+        if request.method not in ("GET", "POST"):
+            return None if request.method == "OPTIONS" else _wrong_method()
+        if _is_of_another_site(request):
+            return problem(HTTPStatus.FORBIDDEN, "another site asks for this: open the address yourself")
+        try:
+            url = _url_of(request)
+        except BadTargetError as error:
+            return _told(request, HTTPStatus.BAD_REQUEST, str(error))
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        found = await self._by_owner(request, url)
+        return found or _answer(request, await self._saves.save(url))
+
+    def _refusal(self, request: Request) -> Answer | None:
+        """What another peer passes on has had its share there; all together are rationed once more."""
+        now = self._now()
+        who = client_of(request.client) or "this machine"
+        wait_s = 0.0 if request.header(RELAYED) else self._shares.take(who, 1.0, now)
+        wait_s = wait_s or self._share_of_all.take("all", 1.0, now)
+        if not wait_s:
+            self.asked += 1
+            return None
+        return _told(
+            request,
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"as many pages as can be were asked for: come back in {ceil(wait_s)} s",
+            retry_after_s=wait_s,
+        )
+
+    async def _by_owner(self, request: Request, url: str) -> Answer | None:
+        """None: that is this peer, or nobody who answers for it can be reached."""
+        if request.header(RELAYED) or self._directions is None or self._relay is None:
+            return None
+        marked = replace(request, method="GET", headers={**request.headers, RELAYED: "1"}, body=b"")
+        for place in (await self._directions.holders(url))[:ASKED_MAX]:
+            if place.is_self:
+                return None
+            answer = await self._relay.fetch(place, marked)
+            if answer is not None and answer.status not in (
+                HTTPStatus.NOT_FOUND,
+                HTTPStatus.MISDIRECTED_REQUEST,
+            ):
+                return answer
+        return None
+
+
+def _is_of_another_site(request: Request) -> bool:
+    """Browsers say whose page made them ask, and whether a person went there."""
+    site, mode = request.header("sec-fetch-site"), request.header("sec-fetch-mode")
+    return site in ("cross-site", "same-site") and (mode != "navigate" or request.method != "GET")
+
+
+def _url_of(request: Request) -> str:
+    if request.path == _PATH and request.parameter("url"):
+        return spellings(request.parameter("url"))[0]
+    target = parse_web_target("/web/2026/" + request.target[len(_PATH) :])
+    if target.kind is not Kind.REPLAY:
+        raise BadTargetError("there is no address in this path")
+    return spellings(target.url)[0]
+
+
+def _wrong_method() -> Answer:
+    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, "a page is saved by GET or POST")
+    refused.headers["Allow"] = "GET, POST"
+    return refused
+
+
+def _answer(request: Request, outcome: SaveOutcome) -> Answer:
+    match outcome.result:
+        case SaveResult.SAVED | SaveResult.UNCHANGED:
+            memento = Places(origin="", url=outcome.url).memento(outcome.time_s)
+            headers = {
+                "Content-Location": memento,
+                "Cache-Control": "no-store",
+                "X-Herodotus-Save": outcome.result.value,
+                **PUBLIC,
+            }
+            return moved(memento, headers=headers)
+        case SaveResult.REFUSED:
+            return _told(request, HTTPStatus.FORBIDDEN, outcome.reason, outcome.url)
+        case SaveResult.FAILED:
+            return _told(request, HTTPStatus.BAD_GATEWAY, outcome.reason, outcome.url)
+        case SaveResult.LATER:
+            return _told(
+                request,
+                HTTPStatus.ACCEPTED,
+                outcome.reason,
+                outcome.url,
+                retry_after_s=outcome.retry_after_s,
+            )
+
+
+def _told(
+    request: Request, status: HTTPStatus, sentence: str, url: str = "", *, retry_after_s: float = 0.0
+) -> Answer:
+    if wants_json(request) or not request.header("accept"):
+        answer = problem(status, sentence)
+    else:
+        title = _TITLES.get(status, status.phrase)
+        words = sentence[:1].upper() + sentence[1:]
+        again = ""
+        if url:
+            history = escape(Places(origin="", url=url).history)
+            again = f'<p><a href="{history}">What there is of it</a></p>'
+        body = f"<h1>{escape(title)}</h1>\n<p>{escape(shown_url(words, 600))}.</p>\n{again}{search_form(url)}"
+        answer = html(page(title, body), status)
+    answer.headers["Cache-Control"] = "no-store"
+    if retry_after_s:
+        answer.headers["Retry-After"] = str(ceil(retry_after_s))
+    return answer

@@ -1,0 +1,132 @@
+"""A portal with all its rooms over an archive in memory, in a ring of one's own making, without sockets."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+
+import anyio
+
+from herodotus.archive.operations import Order, Report, Say
+from herodotus.core.deposits import Deposit
+from herodotus.portal.answer import Answer
+from herodotus.portal.api.network import Peer
+from herodotus.portal.elsewhere import RELAYED, Elsewhere, Place
+from herodotus.portal.handlers import Handlers
+from herodotus.portal.operating import PortalFigures
+from herodotus.portal.operator import OperatorRule
+from herodotus.portal.request import Request
+from herodotus.portal.rooms import OwnSaves, PortalRooms, RoomParts
+from herodotus.portal.web import ArchivePages
+from herodotus.survey import Survey
+from tests.herodotus.portal.library import HOST, Library
+from tests.herodotus.portal.statuses import STATUS
+
+TOKEN = "a-token-of-forty-three-characters-or-so-....."
+
+
+class Ring:
+    """Peers by origin; each knows all of them, and `stale` ones that are none."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, Room] = {}
+        self.stale: list[str] = []
+        self.questions: list[tuple[str, Request]] = []
+        self.holders_of: Callable[[str], Sequence[str]] = lambda url: ()
+
+    def places(self, own: str) -> tuple[Place, ...]:
+        return tuple(Place(origin=origin) for origin in (*self.rooms, *self.stale) if origin != own)
+
+    async def fetch(self, place: Place, request: Request) -> Answer | None:
+        assert request.header(RELAYED), "a peer asked without saying for whom"
+        self.questions.append((place.origin, request))
+        room = self.rooms.get(place.origin)
+        if room is None:
+            return None
+        headers = {**request.headers, "host": place.origin.removeprefix("http://")}
+        return await room.handlers.answer(replace(request, headers=headers, client="192.0.2.77"))
+
+
+@dataclass(frozen=True)
+class View:
+    """Of the ring, by one of its peers."""
+
+    ring: Ring
+    own: str
+
+    async def others(self) -> tuple[Place, ...]:
+        return self.ring.places(self.own)
+
+    async def holders(self, url: str) -> tuple[Place, ...]:
+        return tuple(
+            Place(origin="" if origin == self.own else origin, is_self=origin == self.own)
+            for origin in self.ring.holders_of(url)
+        )
+
+    def peers(self) -> tuple[Peer, ...]:
+        return tuple(
+            Peer(key=f"{number:064x}", address=f"192.0.2.{number}:4484", http=origin, positions=4, clock="well",
+                 is_self=origin == self.own)
+            for number, origin in enumerate(self.ring.rooms)
+        )  # fmt: skip
+
+
+async def nothing_ordered(order: Order, say: Say) -> Report:
+    raise AssertionError(f"somebody ordered {order}")
+
+
+class Room(Library):
+    """One peer's portal, asked from its own machine unless another `client` is given."""
+
+    def __init__(
+        self,
+        *deposits: Deposit,
+        ring: Ring | None = None,
+        origin: str = f"http://{HOST}",
+        visits: tuple[tuple[str, str], ...] = (),
+        saves: OwnSaves | None = None,
+        client: str = "127.0.0.1",
+        public_url: str = "",
+        perform: Callable[[Order, Say], Awaitable[Report]] = nothing_ordered,
+    ) -> None:
+        super().__init__(*deposits, visits=visits, public_url=public_url)
+        self.ring = ring or Ring()
+        self.ring.rooms[origin] = self
+        self.client = client
+        view = View(self.ring, origin)
+        elsewhere = Elsewhere(view, self.ring, now=anyio.current_time)
+        parts = RoomParts(
+            shelf=self.shelf,
+            status=self.status,
+            figures=lambda: PortalFigures(answered={200: 7}),
+            directions=view,
+            relay=self.ring,
+            elsewhere=elsewhere,
+            operator=OperatorRule(TOKEN, has_public_name=bool(public_url)),
+            perform=perform,
+            saves=saves,
+            peer=STATUS.peer_id,
+        )
+        self.rooms = PortalRooms(parts, asking=self.ring)
+        self.handlers = Handlers(
+            self.status,
+            ArchivePages(self.shelf, elsewhere=elsewhere, peer=STATUS.peer_id),
+            public_url=public_url,
+            rooms=self.rooms.all,
+        )
+        self.survey()
+
+    def survey(self) -> None:
+        Survey(self.store.archive).catch_up()
+
+    def ask(
+        self, target: str, headers: Mapping[str, str] | None = None, method: str = "GET", body: bytes = b""
+    ) -> Answer:
+        given = {"host": HOST, **(headers or {})}
+        request = Request(method=method, target=target, headers=given, client=self.client, body=body)
+        return anyio.run(partial(self.handlers.answer, request))
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with self.rooms.opened():
+            yield
