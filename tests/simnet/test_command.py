@@ -217,6 +217,7 @@ def test_a_failure_that_does_not_come_again_is_still_a_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("simnet.scenarios.rumour.AllKnowAll", OnlyOnce)
+    monkeypatch.setattr("simnet.runs.SHORTENING_RUNS_MAX", 3)  # each would be in vain
     OnlyOnce.times = 0
     done = simnet("run", "rumour", "--peers", "2", "--days", "0.0005", "--out", tmp_path, "--json")
     assert done.exit_code == 1

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def outcome(seed: int, **settings: str) -> tuple[dict[str, bool], str]:
-    options = Options(seed=seed, peers=6, settings={"hosts": "3", "churn_s": "1500", **settings})
+    options = Options(seed=seed, peers=6, settings={"hosts": "3", "churn_s": "500", **settings})
     report, _ = run_scenario(find_scenario("steward"), options)
     return {checker.name: checker.ok for checker in report.checkers}, report.trace
 
@@ -23,4 +23,4 @@ def test_peers_share_hosts_politely_and_the_same_seed_is_the_same_run() -> None:
 
 
 def test_stewards_that_are_never_silent_are_caught() -> None:
-    assert [outcome(seed, silent="0")[0][POLITE] for seed in (1, 2)].count(False) >= 1
+    assert not outcome(1, silent="0", churn_s="1500")[0][POLITE]
