@@ -41,6 +41,7 @@ LATEST_START = 0.2
 COPIED_S, FOUND_S = 30.0, 60.0
 STOP_S = 15.0
 _LOOK_EVERY_S = 0.3
+_ENDING = "stopping all processes; the next start removes what they archived"
 
 
 def show_ring(folder: Path, base_port: int) -> None:
@@ -51,6 +52,9 @@ def show_ring(folder: Path, base_port: int) -> None:
     try:
         _Demonstration(folder, base_port).show()
         _wait_for_ctrl_c(folder)
+    except KeyboardInterrupt:
+        say(_ENDING)
+        raise
     except HerodotusError as error:
         raise DemoFailed(str(error)) from error
     finally:
@@ -64,7 +68,7 @@ def _wait_for_ctrl_c(folder: Path) -> None:
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
-        say("stopping all processes; the next start removes the folder")
+        say(_ENDING)
 
 
 def _end(folder: Path) -> None:
