@@ -284,7 +284,7 @@ class Exchange:
             today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
             if self._looked[0] != today:
                 self._looked = (today, 0)
-                opened.owner.new_day()
+                await opened.standing_in.begin_day()
             number = self._looked[1]
             if number < len(times) and seconds >= times[number]:
                 self._looked = (today, number + 1)

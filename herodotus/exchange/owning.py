@@ -70,7 +70,7 @@ class RingOwner:
         return (self._sight.rank(key) == 0 and key not in self._given) or key in self._taken_over
 
     def take_over(self, key: Key) -> bool:
-        """From now on until `new_day` it is ours to fetch, as its owner did not. False when that are too many."""
+        """From now on until `give_up_some` it is ours to fetch, as its owner did not. False when that are too many."""
         if len(self._taken_over) >= TAKEN_OVER_MAX:
             return False
         self._taken_over.add(key)
@@ -83,6 +83,17 @@ class RingOwner:
         self._given.add(key)
         return True
 
-    def new_day(self) -> None:
-        self._taken_over.clear()
-        self._given.clear()
+    def has_taken(self, key: Key) -> bool:
+        return key in self._taken_over
+
+    def give_up_some(self, count: int) -> list[Key]:
+        """Of what was ours for the day that is over: each is told once. Empty: that was all."""
+        return _some(self._taken_over, count)
+
+    def want_back_some(self, count: int) -> list[Key]:
+        """Of what others had for the day that is over: each is told once. Empty: that was all."""
+        return _some(self._given, count)
+
+
+def _some(keys: set[bytes], count: int) -> list[Key]:
+    return [Key(keys.pop()) for _ in range(min(count, len(keys)))]

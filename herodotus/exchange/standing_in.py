@@ -148,6 +148,16 @@ class StandingIn:
 
     # --- owners that are late
 
+    async def begin_day(self) -> None:
+        """What we fetched for others yesterday is theirs again, and what others fetched for us is ours."""
+        while self._frontier.takes_links and (keys := self._owner.give_up_some(CHUNK)):
+            self._frontier.leave([UrlKey(key) for key in keys if self._sight.rank(key) != 0])
+            await anyio.lowlevel.checkpoint()
+        while self._frontier.takes_links and (keys := self._owner.want_back_some(CHUNK)):
+            self._frontier.take_back([UrlKey(key) for key in keys if self._sight.rank(key) == 0])
+            await anyio.lowlevel.checkpoint()
+        self._frontier.look_again()
+
     async def look(self, rank: int) -> None:
         """At all stretches of which we are this stand-in."""
         ring, copies = self._sight.map(), self._sight.copies
@@ -195,18 +205,15 @@ class StandingIn:
 
     def _fetch(self, missed: Sequence[Key], arc: Ends) -> None:
         wanted = set(missed)
-        links = (
-            [
-                found_link(link)
-                for key, link in self._within(arc)
-                if key in wanted and self._owner.take_over(key)
-            ]
-            if wanted
-            else []
-        )
-        if links:
-            self._frontier.take_over(links)
-            self.counts.taken_over += len(links)
+        found = [
+            (key, link)
+            for key, link in (self._within(arc) if wanted else ())
+            if key in wanted and self._owner.take_over(key)
+        ]
+        if found:
+            self._frontier.take_back([UrlKey(key) for key, _ in found])  # those that were ours on another day
+            self._frontier.take_over([found_link(link) for _, link in found])
+            self.counts.taken_over += len(found)
 
     # --- what stand-ins ask of us
 
@@ -215,7 +222,7 @@ class StandingIn:
         self._check(peer, len(body) == 2 * KEY_BYTES)
         at, end = _keys(body)
         found: list[Key] = []
-        today, is_over = self._frontier.today, at >= end
+        today, is_over, given = self._frontier.today, at >= end, 0
         for _ in range(0 if is_over else ROWS_MAX // CHUNK):
             rows = self._frontier.known_after(at, CHUNK)
             for key, known in rows:
@@ -225,6 +232,8 @@ class StandingIn:
                 at = Key(key)
                 if known.due_day <= today and known.last_day < today and self._gives(at, peer):
                     found.append(at)
+            self._frontier.leave([UrlKey(key) for key in found[given:]])
+            given = len(found)
             if is_over or len(rows) < CHUNK:
                 is_over = True
                 break
@@ -239,13 +248,15 @@ class StandingIn:
         return any(contact.peer == peer for contact in holders) and self._owner.give(key)
 
     async def visited(self, peer: PeerKey, body: bytes) -> bytes:
-        """Keys: one bit each, the first the lowest of its byte: was it visited today?"""
+        """Keys: one bit each, the first the lowest of its byte: was it visited today, or will it be?"""
         self._check(peer, 0 < len(body) <= KEYS_MAX * KEY_BYTES and not len(body) % KEY_BYTES)
         await anyio.lowlevel.checkpoint()
-        known = self._frontier.known_of([UrlKey(key) for key in _keys(body)])
+        keys = _keys(body)
+        known = self._frontier.known_of([UrlKey(key) for key in keys])
         bits = bytearray((len(known) + 7) // 8)
-        for place, one in enumerate(known):
-            if one is not None and one.last_day >= self._frontier.today:
+        for place, (key, one) in enumerate(zip(keys, known, strict=True)):
+            is_visited = one is not None and one.last_day >= self._frontier.today
+            if is_visited or self._owner.has_taken(key):
                 bits[place // 8] |= 1 << place % 8
         return bytes(bits)
 
