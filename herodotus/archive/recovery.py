@@ -63,7 +63,7 @@ def open_archive(archive: Archive) -> None:
 
 def rebuild(archive: Archive) -> None:
     """The index anew. Cursors of streams expire, nothing else changes."""
-    with archive.lock:
+    with archive.upkeep_lock, archive.lock:
         archive.log.end()
         archive.files.load()
         _rebuild(archive)
