@@ -24,7 +24,16 @@ from herodotus.core.deposits import (
     StoredCapture,
     deposit_of_record,
 )
-from herodotus.core.entries import CAPTURE, KEY_BYTES, Kind, after, bucket_of, decode_entry, time_of
+from herodotus.core.entries import (
+    CAPTURE,
+    KEY_BYTES,
+    Kind,
+    after,
+    bucket_of,
+    capture_key,
+    decode_entry,
+    time_of,
+)
 
 TOMBSTONES_PER_RECORD = 1_000
 """They are flushed and indexed under one lock: others wait a tenth of a second at most."""
@@ -39,10 +48,7 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
     reader = Reader(archive)
     with archive.upkeep_lock:
         victims = [id_ for id_ in dict.fromkeys(ids) if reader.find(id_) is not None]
-        if any(_is_away(archive, reader, id_) for id_ in victims):
-            raise StoreRefusedError(
-                "a capture to be deleted, or one that has its body from it, is on a slice that is missing"
-            )
+        _refuse_what_may_be_away(archive, reader, victims)
         with intake.without(victims):
             move_bodies(archive, victims)
             for at in range(0, len(victims), TOMBSTONES_PER_RECORD):
@@ -52,12 +58,18 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
     return len(victims)
 
 
-def _is_away(archive: Archive, reader: Reader, id_: CaptureId) -> bool:
-    """It, or what would be left without a body and cannot be written anew now."""
+def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence[CaptureId]) -> None:
+    """While a slice is missing nothing on it can be written anew; and it may say of what is here that it was deleted,
+    so no body is left to that."""
     if not archive.files.missing:
-        return False
-    same = [value for _, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest)]
-    return any(decode_entry(value).place.file not in archive.files.catalogue for value in same)
+        return
+    keys = {capture_key(id_) for id_ in victims}
+    for id_ in victims:
+        for key, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest):
+            if key not in keys or decode_entry(value).place.file not in archive.files.catalogue:
+                raise StoreRefusedError(
+                    "a slice is missing: what is on it cannot be deleted, nor what shares its body with others"
+                )
 
 
 def move_bodies(archive: Archive, ids: Collection[CaptureId]) -> None:

@@ -154,13 +154,14 @@ def drop(
     """Let go of what others hold now, without a word that it should not exist; how many captures went.
 
     Only the index forgets them. Their bytes go with the next compaction; an index that is made anew before finds
-    them again, and they are handed over again. `may_go` is asked while nothing can be stored.
+    them again, and they are handed over again. `may_go` is asked while nothing can be stored. Nothing goes while
+    a slice is missing, on which may stand that those are deleted that would get the bodies.
     """
     total = 0
     while True:
         with archive.upkeep_lock:
             victims = _ids_in(archive, low, high)
-            if not victims or not may_go():
+            if not victims or archive.files.missing or not may_go():
                 return total
             ids = [id_ for _, id_ in victims if id_ is not None]
             with intake.without(ids):

@@ -116,6 +116,8 @@ class Intake:
         bucket = bucket_of(deposit.key)
         if mode is Mode.FORCE_NEW or not deposit.body or deposit.type is not RecordType.RESPONSE:
             return None
+        if self._archive.files.missing:
+            return None  # on a slice that is missing may stand that the original was deleted
         if mode is Mode.COMPARE:
             # The one compared with must be on disk: what is on its way cannot be read yet.
             return self._reader.original(
