@@ -38,11 +38,13 @@ def log_in(folder: Path) -> Path:
     return folder / "web.jsonl"
 
 
-def start(folder: Path, port: int, day_length_s: int | None) -> tuple[subprocess.Popen[bytes], str]:
+def start(
+    folder: Path, port: int, day_length_s: int | None, *, pages_max: int = PAGES_MAX
+) -> tuple[subprocess.Popen[bytes], str]:
     """The process, and the address at which testers ask it: its state, what can be reached, what is expected."""
     command = [
         *(sys.executable, "-m", "simnet", "web", "--log", str(log_in(folder)), "--port", str(port)),
-        *("--hosts", str(HOSTS), "--pages-max", str(PAGES_MAX), "--tidy"),
+        *("--hosts", str(HOSTS), "--pages-max", str(pages_max), "--tidy"),
     ]
     command += ["--day-length", str(day_length_s)] if day_length_s is not None else []
     folder.mkdir(parents=True, exist_ok=True)

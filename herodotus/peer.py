@@ -117,6 +117,7 @@ class Peer:
         name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
         pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
+        self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(
             RoomParts(
                 shelf=shelf,
@@ -125,7 +126,7 @@ class Peer:
                 directions=directions,
                 relay=self._relay,
                 elsewhere=elsewhere,
-                operator=OperatorRule(operator_token(parts.home), has_public_name=bool(http.public_url)),
+                operator=self._operator,
                 perform=self.perform,
                 saves=self._own_saves(),
                 peer=name,
@@ -275,6 +276,7 @@ class Peer:
         """All parts are open inside; leaving drains them in the opposite order."""
         drain_s = self._parts.settings.lifecycle.drain_s
         with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
+            self._operator.knows(operator_token(self._parts.home))
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),

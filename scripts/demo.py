@@ -1,162 +1,102 @@
-"""What does a stranger see first? `scripts/run` ends here: a made-up web of this machine, archived on two days, and a
-peer that shows it, until Ctrl-C. In a home of one's own (HERODOTUS_HOME) only the peer is started.
+"""What does a stranger see first? `scripts/run` ends here.
 
-The days of the demonstration's network are ten seconds long. What was archived stays in `.demo/`, so that the
-second start takes no time; remove that folder to see it all again.
+    scripts/run                       a ring of five peers archives a made-up web on two days, and loses a peer
+    scripts/run URL...                one peer archives that site, and shows it
+    scripts/run --http IP:PORT ...    one peer archives a made-up web; the options are those of `herodotus run`
+    HERODOTUS_HOME=... scripts/run    only the peer of that home
+
+`--base-port P` moves the ring's ports. Where the ring cannot be shown, one peer shows what it can. All that is kept is
+in `.demo/`.
 """
 
 import dataclasses
-import http.client
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from socket import socket
-from typing import Any, NoReturn
-from urllib.parse import urlsplit
+from typing import NoReturn
 
-from herodotus.core.charter import TEST_CHARTER
+from herodotus.core.charter import Charter
+from scripts.demos import alone, site
+from scripts.demos.frame import HERODOTUS, DemoFailed, say
+from scripts.demos.ring import BASE_PORT, show_ring
 
 DEMO = Path(__file__).parents[1] / ".demo"
-HERODOTUS = str(Path(sys.executable).with_name("herodotus"))
-SIMNET = str(Path(sys.executable).with_name("simnet"))
-CHARTER = dataclasses.replace(TEST_CHARTER, name="demo", day_length_s=10)
 PORTAL = "127.0.0.1:5484"  # the port is the portal's by contract; the demo stays on this machine
-SITES, PAGES_MAX, FETCHES_MAX = 3, 30, 150
 
 
-class DemoFailed(Exception):
-    """The peer is started all the same, and says how to go on without the demonstration."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    urls: tuple[str, ...]
+    options: tuple[str, ...]
+    """For `herodotus run`."""
+    base_port: int
+
+    @property
+    def portal(self) -> str:
+        has_own = "--http" in self.options[:-1]
+        return self.options[self.options.index("--http") + 1] if has_own else PORTAL
 
 
 def main(arguments: list[str]) -> NoReturn:
     own_home = os.environ.get("HERODOTUS_HOME")
-    home = own_home or str(DEMO / "peer")
-    where = [] if "--http" in arguments else ["--http", PORTAL]
-    _make_home(home, is_demo=not own_home)
-    if not own_home:
-        _show(home, address=PORTAL if where else arguments[arguments.index("--http") + 1])
+    if own_home:
+        _make_home(own_home, None)
+        _become_peer(own_home, Asked(urls=(), options=tuple(arguments), base_port=BASE_PORT))
+    asked = _asked(arguments)
+    if asked.urls:
+        home = str(DEMO / "site")
+        _make_home(home, site.CHARTER)
+        try:
+            site.archive_site(home, asked.urls, asked.portal)
+        except DemoFailed as error:
+            say(str(error))
+            sys.exit(1)
+        _become_peer(home, asked)
+    if not asked.options:
+        try:
+            show_ring(DEMO / "ring", asked.base_port)
+            sys.exit(0)
+        except DemoFailed as error:
+            say(f"the ring cannot be shown ({error}); going on with a single peer")
+    home = str(DEMO / "peer")
+    _make_home(home, alone.CHARTER)
+    alone.show_alone(DEMO, home, asked.portal)
+    _become_peer(home, asked)
+
+
+def _asked(arguments: list[str]) -> Asked:
+    """URLs come first; what begins with the first dash is for the peer."""
+    count = next((at for at, word in enumerate(arguments) if word.startswith("-")), len(arguments))
+    options = arguments[count:]
+    base_port = BASE_PORT
+    if options[:1] == ["--base-port"]:
+        if len(options) < 2 or not options[1].isdecimal():
+            sys.exit("demo: --base-port takes a number; see scripts/demo.py for what scripts/run takes")
+        base_port, options = int(options[1]), options[2:]
+    return Asked(urls=tuple(arguments[:count]), options=tuple(options), base_port=base_port)
+
+
+def _become_peer(home: str, asked: Asked) -> NoReturn:
+    where = () if "--http" in asked.options else ("--http", PORTAL)
     sys.stdout.flush()
     # This process becomes the peer, so that Ctrl-C and the service manager's signals reach it alone.
-    os.execv(HERODOTUS, [HERODOTUS, "run", "--home", home, *where, *arguments])
+    os.execv(HERODOTUS, [HERODOTUS, "run", "--home", home, *where, *asked.options])
 
 
-def _make_home(home: str, *, is_demo: bool) -> None:
+def _make_home(home: str, charter: Charter | None) -> None:
+    """In the network of the charter; without one, in that of tests."""
     if (Path(home) / "state" / "home.json").exists():
         return
     network = "test"
-    if is_demo:
+    if charter is not None:
         DEMO.mkdir(exist_ok=True)
-        network = str(DEMO / "network.toml")
-        Path(network).write_text(CHARTER.to_toml(), encoding="utf-8")
+        network = str(DEMO / f"{charter.name.replace(' ', '-')}.toml")
+        Path(network).write_text(charter.to_toml(), encoding="utf-8")
     command = [HERODOTUS, "init", "--home", home, "--network", network, "--preset", "test"]
     code = subprocess.run(command, check=False).returncode
     if code:
         sys.exit(code)
-
-
-def _show(home: str, address: str) -> None:
-    done = DEMO / "archived"
-    try:
-        if not done.exists():
-            page = _archive_two_days(home)
-            _call("pause", home)  # the made-up web is gone, and the peer would look for it every ten seconds
-            done.write_text(page, encoding="utf-8")
-        page = done.read_text(encoding="utf-8")
-    except DemoFailed as error:
-        _say(f"without the made-up web: {error}")
-        return
-    _say("when the peer is ready, read what the archive holds:")
-    _say(f"    http://{address}/web/*/{page}   the history of its first page")
-    _say(f"    http://{address}/web/{page}   the page itself, with links into the archive")
-
-
-def _archive_two_days(home: str) -> str:
-    with _made_up_web() as (page, control):
-        _say(f"a made-up web of {SITES} sites is up at {page}; archiving it")
-        first = _crawl(home, page, "--scope", "any", "--limit", str(FETCHES_MAX))
-        _say(f"day one: {first['stored']} documents archived, {first['links']['found']} links seen")
-        _wait_for_tomorrow()
-        _turn_the_day(control)
-        second = _crawl(home, "--resume", "--limit", str(FETCHES_MAX))
-        _say(
-            f"day two: {second['fetched']} visited, {second['unchanged']} unchanged, {second['stored']} archived"
-        )
-    return page
-
-
-@contextmanager
-def _made_up_web() -> Iterator[tuple[str, str]]:
-    """Its first page, and the address to turn its days with."""
-    command = [
-        SIMNET,
-        "web",
-        "--port",
-        str(_free_port()),
-        "--hosts",
-        str(SITES),
-        "--pages-max",
-        str(PAGES_MAX),
-        "--tidy",
-    ]
-    # In a session of its own: Ctrl-C is this process's to answer.
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as web:
-        try:
-            assert web.stdout is not None
-            line = web.stdout.readline()
-            if not line:
-                raise DemoFailed(f"it did not start; `{' '.join(command)}` says why")
-            ready = json.loads(line)
-            yield ready["first"], ready["control"]
-        finally:
-            web.send_signal(signal.SIGTERM)
-
-
-def _free_port() -> int:
-    with socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _crawl(home: str, *arguments: str) -> Any:
-    return _call("crawl", home, *arguments)
-
-
-def _call(name: str, home: str, *arguments: str) -> Any:
-    command = [HERODOTUS, name, "--home", home, "--json", "--quiet", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    if done.returncode:
-        raise DemoFailed(f"`{' '.join(command)}` ended with {done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def _wait_for_tomorrow() -> None:
-    _say(f"waiting for the next day, which in this network comes every {CHARTER.day_length_s} s")
-    time.sleep(CHARTER.day_length_s - time.time() % CHARTER.day_length_s)
-
-
-def _turn_the_day(control: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(control).netloc, timeout=10)
-    try:
-        connection.request("POST", "/day/next")
-        answer = connection.getresponse()
-    except OSError as error:
-        raise DemoFailed(f"{control} does not answer: {error}") from error
-    finally:
-        connection.close()
-    if answer.status != http.HTTPStatus.OK:
-        raise DemoFailed(f"{control}day/next answered {answer.status}")
-
-
-def _say(line: str) -> None:
-    print(f"demo: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,10 @@ class OperatorRule:
         self._token = token
         self._has_public_name = has_public_name
 
+    def knows(self, token: str) -> None:
+        """From now on this is the secret."""
+        self._token = token
+
     def may_order(self, request: Request) -> Answer | None:
         """None: yes."""
         if not is_from_here(request):

@@ -232,7 +232,7 @@ def test_ring_up_says_which_port_is_taken_and_ends_what_it_started(lab: Lab) -> 
 def test_ctrl_c_during_ring_up_leaves_no_peer_behind(lab: Lab) -> None:
     folder = lab.folder / "ring"
     command = ringlab.herodotus(
-        "ring", "up", "--peers", "3", "--base-port", str(free_base(3)), "--dir", str(folder)
+        "ring", "up", "--peers", "8", "--base-port", str(free_base(8)), "--dir", str(folder)
     )
     starting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     anyio.run(until, lambda: list(folder.glob("peer-*/log/console.log")))  # the first peer was started

@@ -95,8 +95,8 @@ def test_a_mark_counts_for_the_same_file_and_archive_alone(tmp_path: Path) -> No
     assert Marks(path, b"here").start_of(file, status) == 0
 
 
-RECORDS = 800
-"""Of 8 kB that cannot be compressed: 6 MB, so that there are three marks on the way."""
+RECORDS = 2_400
+"""Of 8 kB that cannot be compressed: 19 MB, so that there are nine marks on the way."""
 
 
 @pytest.fixture(scope="module")

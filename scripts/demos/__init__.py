@@ -1,0 +1,1 @@
+"""What `scripts/run` can show: a ring of five peers, one peer, somebody's own site."""
