@@ -2,17 +2,19 @@
 
 A tombstone is written and flushed like any capture; from then on the capture is neither found nor taken back
 from another peer. When it was the original of revisits, its body first moves to the oldest of them, and the
-others are written again to name that one. The bytes go with the next compaction. What refers to a payload is
-counted from the index each time, so nothing can drift.
+others are written again to name that one. This may be much, so it is done in steps, and storing goes on between
+them: each leaves everything readable, and the original goes last. The bytes go with the next compaction. What
+refers to a payload is counted from the index each time, so nothing can drift.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from heapq import nsmallest
 from itertools import islice, pairwise
 
 from herodotus.archive.engine import Archive
 from herodotus.archive.intake import Intake, compress_bundle
-from herodotus.archive.items import Item, NewCapture, NewTombstones
+from herodotus.archive.items import NewCapture, NewTombstones
 from herodotus.archive.reading import Reader, original_of
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.deposits import (
@@ -22,82 +24,120 @@ from herodotus.core.deposits import (
     StoredCapture,
     deposit_of_record,
 )
-from herodotus.core.entries import CAPTURE, KEY_BYTES, Kind, after, bucket_of, decode_entry, time_of
+from herodotus.core.entries import (
+    CAPTURE,
+    KEY_BYTES,
+    Kind,
+    after,
+    bucket_of,
+    capture_key,
+    decode_entry,
+    time_of,
+)
 
 TOMBSTONES_PER_RECORD = 1_000
+"""They are flushed and indexed under one lock: others wait a tenth of a second at most."""
+MOVED_CAPTURES_MAX = 256
+MOVED_BYTES_MAX = 8 * 1024 * 1024
+"""Written at once, or one capture that is larger."""
+HEIRS_TRIED_MAX = 16
 
 
 def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
     """Delete these captures for good; how many of them there were."""
     reader = Reader(archive)
-    # What is being deleted must not become the original of something new meanwhile.
-    with archive.upkeep_lock, archive.lock:
-        intake.forget()
+    with archive.upkeep_lock:
         victims = [id_ for id_ in dict.fromkeys(ids) if reader.find(id_) is not None]
-        if any(_is_away(archive, reader, id_) for id_ in victims):
-            raise StoreRefusedError(
-                "a capture to be deleted, or one that has its body from it, is on a slice that is missing"
-            )
-        moved: list[Item] = []
-        for id_ in victims:
-            moved += bereaved(reader, id_, frozenset(victims))
-        tombstones = [
-            NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))
-            for at in range(0, len(victims), TOMBSTONES_PER_RECORD)
-        ]
-        # Two flushes: a power cut may leave the end of a commit without its beginning, and must not leave the
-        # tombstone of a body that has not moved yet.
-        for items in (moved, tombstones):
-            if items:
-                archive.commit(items)
-        intake.forget()
+        _refuse_what_may_be_away(archive, reader, victims)
+        with intake.without(victims):
+            move_bodies(archive, victims)
+            for at in range(0, len(victims), TOMBSTONES_PER_RECORD):
+                with archive.lock:
+                    archive.commit([NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))])
+                    intake.forget()
     return len(victims)
 
 
-def _is_away(archive: Archive, reader: Reader, id_: CaptureId) -> bool:
-    """It, or what would be left without a body and cannot be written anew now."""
+def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence[CaptureId]) -> None:
+    """While a slice is missing nothing on it can be written anew; and it may say of what is here that it was deleted,
+    so no body is left to that."""
     if not archive.files.missing:
-        return False
-    same = [value for _, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest)]
-    return any(decode_entry(value).place.file not in archive.files.catalogue for value in same)
+        return
+    keys = {capture_key(id_) for id_ in victims}
+    for id_ in victims:
+        for key, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest):
+            if key not in keys or decode_entry(value).place.file not in archive.files.catalogue:
+                raise StoreRefusedError(
+                    "a slice is missing: what is on it cannot be deleted, nor what shares its body with others"
+                )
 
 
-def bereaved(reader: Reader, id_: CaptureId, victims: frozenset[CaptureId]) -> list[Item]:
-    """The captures that refer to one about to go, written anew."""
-    entry = reader.find(id_)
-    if entry is None or entry.kind is not Kind.BODY:
-        return []
-    bucket = bucket_of(id_.key)
-    others = [
-        other for other in reader.of_payload(id_.digest, range(bucket, bucket + 1)) if other not in victims
-    ]
-    revisits = []
-    for other in others:
-        found = reader.find(other)
-        if found is None:
-            continue
-        if found.kind is Kind.BODY:
-            return []  # another full copy stays, and revisits find it by the payload
-        revisits.append(other)
-    # One after the other: a payload may be large, and many may refer to it.
-    oldest_first = (_readable(reader, other) for other in sorted(revisits, key=_age))
-    captures = (capture for capture in oldest_first if capture is not None)
-    heir = next(captures, None)
+def move_bodies(archive: Archive, ids: Collection[CaptureId]) -> None:
+    """Those that refer to captures about to go are written anew, some at a time. To be called while nothing new comes
+    to refer to them (`Intake.without`), and nothing is moved or deleted (`upkeep_lock`)."""
+    reader, victims = Reader(archive), frozenset(ids)
+    payloads = {
+        (bucket_of(id_.key), id_.digest): None
+        for id_ in ids
+        if (entry := reader.find(id_)) is not None and entry.kind is Kind.BODY
+    }
+    moved = (item for payload in payloads for item in _bereaved(reader, *payload, victims))
+    for items in _in_steps(moved):
+        archive.commit(items)
+
+
+def _in_steps(items: Iterable[NewCapture]) -> Iterator[list[NewCapture]]:
+    step: list[NewCapture] = []
+    size = 0
+    for item in items:
+        own = sum(map(len, item.members))
+        if step and (size + own > MOVED_BYTES_MAX or len(step) >= MOVED_CAPTURES_MAX):
+            yield step
+            step, size = [], 0
+        step.append(item)
+        size += own
+    if step:
+        yield step
+
+
+def _bereaved(
+    reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]
+) -> Iterator[NewCapture]:
+    """The captures whose original is about to go, as they are to be written: the one that gets the body first."""
+    heir = _heir(reader, bucket, digest, victims)
     if heir is None:
-        return []
-    deposit = deposit_of_stored(heir)
-    items: list[Item] = [_rewritten(reader, heir.id, Kind.BODY, compress_bundle(deposit, None))]
-    original = original_of(heir.record, heir.id, len(heir.body))._replace(record_id=deposit.record_id)
-    for capture in captures:
-        members = compress_bundle(deposit_of_stored(capture), original)
-        items.append(_rewritten(reader, capture.id, Kind.REVISIT, members))
-    return items
+        return
+    capture, deposit = heir
+    original = original_of(capture.record, capture.id, len(capture.body))
+    if capture.is_revisit:
+        original = original._replace(record_id=deposit.record_id)
+        yield _rewritten(reader, capture.id, Kind.BODY, compress_bundle(deposit, None))
+    for id_, kind in reader.named_by_payload(bucket, digest):
+        if kind is Kind.BODY or id_ in victims or id_ == capture.id or reader.has_original(id_, victims):
+            continue
+        other = _readable(reader, id_)
+        if other is not None:
+            yield _rewritten(reader, id_, Kind.REVISIT, compress_bundle(other[1], original))
 
 
-def _readable(reader: Reader, id_: CaptureId) -> StoredCapture | None:
-    """None when the body is damaged: nothing is left that could move."""
+def _heir(
+    reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]
+) -> tuple[StoredCapture, Deposit] | None:
+    """Another that has the body already, or the oldest that can be given it. None when nothing is left that could
+    move, as the body is damaged."""
+    for id_, kind in reader.named_by_payload(bucket, digest):
+        if kind is Kind.BODY and id_ not in victims and (found := _readable(reader, id_)) is not None:
+            return found
+    named = reader.named_by_payload(bucket, digest)
+    staying = (id_ for id_, _ in named if id_ not in victims)
+    oldest_first = nsmallest(HEIRS_TRIED_MAX, staying, key=_age)
+    return next((found for id_ in oldest_first if (found := _readable(reader, id_)) is not None), None)
+
+
+def _readable(reader: Reader, id_: CaptureId) -> tuple[StoredCapture, Deposit] | None:
     try:
-        return reader.read(id_)
+        capture = reader.read(id_)
+        return None if capture is None else (capture, deposit_of_stored(capture))
     except DamagedRecordError:
         return None
 

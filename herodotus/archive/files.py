@@ -66,7 +66,8 @@ class Files:
         self.foreign: list[str] = []
         """Files in the archive's folders that are none of ours: reported, left alone."""
         self.unreadable: set[int] = set()
-        """Files with places that the disk could not read since opening: not cut, and not removed for new ones."""
+        """Files with places that the disk could not read since opening: not cut, and not removed for new ones. And
+        those that a journal removes when its slice is back."""
         self._dictionaries: OrderedDict[int, Dictionary | None] = OrderedDict()
         self._open: OrderedDict[int, _Open] = OrderedDict()
         self._lock = Lock()

@@ -8,7 +8,7 @@ put together. Nothing of a parcel is believed: `unpacked` checks every digest.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from herodotus.archive.deleting import TOMBSTONES_PER_RECORD, bereaved, delete, deposit_of_stored
+from herodotus.archive.deleting import TOMBSTONES_PER_RECORD, delete, deposit_of_stored, move_bodies
 from herodotus.archive.engine import Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import Intake, compress_bundle
@@ -154,38 +154,49 @@ def drop(
     """Let go of what others hold now, without a word that it should not exist; how many captures went.
 
     Only the index forgets them. Their bytes go with the next compaction; an index that is made anew before finds
-    them again, and they are handed over again. `may_go` is asked while nothing can be stored.
+    them again, and they are handed over again. `may_go` is asked while nothing can be stored. Nothing goes while
+    a slice is missing, on which may stand that those are deleted that would get the bodies.
     """
     total = 0
     while True:
-        with archive.upkeep_lock, archive.lock:
+        with archive.upkeep_lock:
             victims = _ids_in(archive, low, high)
-            if not victims or not may_go():
+            if not victims or archive.files.missing or not may_go():
                 return total
-            intake.forget()
-            _move_bodies(archive, victims)
-            archive.write(_forgetting(archive, victims))
-            archive.rewrites += 1
-            intake.forget()
+            ids = [id_ for _, id_ in victims if id_ is not None]
+            with intake.without(ids):
+                move_bodies(archive, ids)  # what stays may refer to what goes
+                with archive.lock:
+                    if not may_go():
+                        return total
+                    archive.write(_forgetting(archive, victims))
+                    archive.rewrites += 1
+                    intake.forget()
         total += len(victims)
 
 
 def bury(archive: Archive, intake: Intake, keys: Collection[bytes]) -> int:
     """Delete for good what the other holders have deleted; `keys` are of index entries, without their family. How
     many captures went."""
-    with archive.upkeep_lock, archive.lock:
-        reader = Reader(archive)
-        here: list[CaptureId] = []
-        for key in keys:
-            value = archive.index.get(CAPTURE + key)
-            id_ = None if value is None else reader.id_at(CAPTURE + key, value)
-            if id_ is not None:
-                here.append(id_)
-        count = delete(archive, intake, here)
-        others = [unread_id(key) for key in keys if archive.index.get(TOMBSTONE + key) is None]
-        for at in range(0, len(others), TOMBSTONES_PER_RECORD):
-            archive.commit([NewTombstones(ids=tuple(others[at : at + TOMBSTONES_PER_RECORD]))])
-        return count
+    count = 0
+    with archive.upkeep_lock:
+        while True:
+            count += delete(archive, intake, _ids_at(archive, keys))
+            with archive.lock:
+                if _ids_at(archive, keys):
+                    continue  # stored meanwhile
+                others = [unread_id(key) for key in keys if archive.index.get(TOMBSTONE + key) is None]
+                for at in range(0, len(others), TOMBSTONES_PER_RECORD):
+                    archive.commit([NewTombstones(ids=tuple(others[at : at + TOMBSTONES_PER_RECORD]))])
+                return count
+
+
+def _ids_at(archive: Archive, keys: Iterable[bytes]) -> list[CaptureId]:
+    """Of those that are here and can be read."""
+    reader = Reader(archive)
+    values = ((CAPTURE + key, archive.index.get(CAPTURE + key)) for key in keys)
+    found = (reader.id_at(key, value) for key, value in values if value is not None)
+    return [id_ for id_ in found if id_ is not None]
 
 
 def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[bytes, CaptureId | None]]:
@@ -197,15 +208,6 @@ def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[byte
         if len(found) >= DROPPED_AT_ONCE:
             break
     return found
-
-
-def _move_bodies(archive: Archive, victims: Iterable[tuple[bytes, CaptureId | None]]) -> None:
-    """What stays may refer to what goes."""
-    ids = frozenset(id_ for _, id_ in victims if id_ is not None)
-    reader = Reader(archive)
-    moved = [item for id_ in ids for item in bereaved(reader, id_, ids)]
-    if moved:
-        archive.commit(moved)
 
 
 def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | None]]) -> Batch:

@@ -6,6 +6,8 @@ all, and when a commit fails, everything decided in its hope is decided again (`
 """
 
 from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from threading import Lock
 from typing import NamedTuple
@@ -60,6 +62,7 @@ class Intake:
         self._archive = archive
         self._reader = Reader(archive)
         self._recent: OrderedDict[tuple[int, bytes], Original] = OrderedDict()
+        self._leaving: frozenset[CaptureId] = frozenset()
         self._lock = Lock()
         self.generation = 0
 
@@ -113,9 +116,13 @@ class Intake:
         bucket = bucket_of(deposit.key)
         if mode is Mode.FORCE_NEW or not deposit.body or deposit.type is not RecordType.RESPONSE:
             return None
+        if self._archive.files.missing:
+            return None  # on a slice that is missing may stand that the original was deleted
         if mode is Mode.COMPARE:
             # The one compared with must be on disk: what is on its way cannot be read yet.
-            return self._reader.original(bucket, deposit.sha256, len(deposit.body), deposit.body)
+            return self._reader.original(
+                bucket, deposit.sha256, len(deposit.body), deposit.body, self._leaving
+            )
         with self._lock:
             known = self._recent.get((bucket, deposit.sha256))
             if known is not None:
@@ -123,7 +130,7 @@ class Intake:
                 if (known.url, known.time_s) == (deposit.url, deposit.time_s):
                     return None  # this very capture is on its way: it must not become a revisit of itself
         if known is None:
-            known = self._reader.original(bucket, deposit.sha256, len(deposit.body), None)
+            known = self._reader.original(bucket, deposit.sha256, len(deposit.body), None, self._leaving)
             if known is not None:
                 self._remember(bucket, known, generation)
         return known if known is not None and known.size == len(deposit.body) else None
@@ -146,6 +153,20 @@ class Intake:
         with self._lock:
             self.generation += 1
             self._recent.clear()
+
+    @contextmanager
+    def without(self, ids: Collection[CaptureId]) -> Iterator[None]:
+        """These are about to go: nothing new comes to refer to them, also of what was prepared before."""
+        self._part_with(frozenset(ids))
+        try:
+            yield
+        finally:
+            self._part_with(frozenset())
+
+    def _part_with(self, ids: frozenset[CaptureId]) -> None:
+        with self._archive.lock:  # so that no commit is between its look at the generation and its end
+            self._leaving = ids
+            self.forget()
 
 
 def compress_bundle(

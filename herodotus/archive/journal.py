@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from herodotus.archive.disk import Disk, exists, is_folder, read_file, sync_folder, write_file
 from herodotus.archive.files import Files
 from herodotus.core.archive_errors import UnusableArchiveError
-from herodotus.core.layout import JOURNAL_FOLDER, SEGMENT_FOLDER
+from herodotus.core.layout import JOURNAL_FOLDER, SEGMENT_FOLDER, parse_path
 
 JOURNAL_BYTES_MAX = 4 * 1024 * 1024
 PART = ".part"
@@ -51,7 +51,9 @@ def settle_journals(files: Files) -> bool:
             steps = _read(disk, path)
             if any(slice_ not in files.present for _, slice_, _ in steps):
                 awaited |= {(slice_, path + PART) for verb, slice_, path in steps if verb == "install"}
-                continue  # until that slice is back
+                removed = [parse_path(path) for verb, _, path in steps if verb == "remove"]
+                files.unreadable |= {name.number for name in removed if name is not None}
+                continue  # until that slice is back; what goes then takes nothing new
             are_whole = _settle(files, steps) and are_whole
             disk.unlink(path)
         sync_folder(disk, JOURNAL_FOLDER)

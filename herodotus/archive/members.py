@@ -9,7 +9,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from threading import local
-from typing import cast
+from typing import IO, cast
 
 import zstandard
 from isal import igzip_lib, isal_zlib
@@ -31,6 +31,7 @@ _SMALL_BYTES = 1_024
 _GzipError = cast("type[Exception]", igzip_lib.IsalError)  # its stub calls the class an instance
 _WINDOW_BYTES = 32 * 1024  # a member of a page has about 3 kB
 _PIECE_BYTES = 4 * 1024 * 1024
+_TRIED_BYTES = 1024 * 1024
 _WINDOW_BYTES_MAX = 128 * 1024 * 1024  # what `zstd -d` accepts without being asked
 
 _per_thread = local()  # zstandard's objects must not be shared between threads
@@ -149,6 +150,44 @@ def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -
             return found
     except (_GzipError, zstandard.ZstdError):
         return b""
+
+
+def decoded_sizes(
+    read_at: Callable[[int, int], bytes], start: int, end: int, dictionary: Dictionary | None = None
+) -> Iterator[int]:
+    """How many bytes the member at a place holds, piece by piece and as far as it is whole: whoever asks can stop."""
+    source = _Source(read_at, start, end)
+    magic = read_at(start, len(ZSTD_MAGIC))
+    try:
+        if magic.startswith(GZIP_MAGIC):
+            yield from _gzip_sizes(source)
+        elif magic == ZSTD_MAGIC:
+            whole = _zstd_decompressor() if dictionary is None else dictionary.decompressor()
+            with whole.stream_reader(
+                cast("IO[bytes]", source), read_size=_WINDOW_BYTES, read_across_frames=False
+            ) as reader:
+                while found := reader.read(_TRIED_BYTES):
+                    yield len(found)
+    except (_GzipError, zstandard.ZstdError):
+        return
+
+
+class _Source:
+    """A part of a file, from its start on."""
+
+    def __init__(self, read_at: Callable[[int, int], bytes], start: int, end: int) -> None:
+        self._read_at, self._at, self._end = read_at, start, end
+
+    def read(self, size: int) -> bytes:
+        data = self._read_at(self._at, min(size, self._end - self._at))
+        self._at += len(data)
+        return data
+
+
+def _gzip_sizes(source: _Source) -> Iterator[int]:
+    inflate = isal_zlib.decompressobj(_GZIP_WBITS)
+    while not inflate.eof and (data := inflate.unconsumed_tail or source.read(_WINDOW_BYTES)):
+        yield len(inflate.decompress(data, _TRIED_BYTES))
 
 
 def _decode_gzip(data: bytes, bytes_max: int) -> tuple[bytes, int]:

@@ -1,6 +1,6 @@
 """What does the archive hold about a URL, and how does a capture come back? Every read checks."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -134,6 +134,31 @@ class Reader:
                     ids[id_] = None
         return list(ids)
 
+    def named_by_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[CaptureId, Kind]]:
+        """Those whose records can be read, one after the other: there may be very many."""
+        for key, value in self.entries_of_payload(bucket, digest):
+            id_ = self.id_at(key, value)
+            if id_ is not None and id_.digest == digest:
+                yield id_, decode_entry(value).kind
+
+    def has_original(self, id_: CaptureId, leaving: Container[CaptureId]) -> bool:
+        """Whether what this revisit names is here and stays."""
+        value = self._archive.index.get(capture_key(id_))
+        written = (
+            None
+            if value is None
+            else self._written_at(capture_key(id_), value, MemberCache(self._archive.files))
+        )
+        if written is None:
+            return False
+        try:
+            original = _named_original(written.record, id_)
+        except DamagedRecordError as error:
+            self._note(written.place, error)
+            return False
+        found = None if original is None else self.find(original)
+        return found is not None and found.kind is Kind.BODY and original not in leaving
+
     def entries_of_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Index entries that may have the payload: those with the body before those that refer to it."""
         prefix = payload_prefix(bucket, digest)
@@ -258,9 +283,9 @@ class Reader:
 
     def _possible_originals(self, record: WarcRecord, id_: CaptureId) -> Iterator[Seen]:
         """The one that is named, then any other that has the body."""
-        url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
-        if url is not None and date is not None:
-            key = capture_key(CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest))
+        original = _named_original(record, id_)
+        if original is not None:
+            key = capture_key(original)
             value = self._archive.index.get(key)
             if value is not None:
                 named = self._seen_at(key, value)
@@ -282,10 +307,18 @@ class Reader:
         written = MemberCache(self._archive.files).written(place)
         return written.record, written.companions
 
-    def original(self, bucket: int, digest: bytes, size: int, body: bytes | None) -> Original | None:
-        """A capture with this payload in the bucket; with a body given, every byte of it is compared."""
+    def original(
+        self,
+        bucket: int,
+        digest: bytes,
+        size: int,
+        body: bytes | None,
+        leaving: Container[CaptureId] = frozenset(),
+    ) -> Original | None:
+        """A capture with this payload in the bucket that stays; with a body given, every byte of it is compared."""
         for written, seen in self._bodies(bucket, digest):
-            if seen.id.digest == digest and len(seen.body) == size and (body is None or seen.body == body):
+            is_same = seen.id.digest == digest and len(seen.body) == size
+            if is_same and seen.id not in leaving and (body is None or seen.body == body):
                 return original_of(written.record, seen.id, size)
         return None
 
@@ -297,6 +330,13 @@ def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
     return Original(
         url=record.url or "", time_s=id_.time_s, digest=id_.digest, size=size, record_id=record.record_id
     )
+
+
+def _named_original(record: WarcRecord, id_: CaptureId) -> CaptureId | None:
+    url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
+    if url is None or date is None:
+        return None
+    return CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest)
 
 
 def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, Entry]]:

@@ -29,6 +29,7 @@ from herodotus.core.entries import (
     AUXILIARY,
     CAPTURE,
     Entry,
+    Kind,
     Place,
     after,
     arrival_of,
@@ -55,6 +56,7 @@ def open_archive(archive: Archive) -> None:
         are_of_one_moment = _prepare_folders(archive)
         archive.files.load()
         if are_of_one_moment and _index_fits(archive) and _is_loaded(archive):
+            _note_missing(archive)
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, counts_visits=True)
         else:
@@ -63,7 +65,7 @@ def open_archive(archive: Archive) -> None:
 
 def rebuild(archive: Archive) -> None:
     """The index anew. Cursors of streams expire, nothing else changes."""
-    with archive.lock:
+    with archive.upkeep_lock, archive.lock:
         archive.log.end()
         archive.files.load()
         _rebuild(archive)
@@ -88,7 +90,7 @@ def _index_fits(archive: Archive) -> bool:
         return False
     missing = archive.files.missing
     if any(slice_ not in missing for slice_ in decode_numbers(archive.index.get(MISSING_KEY) or b"")):
-        return False  # it was made while a slice was away that is here again
+        return False  # it was made or used while a slice was away that is here again
     if not missing and archive.epoch > _last_epoch(archive) and not _has_its_files(archive):
         return False  # of a later moment than the files: they are a copy
     number, offset = archive.applied
@@ -96,6 +98,12 @@ def _index_fits(archive: Archive) -> bool:
         return archive.files.size(number) >= offset
     # Its log was sealed since, or lies on a slice that is missing.
     return number == 0 or any(log > number for log in archive.files.logs())
+
+
+def _note_missing(archive: Archive) -> None:
+    """What the index has not heard of may lie there, too, and is passed over now: it is made anew when that is back."""
+    if archive.files.missing:
+        archive.index.write(Batch([(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))]))
 
 
 def _has_its_files(archive: Archive) -> bool:
@@ -277,7 +285,11 @@ class _Indexing:
             # It was sealed into this file, or written anew when its original was deleted: it arrived before.
             entry = decode_entry(known)
             is_there = entry.place.file in self.archive.files.catalogue
-            if self.is_segment and is_there and entry.place.file > self.number:
+            is_older = self.is_segment and entry.place.file > self.number
+            # A capture gets the body of an original that goes, and never loses it again: what refers is older, wherever
+            # it lies. Rewriting without the slice that has the body may have given it a higher number.
+            is_superseded = is_older if entry.kind is bundle.kind else entry.kind is Kind.BODY
+            if is_there and is_superseded:
                 return
             arrival = entry.arrival
         entry = Entry(place=place, kind=bundle.kind, arrival=arrival)

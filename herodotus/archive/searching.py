@@ -13,7 +13,7 @@ from itertools import chain
 
 from herodotus.archive.disk import read_file
 from herodotus.archive.files import PIECE_BYTES, Files
-from herodotus.archive.members import decode_member, first_bytes
+from herodotus.archive.members import MEMBER_BYTES_MAX, decode_member, decoded_sizes, first_bytes
 from herodotus.archive.scan import scan_bundles
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.cdxj import extent_of_line
@@ -41,7 +41,9 @@ class Search:
         self.is_given_up = False
 
     def next_whole(self, at: int, end: int) -> int | None:
-        """Where the next capture or note begins that can be read, or a record that belongs to one."""
+        """Where the next capture or note begins that can be read, or a record that belongs to one. What stands just
+        before could not be, which cost something, too."""
+        self._try(at - 1, end)
         listed = self._members()
         behind = max(at, listed[-1][1]) if listed else at  # members do not overlap
         for offset, window in chain(self._beside(at, end), self._candidates(behind, end)):
@@ -100,13 +102,25 @@ class Search:
         return first_bytes(window, len(_RECORD_BEGINS), self._dictionary) == _RECORD_BEGINS
 
     def _is_whole(self, offset: int, end: int) -> bool:
+        size = self._try(offset, end)
+        if size is None:
+            return False
+        self._spent += size  # decoded once more
         try:
             bundles = scan_bundles(self._read_at, offset, end, dictionary=self._dictionary)
-            bundle = next(bundles, None)
+            return next(bundles, None) is not None
         except MalformedRecordError:
             return False
-        self._spent += 0 if bundle is None else len(bundle.content)
-        return bundle is not None
+
+    def _try(self, offset: int, end: int) -> int | None:
+        """How many bytes a member holds, each of which is charged, whole or not; None when it is no use to go on."""
+        size = 0
+        for piece in decoded_sizes(self._read_at, offset, end, self._dictionary):
+            size += piece
+            self._spent += piece
+            if size > MEMBER_BYTES_MAX or self._spent > SEARCH_BYTES_MAX:
+                return None
+        return size
 
     def _read_at(self, offset: int, length: int) -> bytes:
         self._spent += length

@@ -4,13 +4,19 @@ promised.
 The index that a crash leaves is a prefix of its batches, at least up to its last flush: which one is drawn.
 Promised is what a commit returned for; whatever a reader could see before the cut counts as promised too,
 since somebody may have acted on it.
+
+Slices are folders of one simulated disk: the power goes for all of them at once, and what each had not synced is
+lost or kept on its own. One of two may be missing at an opening; what was promised is asked for when it is back.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from herodotus.archive.deleting import delete
+from herodotus.archive.disk import Disk as AnyDisk
+from herodotus.archive.disk import FileStatus, sync_folder
 from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.index import Batch, MemoryIndex
@@ -19,14 +25,63 @@ from herodotus.archive.items import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.archive.reading import Reader, entries
 from herodotus.archive.recovery import open_archive
 from herodotus.archive.sealing import compact, seal
-from herodotus.core.archive_errors import DamagedRecordError
+from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, Deposit
-from herodotus.core.entries import CAPTURE, after
+from herodotus.core.entries import CAPTURE, Kind, after
 from herodotus.core.notes import Visit
 from simnet.world.disk import Disk, PowerCut
 from tests.herodotus.archive.making import NOW_S, page, random_text
 
 URLS = [f"http://example.org/{n}" for n in range(6)]
+
+
+class Slice:
+    """A folder of a simulated disk."""
+
+    def __init__(self, disk: Disk, number: int) -> None:
+        self._disk = disk
+        self._root = f"slice{number}"
+        if not disk.exists(self._root):
+            disk.mkdir(self._root)
+
+    def _at(self, path: str) -> str:
+        return self._root if path == "." else f"{self._root}/{path}"
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        return self._disk.open(self._at(path), flags, mode)
+
+    def close(self, fd: int) -> None:
+        self._disk.close(fd)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        return self._disk.pread(fd, length, offset)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        return self._disk.pwrite(fd, data, offset)
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        self._disk.ftruncate(fd, length)
+
+    def fdatasync(self, fd: int) -> None:
+        self._disk.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        self._disk.fsync(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        self._disk.rename(self._at(source), self._at(target))
+
+    def unlink(self, path: str) -> None:
+        self._disk.unlink(self._at(path))
+
+    def mkdir(self, path: str, mode: int = 0o777) -> None:
+        self._disk.mkdir(self._at(path), mode)
+
+    def listdir(self, path: str) -> list[str]:
+        return self._disk.listdir(self._at(path))
+
+    def stat(self, path: str) -> FileStatus:
+        return self._disk.stat(self._at(path))
 
 
 class JournalledIndex(MemoryIndex):
@@ -75,11 +130,22 @@ Step = Callable[[Archive, random.Random], None]
 
 
 class Workload:
-    """Some commits of captures, visits and deletions, with whatever upkeep is asked for between them."""
+    """Some commits of captures, visits and deletions, with whatever upkeep is asked for between them.
+
+    With two slices the log moves from one to the other now and then, as the first is full; the archive is opened
+    again without the second, and with it; and originals are deleted that have revisits."""
 
     def __init__(
-        self, make: type[Archive] = Archive, upkeep: tuple[Step, ...] = (), commits: int = 8
+        self,
+        make: type[Archive] = Archive,
+        upkeep: tuple[Step, ...] = (),
+        commits: int = 8,
+        slices: int = 1,
+        *,
+        deletes_originals: bool = False,
     ) -> None:
+        self.slices = slices
+        self._deletes_originals = deletes_originals
         self._make = make
         self._upkeep = upkeep
         self._commits = commits
@@ -91,10 +157,14 @@ class Workload:
         return run
 
     def _run(self, disk: Disk, run: Run, rng: random.Random) -> None:
-        archive = open_over(disk, run.index, self._make)
+        archive = self._open(disk, run, rng)
         intake = Intake(archive)
         deposits: dict[CaptureId, Deposit] = {}
         for step in range(self._commits):
+            if self.slices > 1 and rng.random() < 0.3:
+                archive.close()
+                archive = self._open(disk, run, rng)
+                intake = Intake(archive)
             items = list[Item]()
             for _ in range(rng.randint(1, 4)):
                 deposit = page(rng.choice(URLS), NOW_S + step * 10 + rng.randrange(9), _body(rng))
@@ -115,9 +185,35 @@ class Workload:
             if items:
                 archive.commit(items)
                 self._acknowledge(run, items, deposits)
+            if self._deletes_originals and rng.random() < 0.4:
+                self._delete_any(archive, intake, run, rng)
             for upkeep in self._upkeep:
-                upkeep(archive, rng)
+                with suppress(StoreRefusedError):
+                    upkeep(archive, rng)
         archive.close()
+
+    def _open(self, disk: Disk, run: Run, rng: random.Random) -> Archive:
+        if self.slices == 1:
+            return open_over([disk], run.index, self._make)
+        is_whole = rng.random() < 0.7
+        slices = [Slice(disk, 0), Slice(disk, 1) if is_whole else None]
+        is_full = is_whole and rng.random() < 0.5
+        return open_over(slices, run.index, self._make, full=0 if is_full else None)
+
+    def _delete_any(self, archive: Archive, intake: Intake, run: Run, rng: random.Random) -> None:
+        live = [id_ for id_ in run.bodies if id_ not in run.deleted and Reader(archive).find(id_) is not None]
+        if not live:
+            return
+        victim = rng.choice(live)
+        was_begun = victim in run.being_deleted
+        run.being_deleted.add(victim)
+        try:
+            delete(archive, intake, [victim])
+        except StoreRefusedError:
+            if not was_begun:
+                run.being_deleted.discard(victim)  # it and what refers to it stay as they were
+        else:
+            run.deleted.add(victim)
 
     def _acknowledge(self, run: Run, items: list[Item], deposits: dict[CaptureId, Deposit]) -> None:
         for item in items:
@@ -157,11 +253,25 @@ def compacting(archive: Archive, rng: random.Random) -> None:
         compact(archive, dead_min=rng.choice((0.0, 0.2)))
 
 
-def open_over(disk: Disk, index: MemoryIndex, make: type[Archive] = Archive) -> Archive:
+def open_over(
+    slices: Sequence[AnyDisk | None],
+    index: MemoryIndex,
+    make: type[Archive] = Archive,
+    *,
+    full: int | None = None,
+) -> Archive:
     # Small logs, so that the points between two files are met often.
     settings = ArchiveSettings(log_bytes_max=4_000, index_flush_bytes=6_000)
-    archive = make(Files([disk]), index, now=lambda: float(NOW_S), settings=settings)
+    archive = make(
+        Files(slices),
+        index,
+        now=lambda: float(NOW_S),
+        settings=settings,
+        free_bytes=lambda slice_: 0 if slice_ == full else 1 << 40,
+    )
     open_archive(archive)
+    if full == archive.log.slice:
+        archive.roll()
     return archive
 
 
@@ -169,9 +279,46 @@ def visible(run: Run) -> list[bytes]:
     return [key for key, _ in run.index.scan(CAPTURE, after(CAPTURE))]
 
 
-def broken_promises(image: Disk, run: Run, index: MemoryIndex) -> list[str]:
+def broken_promises(image: Disk, run: Run, index: MemoryIndex, slices: int, rng: random.Random) -> list[str]:
     """What the image lacks of what the run promised."""
-    archive = open_over(image, index)
+    if slices == 1:
+        return _lacking(open_over([image], index), run)
+    disks = [Slice(image, number) for number in range(slices)]
+    problems = _served_without_one(disks, run, index, rng) if rng.random() < 0.5 else []
+    return problems + _lacking(open_over(disks, index), run)
+
+
+def _served_without_one(
+    disks: Sequence[Slice], run: Run, index: MemoryIndex, rng: random.Random
+) -> list[str]:
+    """Nobody is told anything wrong meanwhile, and what is stored then is promised as well."""
+    archive = open_over([disks[0], None], index)
+    reader = Reader(archive)
+    problems = []
+    for id_, body in run.bodies.items():
+        with suppress(DamagedRecordError):
+            found = reader.read(id_)
+            if found is not None and found.body != body:
+                problems.append("a capture has another body while a slice is missing")
+    for _, entry in entries(archive, CAPTURE, after(CAPTURE)):
+        if entry.kind is Kind.BODY and entry.place.file in archive.files.catalogue:
+            try:
+                reader.read_entry(entry)
+            except DamagedRecordError as error:
+                problems.append(f"a capture on a slice that is here cannot be read: {error}")
+    deposit = page(f"{URLS[0]}/meanwhile", NOW_S + 5_000, _body(rng))
+    prepared = Intake(archive).prepare(deposit)
+    if prepared.item is not None:
+        archive.commit([prepared.item])
+        run.bodies[deposit.id] = deposit.body
+    for upkeep in (sealing, compacting):
+        with suppress(StoreRefusedError):
+            upkeep(archive, rng)
+    archive.close()
+    return problems
+
+
+def _lacking(archive: Archive, run: Run) -> list[str]:
     reader = Reader(archive)
     problems = []
     for id_, body in run.bodies.items():
@@ -194,10 +341,19 @@ def broken_promises(image: Disk, run: Run, index: MemoryIndex) -> list[str]:
     for _, entry in entries(archive, CAPTURE, after(CAPTURE)):
         try:
             reader.read_entry(entry)
-        except DamagedRecordError as error:
+        except (DamagedRecordError, FileNotFoundError) as error:
             problems.append(f"a capture in the index cannot be read: {error}")
     archive.close()
     return problems
+
+
+def new_disk(slices: int) -> Disk:
+    disk = Disk()
+    if slices > 1:
+        for number in range(slices):
+            Slice(disk, number)
+        sync_folder(disk, "/")
+    return disk
 
 
 def cuts(
@@ -206,13 +362,16 @@ def cuts(
     """Every image of every cut: how many changes came before, and what was found broken."""
     changes = first
     while True:
-        disk = Disk()
+        disk = new_disk(workload.slices)
         disk.cut_after(changes)
+        before = disk.changes
         run = workload.run(disk, seed)
-        if disk.changes < changes:
+        if disk.changes - before < changes:
             return
         rng = random.Random(changes)
         for image in disk.crash_images(rng, limit=images):
             index = run.index.after_crash(rng) if rng.random() < 0.7 else JournalledIndex()
-            yield changes, broken_promises(image, run, index)
+            # A copy, as what is stored into one image is not in the next.
+            known = replace(run, bodies=dict(run.bodies))
+            yield changes, broken_promises(image, known, index, workload.slices, rng)
         changes += step

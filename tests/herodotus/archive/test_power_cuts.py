@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from herodotus.archive import deleting
 from herodotus.archive.engine import Archive
 from herodotus.archive.items import Item
 from tests.herodotus.archive.power import Workload, compacting, cuts, sealing
@@ -42,6 +43,32 @@ def test_no_cut_while_sealing_or_compacting_loses_what_was_acknowledged() -> Non
     workload = Workload(upkeep=(sealing, compacting), commits=5)
     problems = [found for found in cuts(workload, seed=2, images=2, step=3) if found[1]]
     assert problems == []
+
+
+SLICED = Workload(upkeep=(sealing, compacting), slices=2, deletes_originals=True)
+
+
+def test_no_cut_of_an_archive_on_two_slices_loses_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleting, "MOVED_CAPTURES_MAX", 1)
+    problems = [found for seed in range(3) for found in cuts(SLICED, seed, images=2, step=3) if found[1]]
+    assert problems == []
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(1800)
+def test_ten_thousand_power_cuts_of_an_archive_on_two_slices_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of them is missing now and then, and originals are deleted, in the smallest steps."""
+    monkeypatch.setattr(deleting, "MOVED_CAPTURES_MAX", 1)
+    points = 0
+    for seed in range(1_000):
+        for changes, problems in cuts(SLICED, seed, images=4):
+            assert problems == [], f"seed={seed} changes={changes}"
+            points += 1
+        if points >= 10_000:
+            break
+    assert points >= 10_000
 
 
 @pytest.mark.sweep

@@ -167,6 +167,42 @@ def test_what_is_not_searched_to_its_end_is_not_cut(monkeypatch: pytest.MonkeyPa
     assert all(Reader(again).read(deposit.id) is not None for deposit in (before, after))
 
 
+@pytest.mark.parametrize("pack", [gzip_member, zstd_frame])
+@pytest.mark.parametrize("flaw", ["broken", "too large", "no record"])
+@pytest.mark.parametrize("is_verifying", [False, True])
+def test_bombs_within_a_body_are_not_decoded_without_end(
+    pack: Callable[[bytes], bytes], flaw: str, is_verifying: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails costs as much as what does not: a file full of them used to be decoded for minutes."""
+    monkeypatch.setattr("secrets.token_bytes", bytes)
+    codec = Codec.GZIP if pack is gzip_member else Codec.ZSTD
+    disk = SimulatedDisk()
+    archive = open_on(disk, settings=ArchiveSettings(codec=codec))
+    bomb = pack(b"WARC/1.1" + bytes(4_000_000))
+    if flaw == "broken":
+        bomb = bomb[:-4] + bytes(4)
+    if flaw == "too large":
+        monkeypatch.setattr("herodotus.archive.members.MEMBER_BYTES_MAX", 3_000_000)
+        monkeypatch.setattr(searching, "MEMBER_BYTES_MAX", 3_000_000)
+    rng = random.Random(1)  # what lies between them keeps sealing from packing them once more
+    before, hostile, after = _around(b"".join(bomb + rng.randbytes(20_000) for _ in range(20)))
+    store(archive, before, hostile, after)
+    if codec is Codec.ZSTD:
+        seal(archive)
+        for path in disk.paths():
+            if path.endswith(".cdxj"):
+                disk.unlink(path)
+    _break_start(disk, archive, hostile)
+    monkeypatch.setattr(searching, "SEARCH_BYTES_MAX", 20_000_000)
+    if is_verifying:
+        verify(archive)
+    again = open_on(disk)
+    assert [damage.reason.partition("; ")[2] for damage in again.damage.values()] == [
+        "what follows was not searched to its end"
+    ]
+    assert Reader(again).read(before.id) is not None
+
+
 def test_rot_in_a_segment_with_a_dictionary_costs_one_frame() -> None:
     disk = SimulatedDisk()
     archive = open_on(disk, settings=ArchiveSettings(dictionary_bytes=2_000))
