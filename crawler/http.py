@@ -211,7 +211,7 @@ class HttpFetcher:
     def _keep(self, endpoint: Endpoint, connection: Connection) -> None:
         if not connection.is_open:
             return
-        if endpoint in self._unkept:
+        if endpoint in self._unkept or not self._is_open:  # closed meanwhile: nobody would end it
             connection.abort()
         else:
             self._pool.give(endpoint, connection, self._loop)
