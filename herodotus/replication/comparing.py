@@ -16,6 +16,7 @@ from herodotus.core.digests import MEMBER_BYTES
 from herodotus.core.replication import scope as scopes
 from herodotus.core.replication.scope import Scope
 from herodotus.core.replication.symbols import CellReader, Decoder, Symbols
+from herodotus.core.replication.wanted import WANTED_MAX
 from herodotus.replication import wire
 from herodotus.replication.answering import MEMBERS_MAX, members_of, symbols_of
 from herodotus.replication.tops import Tops
@@ -25,6 +26,10 @@ CELLS_MIN = 1_024
 """As many are always tried: they cost less than a list of the members of a common scope."""
 CELL_BYTES, CELLS_A_DIFFERENCE = 26, 1.4
 """What a cell takes on the wire, and how many of them a difference needs (storage.md 3: 1.35 to 1.72)."""
+MISSING_MAX = WANTED_MAX + 1
+"""As much as can be wanted, and one more, which tells that it was not all: a liar may list without an end."""
+BUSY_LISTED_MAX = 65_536
+"""Members of our own in what is listed where the peer has no time for cells: 1 MB."""
 LISTED_MAX = 1 << 20
 """Members that another peer may list of one directory: a share of 100 million has 400,000."""
 
@@ -112,7 +117,8 @@ class _Comparing:
             async with self._calls.stream(self._contact, wire.CELLS, body) as pieces:
                 decoder = await self._decode(own, pieces)
         except RefusedError as error:
-            if error.reason != "too-many":
+            is_listed = error.reason == "busy" and len(own) <= BUSY_LISTED_MAX
+            if error.reason != "too-many" and not is_listed:
                 raise
             return False
         if decoder is None:
@@ -121,7 +127,7 @@ class _Comparing:
         if any(not scopes.has(scope, member) or member[-1:] not in b"ct" for member in decoder.theirs):
             raise LiarError("cells of members that are outside of what was asked")
         # What we had when the cells were made may have gone since: then nobody lacks it.
-        self._found.missing_here |= decoder.theirs
+        self._miss(decoder.theirs)
         self._found.missing_there |= decoder.ours & members
         return True
 
@@ -174,5 +180,9 @@ class _Comparing:
         if rest or any(not scopes.has(scope, member) for member in theirs):
             raise LiarError("a list of members that are outside of what was asked")
         ours = set(await members_of(self._store, scope))
-        self._found.missing_here |= theirs - ours
+        self._miss(theirs - ours)
         self._found.missing_there |= ours - theirs
+
+    def _miss(self, members: set[bytes]) -> None:
+        room = max(0, MISSING_MAX - len(self._found.missing_here))
+        self._found.missing_here |= members if len(members) <= room else set(sorted(members)[:room])

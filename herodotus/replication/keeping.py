@@ -38,6 +38,7 @@ from herodotus.replication.meter import Meter, Spend, freely
 from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
 from herodotus.replication.pulling import Puller
 from herodotus.replication.pushing import Pusher
+from herodotus.replication.repairing import Repairs
 from herodotus.replication.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.replication.surveying import Survey, let_go, survey
 from herodotus.replication.view import View
@@ -87,9 +88,10 @@ class Copies:
             now=ports.now,
         )
         self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
-        self._puller = Puller(self.parts)
+        self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
         self._deletions = Deletions(self.parts)
+        self._repairs = Repairs(self.parts)
         self._rounds = Rounds(
             self.parts,
             every_s=settings.compare_s,
@@ -203,6 +205,8 @@ class Copies:
         if self._survey.surplus != before.surplus:
             self._plan()
         now = parts.now()
+        if await self._repairs.look(store):
+            self._puller.poke()
         await self._deletions.follow(store)
         await let_go(
             parts, store, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored

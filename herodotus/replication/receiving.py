@@ -72,6 +72,7 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
         parts.suspects.note(sender, "a signature that does not fit")
         return UNSIGNED, member
     key = capture_key(deposit.id)
+    parts.offers.came(key[1:])
     parts.receiving.add(key)
     try:
         outcome = _OUTCOMES[(await store.store(deposit)).outcome]

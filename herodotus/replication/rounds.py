@@ -18,6 +18,7 @@ from herodotus.core.replication.ledger import LACKING_MAX, Comparison
 from herodotus.core.replication.places import PeerKey
 from herodotus.core.replication.schedule import Purpose, Schedule, Task
 from herodotus.core.replication.scope import Scope, split
+from herodotus.core.replication.wanted import WANTED_MAX
 from herodotus.replication import wire
 from herodotus.replication.comparing import Compared, compare
 from herodotus.replication.deletions import Deletions
@@ -153,7 +154,10 @@ class Rounds:
             wanted = await store.work(
                 lambda archive, _intake: [one for one in missing if not has_member(archive, one)]
             )
-            self._parts.wanted.add(wanted, peer)
+            now, offers = self._parts.now(), self._parts.offers
+            self._parts.wanted.add((one for one in wanted if not offers.is_coming(one, now)), peer)
+            if len(found.missing_here) > WANTED_MAX:
+                self._parts.wanted.cut(peer)
             self._puller.poke()
         lacking = [one for one in found.missing_there if one[-1:] == CAPTURE]
         return await store.work(
