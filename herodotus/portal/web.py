@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 
-from herodotus.archive.operations import version_as_json
+from herodotus.archive.operations import history_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.replay import Flag, Holder, wants_frame
@@ -170,7 +170,7 @@ class ArchivePages:
         if not versions:
             return await self._not_archived(asked, url)
         if wants_json(asked.request):
-            facts = [version_as_json(version) for version in versions]
+            facts = history_as_json(versions)
             return Answer(
                 content_type="application/json",
                 body=json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n",

@@ -47,6 +47,8 @@ class Compared:
     steps: list[str] = field(default_factory=list)
     sent: int = 0
     received: int = 0
+    is_contradictory: bool = False
+    """Its digests are others than ours, its members are not, and nothing came here meanwhile."""
 
 
 async def compare(
@@ -73,6 +75,7 @@ class _Comparing:
         self._found = Compared()
 
     async def run(self, scope: Scope, nonce: bytes, question: bytes) -> Compared:
+        before = await self._standing()
         ours = await self._tops.of(self._store, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
@@ -81,7 +84,12 @@ class _Comparing:
             parts = scopes.differing(scope, ours, theirs)
             for asked in scopes.split(parts):
                 await self._look_into(asked)
+            is_same = not self._found.missing_here and not self._found.missing_there
+            self._found.is_contradictory = is_same and before == await self._standing()
         return self._found
+
+    async def _standing(self) -> int:
+        return await self._store.work(lambda archive, _intake: archive.standing.changes)
 
     async def _call(self, service: str, body: bytes) -> bytes:
         self._found.steps.append(service)

@@ -4,6 +4,7 @@ What the other has comes here; what it lacks goes there; what it promises is not
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ logger = logging.getLogger(__name__)
 COMPARED_AT_ONCE = 2
 COMPARE_DEADLINE_S = 600.0
 LOOK_S = 30.0
+CONTRADICTIONS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,8 @@ class Rounds:
         self._schedule = Schedule(every_s=every_s, soon_s=min(5.0, every_s / 10), random=parts.random)
         self._scopes: dict[Task, Scope] = {}
         self._scheduled = anyio.Event()
+        self._contradictions: Counter[PeerKey] = Counter()
+        """In a row."""
         self.met: dict[PeerKey, Met] = {}
 
     # -- when ---------------------------------------------------------------------------------------------
@@ -61,6 +65,8 @@ class Rounds:
         self._scopes = dict(scopes)
         self._schedule.set_tasks(scopes.keys(), self._parts.now(), changed=changed)
         self.met = {peer: met for peer, met in self.met.items() if (peer, Purpose.SHARED) in scopes}
+        for peer in [known for known in self._contradictions if known not in self.met]:
+            del self._contradictions[peer]
         self._scheduled.set()
 
     def hurry(self, peer: PeerKey, *purposes: Purpose) -> None:
@@ -142,8 +148,15 @@ class Rounds:
         is_promise = is_exact and found.is_holder
         parts.ledger.confirm(began, lacking, is_promise=is_promise, is_exact=is_exact)
         parts.counts.compared += 1
+        self._weigh(began.peer, is_contradictory=found.is_contradictory)
         differences = len(found.missing_here) + len(found.missing_there)
         self.met[began.peer] = Met(at=parts.now(), differences=differences, bytes=found.sent + found.received)
+
+    def _weigh(self, peer: PeerKey, *, is_contradictory: bool) -> None:
+        """Once may be chance: what came to the peer between its digests and its members."""
+        self._contradictions[peer] = self._contradictions[peer] + 1 if is_contradictory else 0
+        if self._contradictions[peer] >= CONTRADICTIONS_MAX:
+            self._parts.suspects.note(peer, "its digests are not those of its captures")
 
     async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""

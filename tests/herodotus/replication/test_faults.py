@@ -10,6 +10,7 @@ from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.memory import MemoryStore
 from herodotus.archive.reading import Reader
 from herodotus.core.deposits import CaptureId
+from herodotus.core.disputes import disputed
 from herodotus.core.entries import CAPTURE, decode_entry
 from herodotus.core.replication.ledger import PROMISE_KEPT_S
 from herodotus.replication import wire
@@ -199,5 +200,10 @@ def test_both_contents_of_one_day_come_to_all_holders_and_neither_is_let_go_alon
         ]
         net.heal()
         await net.settle({key_of(id_) for id_ in ids}, within_s=30_000)
+        for peer in net.peers:
+            if peer.store.archive.captures:
+                history = await peer.store.history("http://example.org/")
+                assert disputed(history) == set(ids)
+                assert peer.copies.status().disputed == 1
 
     in_world(play)
