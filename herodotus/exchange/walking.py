@@ -14,7 +14,7 @@ import anyio
 
 from dht import Contact
 from dht.core.ids import IdCheck, Key
-from herodotus.calls import CallError, Calls, RefusedError
+from herodotus.calls import CallError, Questions, RefusedError
 from herodotus.core.exchange.plan import Keys, Stop, stops_of
 from herodotus.core.exchange.ringmap import RingMap
 from herodotus.exchange.outbox import Outbox, short
@@ -80,7 +80,7 @@ class _State:
 
 
 class LinkWalks:
-    def __init__(self, outbox: Outbox, calls: Calls, sight: RingSight, id_check: IdCheck) -> None:
+    def __init__(self, outbox: Outbox, calls: Questions, sight: RingSight, id_check: IdCheck) -> None:
         self._outbox = outbox
         self._calls = calls
         self._sight = sight
