@@ -7,7 +7,7 @@ from typing import Protocol
 from dht import Contact, Key, RingNode
 from dht.core.effects import ArcsChanged
 from dht.errors import NoAnswerError
-from dht.node import EventsLost
+from dht.node_types import EventsLost
 from herodotus.core.tenure import OwnedArc
 
 
