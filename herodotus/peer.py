@@ -162,6 +162,7 @@ class Peer:
             malformed=self._portal.malformed,
             rationed=self._rooms.rationed,
             saves_asked=self._rooms.saves_asked,
+            answers_disbelieved=self._rooms.disbelieved,
         )
 
     def _copies_ports(self, own_key: bytes) -> CopiesPorts:

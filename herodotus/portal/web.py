@@ -70,6 +70,20 @@ class Asked:
     """Asked for under the name that archived pages have for themselves."""
 
 
+async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
+    """What goes wrong is told in a sentence."""
+    request = asked.request
+    try:
+        return await work(asked)
+    except (BadTargetError, BadQuestionError) as error:
+        return failure(request, HTTPStatus.BAD_REQUEST, str(error))
+    except TooBusyError as error:
+        busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return replace(busy, headers={**busy.headers, "Retry-After": "5"})
+    except ArchiveError as error:
+        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+
 class ArchivePages:
     def __init__(
         self,
@@ -91,27 +105,10 @@ class ArchivePages:
         work = self._work(asked.request.path)
         if work is None:
             return None
-        answer = await self._tried(work, asked)
+        answer = await tried(work, asked)
         if self._peer:  # a relayed answer names who really gave it
             answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
-
-    async def _tried(self, work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
-        request = asked.request
-        try:
-            return await work(asked)
-        except (BadTargetError, BadQuestionError) as error:
-            return failure(request, HTTPStatus.BAD_REQUEST, str(error))
-        except TooBusyError as error:
-            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-            return Answer(
-                status=busy.status,
-                content_type=busy.content_type,
-                body=busy.body,
-                headers=busy.headers | {"Retry-After": "5"},
-            )
-        except ArchiveError as error:
-            return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _work(self, path: str) -> Callable[[Asked], Awaitable[Answer]] | None:
         if path.startswith("/web/"):
