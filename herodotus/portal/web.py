@@ -30,7 +30,7 @@ from herodotus.portal.memento import (
     timemap_link,
 )
 from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
-from herodotus.portal.pages import listing_page, not_archived_page, trouble_page
+from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request
@@ -93,12 +93,15 @@ class ArchivePages:
         elsewhere: Elsewhere | None = None,
         peer: str = "",
         replay: ReplayPlace | None = None,
+        takes_saves: bool = False,
     ) -> None:
+        """`takes_saves`: what is not archived may be asked for (`saving.py`)."""
         self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
         self._peer = peer
+        self._takes_saves = takes_saves
 
     async def answer(self, asked: Asked) -> Answer | None:
         """None: the path is none of ours."""
@@ -220,7 +223,10 @@ class ArchivePages:
             if neighbours:
                 break
         listing = f"/web/*/{header_url(site)}*"
-        return html(not_archived_page(url, held, neighbours, listing), HTTPStatus.NOT_FOUND)
+        page = not_archived_page(url, held, neighbours, listing, takes_saves=self._takes_saves)
+        answer = html(page, HTTPStatus.NOT_FOUND)
+        answer.headers.update(FORM_HEADERS if self._takes_saves else {})
+        return answer
 
     async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
         if target.form == "html":
