@@ -56,7 +56,12 @@ def _facts(rows: list[tuple[str, str]]) -> str:
 
 def start_page(status: PeerStatus) -> str:
     who = escape(status.nickname) or "A peer"
-    trouble = f'<p class="trouble">{escape(status.store.problem)}</p>' if status.store.problem else ""
+    trouble = ""
+    if status.store.problem:  # which names folders: that is for the operator
+        words = (
+            "stores nothing new just now" if status.store.state == "open" else "cannot read its archive now"
+        )
+        trouble = f'<p class="trouble">This peer {words}.</p>'
     return page(
         "Herodotus: a web archive of many peers",
         "\n".join(

@@ -70,7 +70,7 @@ class PortalRooms:
         self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
         self._desk = ImportDesk(parts.perform)
         endpoints = [
-            *network_endpoints(parts.status, parts.directions.peers),
+            *network_endpoints(parts.status, parts.directions.peers, parts.operator),
             *capture_endpoints(shelf),
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),

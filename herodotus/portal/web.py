@@ -15,7 +15,7 @@ from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.replay import Flag, Holder, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.elsewhere import RELAYED, Elsewhere
 from herodotus.portal.finishing import accepts
@@ -81,7 +81,7 @@ async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Ans
         busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
         return replace(busy, headers={**busy.headers, "Retry-After": "5"})
     except ArchiveError as error:
-        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
 
 
 class ArchivePages:
