@@ -39,7 +39,7 @@ class Node:
 )
 async def test_what_changes_the_keys_of_a_steward_is_told(event: RingEvent, is_whole: bool) -> None:
     node = Node()
-    async with NodeRing(cast(RingNode, node)).changes() as changes:
+    async with NodeRing(cast("RingNode", node)).changes() as changes:
         node.subscription.put(PeerChanged(peer=ME.peer, clock="unreachable"))
         node.subscription.put(event)
         with anyio.fail_after(5):
