@@ -17,6 +17,7 @@ import anyio
 
 from dht import Contact
 from herodotus.calls import CALL_DEADLINE_S
+from herodotus.core.exchange.silences import Silences
 from herodotus.exchange.disk import ExchangeDisk
 from herodotus.exchange.outbox import Outbox
 from herodotus.exchange.sight import RingSight
@@ -132,7 +133,7 @@ async def walked(
             outbox.add(links, 0.0)
             letters += sum(len(link.url) for link in links)
         mean = letters / max(1, len(outbox) + outbox.statistics().repeated)
-        report = await LinkWalks(outbox, calls, RingSight(ring, COPIES), "ip").walk(0.0)
+        report = await LinkWalks(outbox, calls, RingSight(ring, COPIES), Silences(Random(1)), "ip").walk(0.0)
     finally:
         disk.close()
     return calls, report, mean
