@@ -58,6 +58,7 @@ class Windows:
         self._ask_steward = ask_steward
         self._return_to = return_to
         self._notes: dict[str, HostNote] = {}
+        self._has_windows = anyio.Event()
 
     async def get(self, host: str, purpose: str) -> HostNote | Wait | Refusal:
         """A note with a window that is not over, held already or asked for now."""
@@ -132,7 +133,10 @@ class Windows:
     async def return_idle(self) -> None:
         """For as long as the peer lives: a crawl that was paused, or ended, does not keep others waiting."""
         while True:
+            await self._has_windows.wait()
             await anyio.sleep(IDLE_LOOK_S)
+            if not self.held:
+                self._has_windows = anyio.Event()
             now = anyio.current_time()
             for note in self._notes.values():
                 window = note.window
@@ -166,6 +170,7 @@ class Windows:
                 asked=asked,
                 got=got,
             )
+            self._has_windows.set()
             return None
         wait = soon("its steward does not answer")
         if isinstance(answer, NotYet):
