@@ -134,7 +134,7 @@ class _OpenStore:
 
     async def wait_open(self) -> DiskStore:
         await anyio.lowlevel.checkpoint()
-        return cast(DiskStore, self._store)  # the same face, and the archive behind it
+        return cast("DiskStore", self._store)  # the same face, and the archive behind it
 
 
 class CrawlPeer:
@@ -214,7 +214,7 @@ class CrawlPeer:
             DailyParts(
                 home=Home(self.folder),
                 order=self._world.order,
-                holdings=cast(Holdings, _OpenStore(self.store)),  # it is asked for its store alone
+                holdings=cast("Holdings", _OpenStore(self.store)),  # it is asked for its store alone
                 make_steward=lambda _fetcher, sink: self.steward.attach(sink),
                 wall_clock=self.wall_clock,
                 owner=self.exchange,
@@ -291,7 +291,7 @@ class CrawlWorld:
         for url in urls:
             peer = self.chance.choice(self.peers)
             await peer.is_up.wait()
-            while not peer.daily.takes_links:
+            while not peer.daily.takes_links:  # noqa: ASYNC110  # nobody tells of it, and time is virtual
                 await anyio.sleep(1.0)
             await peer.daily.begin([url])
 

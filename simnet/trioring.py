@@ -1,4 +1,4 @@
-"""How do ring machines on a heap serve shells that run under trio? Their clock follows trio's, their events become news.
+"""How do ring machines on a heap serve shells under trio? Their clock follows trio's, their events become news.
 
 `RingWorld` carries the machines, some twenty times cheaper than whole nodes; a `MachineRing` is what one peer asks of
 its own, as `dht.Ring` answers it. Handshakes, datagrams and their bytes are not in it.

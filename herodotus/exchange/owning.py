@@ -18,6 +18,9 @@ from herodotus.exchange.wire import OutLink
 TAKEN_OVER_MAX = 50_000
 """URLs that we fetch today for owners who are late, and that others fetch for us: more wait for tomorrow."""
 
+GIVEN_AWAY_AT = 500_000
+"""Links waiting, at most, when more of what we hold no longer is put to them."""
+
 
 class RingOwner:
     """Implements `crawler.ports.UrlOwner`."""
@@ -57,10 +60,13 @@ class RingOwner:
             self._on_filled()
         return mine
 
-    def give_away(self, links: Sequence[OutLink]) -> None:
-        """What we know and hold no more goes to whoever holds it now."""
-        if self._outbox.add(links, self._wall_clock()):
+    def give_away(self, links: Sequence[OutLink]) -> bool:
+        """What we know and hold no more goes to whoever holds it now. False: not now, too much waits already."""
+        if len(self._outbox) >= GIVEN_AWAY_AT:
+            return False
+        if self._outbox.add(links, self._wall_clock(), is_own=True):
             self._on_filled()
+        return True
 
     def is_our_turn(self, url: str) -> bool:
         """Asked before each fetch: the ring may have changed since the URL came to our frontier."""

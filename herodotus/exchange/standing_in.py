@@ -244,7 +244,9 @@ class StandingIn:
         self._check(peer, len(body) == 2 * KEY_BYTES)
         at, end = _keys(body)
         found: list[Key] = []
-        today, is_over, given = self._frontier.today, at >= end, 0
+        holders = {contact.peer for key in (at, end) for contact in self._holders(key)}
+        is_over = at >= end or peer not in holders  # whoever holds nothing there is given nothing
+        today, given = self._frontier.today, 0
         for _ in range(0 if is_over else ROWS_MAX // CHUNK):
             rows = self._frontier.known_after(at, CHUNK)
             for key, known in rows:
@@ -267,8 +269,10 @@ class StandingIn:
 
     def _gives(self, key: Key, peer: PeerKey) -> bool:
         """A holder that asks what we missed fetches it: from then on it is not our turn today."""
-        holders = self._sight.map().holders_of(key, self._sight.copies)
-        return any(contact.peer == peer for contact in holders) and self._owner.give(key)
+        return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key)
+
+    def _holders(self, key: Key) -> tuple[Contact, ...]:
+        return self._sight.map().holders_of(key, self._sight.copies)
 
     async def visited(self, peer: PeerKey, body: bytes) -> bytes:
         """Keys: one bit each, the first the lowest of its byte: was it visited today, or will it be?"""

@@ -14,7 +14,7 @@ import anyio
 import trio
 import trio.testing
 
-from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, Start
+from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings
 from simnet.host import repeatable_trio
 from simnet.rings import how_right
 from simnet.runs import Run, SimnetError
@@ -50,7 +50,9 @@ class _Days:
             skew_s=run.setting("skew_s", 30.0, high=3_600.0),
         )
         self._kills = run.setting("kills", 0.5, high=10.0)  # of each peer, a day
-        self._wiped = run.setting("wiped", 0.05, high=1.0)  # of those killed: they come back with an empty disk
+        self._wiped = run.setting(
+            "wiped", 0.05, high=1.0
+        )  # of those killed: they come back with an empty disk
         self._gone = run.setting("gone", 0.02, high=0.5)  # of those killed: they do not come back
         self._torn_s = run.setting("torn_s", 600.0, high=3_600.0)
         pages = int(run.setting("pages", 8, low=1, high=1_000))
@@ -71,7 +73,9 @@ class _Days:
     def look(self, world: World, checker: str) -> str | None:
         if not self.complaints:
             is_there = MEMORY_FOLDER.is_dir()
-            with tempfile.TemporaryDirectory(prefix="simnet-", dir=MEMORY_FOLDER if is_there else None) as folder:
+            with tempfile.TemporaryDirectory(
+                prefix="simnet-", dir=MEMORY_FOLDER if is_there else None
+            ) as folder:
                 self._play(Path(folder))
             for name, value in self.figures.items():
                 world.trace.note(world.now, "figure", name, value)
@@ -119,7 +123,9 @@ class _Days:
 
     def _is_torn(self, crawl: CrawlWorld) -> bool:
         """Or was lately: then nobody is killed, so that the time until the ring is whole can be told."""
-        return bool(crawl.torn_times) and anyio.current_time() < crawl.torn_times[-1][1] + RINGS_PATIENCE_S / 3
+        return (
+            bool(crawl.torn_times) and anyio.current_time() < crawl.torn_times[-1][1] + RINGS_PATIENCE_S / 3
+        )
 
     async def _tear(self, crawl: CrawlWorld) -> None:
         if not self._torn_s:
@@ -130,7 +136,7 @@ class _Days:
         await anyio.sleep(self._torn_s)
         crawl.heal()
         with anyio.move_on_after(RINGS_PATIENCE_S):
-            while how_right(crawl.rings.world) != (1.0, 1.0):
+            while how_right(crawl.rings.world) != (1.0, 1.0):  # noqa: ASYNC110  # a ring does not tell of it
                 await anyio.sleep(5.0)
         crawl.torn_times[-1] = (crawl.torn_times[-1][0], anyio.current_time() + self._life_s(crawl))
 
