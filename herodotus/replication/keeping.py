@@ -28,7 +28,7 @@ from herodotus.core.deposits import CaptureId
 from herodotus.core.entries import CAPTURE, TOMBSTONE, capture_key
 from herodotus.core.replication.absence import Absence
 from herodotus.core.replication.places import PeerKey, Places
-from herodotus.core.replication.schedule import AGAIN_S, Purpose, Schedule, Task
+from herodotus.core.replication.schedule import Purpose, Schedule, Task
 from herodotus.core.replication.scope import Range, Scope, joined, split
 from herodotus.core.status import CopiesStatus, HolderStatus
 from herodotus.replication import wire
@@ -37,6 +37,7 @@ from herodotus.replication.auditing import Auditor
 from herodotus.replication.backlog import Added, Backlog
 from herodotus.replication.comparing import Compared, compare
 from herodotus.replication.deletions import Deletions
+from herodotus.replication.leaving import HandedOver, hand_over
 from herodotus.replication.meter import Meter, Spend, freely
 from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
 from herodotus.replication.pulling import Puller
@@ -377,16 +378,12 @@ class Copies:
 
     # -- leaving, status ----------------------------------------------------------------------------------
 
-    async def hand_over(self) -> int:
-        """Give what we hold to those who will hold it without us; to how many. Tries until all of them have it."""
+    async def hand_over(self, tell: Callable[[HandedOver], None] = lambda _: None) -> HandedOver:
+        """Give what we hold to those who will hold it without us; tries until all of them have it."""
         self._push_fresh()
-        scopes = self._heirs()
-        async with anyio.create_task_group() as tasks:
-            for peer, parts in scopes.items():
-                tasks.start_soon(self._hand_to, peer, joined(parts))
-        return len(scopes)
+        return await hand_over(self._heirs, self._give, tell)
 
-    def _heirs(self) -> dict[PeerKey, list[Range]]:
+    def _heirs(self) -> dict[PeerKey, Scope]:
         view = self.parts.view
         others = Places(
             [(c.position, c.peer) for c in self._ports.ring().positions() if c.peer != view.me], view.copies
@@ -396,24 +393,17 @@ class Copies:
         for segment in others.segments_in([*view.scope, *surplus]):
             for peer in segment.holders:
                 scopes.setdefault(peer, []).extend(segment.ranges)
-        return scopes
+        return {peer: joined(ranges) for peer, ranges in scopes.items()}
 
-    async def _hand_to(self, peer: PeerKey, scope: Scope) -> None:
-        tries = 0
-        for part in split(scope):
-            while not await self._is_with(peer, part):
-                await anyio.sleep(AGAIN_S[min(tries, len(AGAIN_S) - 1)])
-                tries += 1
-
-    async def _is_with(self, peer: PeerKey, scope: Scope) -> bool:
-        """Whether a peer has all of ours of a scope; if not, it is sent what it lacks."""
+    async def _give(self, peer: PeerKey, scope: Scope) -> int | None:
         try:
-            lacking = await self._compare_scope(peer, Purpose.SURPLUS, scope)
-        except (CallError, wire.MalformedMessageError) as error:
+            with anyio.fail_after(COMPARE_DEADLINE_S):
+                lacking = await self._compare_scope(peer, Purpose.SURPLUS, scope)
+        except (CallError, TimeoutError, wire.MalformedMessageError, ArchiveError) as error:
             logger.warning("a share could not be handed over yet error=%s", error)
-            return False
+            return None
         await self._pusher.wait_idle(peer)
-        return not lacking
+        return lacking
 
     def status(self) -> CopiesStatus:
         counts, now = self.parts.counts, self.parts.now()
