@@ -129,7 +129,8 @@ def document(
     value: Any, status: HTTPStatus = HTTPStatus.OK, content_type: str = "application/json"
 ) -> Answer:
     """Anything that json can write; small by nature, so it is made whole."""
-    body = json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n"
+    # An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark.
+    body = json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
     return Answer(status=status, content_type=content_type, body=body, headers=headers)
 

@@ -18,6 +18,7 @@ from herodotus.portal.api.imports import ImportDesk
 from herodotus.portal.api.links import link_endpoints
 from herodotus.portal.api.network import Peer, network_endpoints
 from herodotus.portal.api.rest import RestApi
+from herodotus.portal.api.search import search_endpoints
 from herodotus.portal.api.statistics import statistics_endpoints
 from herodotus.portal.api.streams import stream_endpoints
 from herodotus.portal.differences import DiffPages
@@ -74,6 +75,7 @@ class PortalRooms:
         endpoints = [
             *network_endpoints(parts.status, parts.directions.peers, parts.operator),
             *capture_endpoints(shelf),
+            *search_endpoints(shelf),
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),
             *stream_endpoints(shelf),

@@ -41,6 +41,8 @@ WAITING_MAX = 256
 """Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
 ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
+QUICK_ROWS = 500
+"""So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
 _HISTORIES_KEPT = 256
 ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Rows of lists over many addresses: some 25,000."""
@@ -161,6 +163,8 @@ class ArchiveShelf:
     async def rows(self, question: CdxQuestion) -> Found:
         if question.urls:
             versions = await self.history(question.urls, question.from_s, question.to_s)
+            if len(versions) > QUICK_ROWS:
+                return await self.in_thread(lambda: exact_rows(versions, question))
             return exact_rows(versions, question)
         archive = self._archive()
         return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
