@@ -116,7 +116,15 @@ class Peer:
         elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
         name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
+        saves = self._own_saves()
+        pages = ArchivePages(
+            shelf,
+            has_banner=http.banner,
+            elsewhere=elsewhere,
+            peer=name,
+            replay=place,
+            takes_saves=saves is not None,
+        )
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(
             RoomParts(
@@ -128,7 +136,7 @@ class Peer:
                 elsewhere=elsewhere,
                 operator=self._operator,
                 perform=self.perform,
-                saves=self._own_saves(),
+                saves=saves,
                 peer=name,
             )
         )
@@ -162,6 +170,7 @@ class Peer:
             malformed=self._portal.malformed,
             rationed=self._rooms.rationed,
             saves_asked=self._rooms.saves_asked,
+            answers_disbelieved=self._rooms.disbelieved,
         )
 
     def _copies_ports(self, own_key: bytes) -> CopiesPorts:

@@ -14,7 +14,7 @@ import anyio
 
 from dht import Contact
 from dht.core.ids import IdCheck, Key
-from herodotus.calls import CallError, Calls, RefusedError
+from herodotus.calls import CallError, Questions, RefusedError
 from herodotus.core.exchange.plan import Keys, Stop, stops_of
 from herodotus.core.exchange.ringmap import RingMap
 from herodotus.core.exchange.silences import Silences
@@ -84,7 +84,7 @@ class _State:
 
 class LinkWalks:
     def __init__(
-        self, outbox: Outbox, calls: Calls, sight: RingSight, silences: Silences, id_check: IdCheck
+        self, outbox: Outbox, calls: Questions, sight: RingSight, silences: Silences, id_check: IdCheck
     ) -> None:
         self._outbox = outbox
         self._calls = calls

@@ -32,6 +32,8 @@ class PortalFigures:
     malformed: int = 0
     rationed: int = 0
     saves_asked: int = 0
+    answers_disbelieved: int = 0
+    """Of other peers, as parts of an answer of all."""
 
 
 class OperatingPages:
@@ -136,6 +138,11 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
     )
     yield one("http_malformed_total", "Requests that were no HTTP.", figures.malformed)
     yield one("http_rationed_total", "Requests over a reader's share.", figures.rationed)
+    yield one(
+        "http_disbelieved_total",
+        "Answers of other peers that were left out for what stood in them.",
+        figures.answers_disbelieved,
+    )
     yield one("saves_asked_total", "Pages that readers asked to be archived.", figures.saves_asked)
 
 
@@ -189,6 +196,7 @@ def status_page(status: PeerStatus, figures: PortalFigures) -> str:
                     ("Left: too slow", f"{figures.slow_readers_left:,}"),
                     ("No HTTP at all", f"{figures.malformed:,}"),
                     ("Pages asked to be saved", f"{figures.saves_asked:,}"),
+                    ("Answers of peers not believed", f"{figures.answers_disbelieved:,}"),
                 ),
                 "<h2>Traffic of the ring</h2>",
                 _facts(

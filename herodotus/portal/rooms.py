@@ -67,16 +67,16 @@ class PortalRooms:
         self._limits = limits
         # Beside that of single questions, as many at once must not hold those up.
         self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
-        gatherer = Gatherer(parts.directions, asking or self._asking)
+        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
         self._desk = ImportDesk(parts.perform)
         endpoints = [
-            *network_endpoints(parts.status, parts.directions.peers),
+            *network_endpoints(parts.status, parts.directions.peers, parts.operator),
             *capture_endpoints(shelf),
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),
             *stream_endpoints(shelf),
             *link_endpoints(shelf, gatherer),
-            *completeness_endpoints(shelf, parts.directions, parts.relay),
+            *completeness_endpoints(shelf, parts.directions, asking or self._asking),
             *self._desk.endpoints(),
         ]
         self._saving = None
@@ -96,6 +96,10 @@ class PortalRooms:
     @property
     def rationed(self) -> int:
         return self._limits.refused
+
+    @property
+    def disbelieved(self) -> int:
+        return self._gatherer.disbelieved
 
     @property
     def saves_asked(self) -> int:

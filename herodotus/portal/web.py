@@ -15,7 +15,7 @@ from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.replay import Flag, Holder, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.elsewhere import RELAYED, Elsewhere
 from herodotus.portal.finishing import accepts
@@ -30,7 +30,7 @@ from herodotus.portal.memento import (
     timemap_link,
 )
 from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
-from herodotus.portal.pages import listing_page, not_archived_page, trouble_page
+from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request
@@ -70,6 +70,20 @@ class Asked:
     """Asked for under the name that archived pages have for themselves."""
 
 
+async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
+    """What goes wrong is told in a sentence."""
+    request = asked.request
+    try:
+        return await work(asked)
+    except (BadTargetError, BadQuestionError) as error:
+        return failure(request, HTTPStatus.BAD_REQUEST, str(error))
+    except TooBusyError as error:
+        busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return replace(busy, headers={**busy.headers, "Retry-After": "5"})
+    except ArchiveError as error:
+        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
+
+
 class ArchivePages:
     def __init__(
         self,
@@ -79,39 +93,25 @@ class ArchivePages:
         elsewhere: Elsewhere | None = None,
         peer: str = "",
         replay: ReplayPlace | None = None,
+        takes_saves: bool = False,
     ) -> None:
+        """`takes_saves`: what is not archived may be asked for (`saving.py`)."""
         self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
         self._peer = peer
+        self._takes_saves = takes_saves
 
     async def answer(self, asked: Asked) -> Answer | None:
         """None: the path is none of ours."""
         work = self._work(asked.request.path)
         if work is None:
             return None
-        answer = await self._tried(work, asked)
+        answer = await tried(work, asked)
         if self._peer:  # a relayed answer names who really gave it
             answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
-
-    async def _tried(self, work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
-        request = asked.request
-        try:
-            return await work(asked)
-        except (BadTargetError, BadQuestionError) as error:
-            return failure(request, HTTPStatus.BAD_REQUEST, str(error))
-        except TooBusyError as error:
-            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-            return Answer(
-                status=busy.status,
-                content_type=busy.content_type,
-                body=busy.body,
-                headers=busy.headers | {"Retry-After": "5"},
-            )
-        except ArchiveError as error:
-            return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _work(self, path: str) -> Callable[[Asked], Awaitable[Answer]] | None:
         if path.startswith("/web/"):
@@ -223,7 +223,10 @@ class ArchivePages:
             if neighbours:
                 break
         listing = f"/web/*/{header_url(site)}*"
-        return html(not_archived_page(url, held, neighbours, listing), HTTPStatus.NOT_FOUND)
+        page = not_archived_page(url, held, neighbours, listing, takes_saves=self._takes_saves)
+        answer = html(page, HTTPStatus.NOT_FOUND)
+        answer.headers.update(FORM_HEADERS if self._takes_saves else {})
+        return answer
 
     async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
         if target.form == "html":

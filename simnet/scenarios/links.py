@@ -8,8 +8,7 @@ vocabulary with more chance in it; both are told as they are, and scaled to the 
 
 import re
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from pathlib import Path
 from pydoc_data import topics
 from random import Random
@@ -61,11 +60,6 @@ class CountingCalls:
         self.links += len(links)
         await anyio.lowlevel.checkpoint()
         return answer
-
-    def stream(
-        self, to: Contact, service: str, body: bytes
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        raise NotImplementedError(f"{to} {service} {len(body)}")
 
 
 def on_wire(size: int) -> int:

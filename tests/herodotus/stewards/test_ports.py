@@ -9,7 +9,7 @@ import pytest
 
 from dht import RingNode, Subscription
 from dht.core.effects import ArcsChanged, PeerChanged, RingChanged
-from dht.node import EventsLost, RingEvent
+from dht.node_types import EventsLost, RingEvent
 from herodotus.stewards import NodeRing
 from simnet.linkworld import contact_of, link_peer
 
