@@ -72,7 +72,7 @@ async def test_all_six_holders_remember_and_the_first_is_to_fetch(tmp_path: Path
 async def test_loss_delays_and_repetition_lose_nothing(tmp_path: Path, seed: int) -> None:
     faults = LineFaults(delay_s=0.2, lost=0.2, twice=0.2)
     async with world_of(tmp_path, seed, 12, faults) as world:
-        found = links(600)
+        found = links(300)
         chance = Random(seed)
         for start in range(0, len(found), 20):  # everybody finds some, and some twice
             for _ in range(2):
