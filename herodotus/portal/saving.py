@@ -11,7 +11,7 @@ form is a POST, with which browsers always say whose page it is of (`may_change`
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from html import escape
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from herodotus.core.replay import may_change
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.elsewhere import ASKED_MAX, RELAYED, Directions, Relay
 from herodotus.portal.limits import CLIENTS_MAX, client_of
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import Places, header_url
 from herodotus.portal.pages import FORM_HEADERS, page, save_form, search_form, shown_url
 from herodotus.portal.request import PARAMETERS_MAX, Request
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
@@ -133,7 +133,9 @@ class SavePages:
         """None: that is this peer, or nobody who answers for it can be reached."""
         if request.header(RELAYED) or self._directions is None or self._relay is None:
             return None
-        marked = replace(request, method="GET", headers={**request.headers, RELAYED: "1"}, body=b"")
+        marked = Request(
+            target=_PATH + header_url(url), headers={"accept": request.header("accept"), RELAYED: "1"}
+        )
         for place in (await self._directions.holders(url))[:ASKED_MAX]:
             if place.is_self:
                 return None
