@@ -113,9 +113,16 @@ class Peer:
         self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._relay = HttpRelay()
-        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
-        name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
+        elsewhere = Elsewhere(
+            directions,
+            self._relay,
+            now=anyio.current_time,
+            is_gateway=http.gateway,
+            has_banner=http.banner,
+            replay=place,
+        )
+        name = shown_peer_id(parts.peer_id)
         pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(

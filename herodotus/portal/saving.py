@@ -5,8 +5,9 @@ rules, is the port's business. It is the one path by which a reader changes an a
 cannot have it asked for by its visitors' browsers, and it has shares of its own: for each reader, and for all.
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from html import escape
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from math import ceil
 from typing import Protocol
 
 from herodotus.core.allowance import Allowances, Rate
+from herodotus.portal.adopting import Adopting, adopted_location
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.elsewhere import ASKED_MAX, RELAYED, Directions, Relay
 from herodotus.portal.limits import CLIENTS_MAX, client_of
@@ -27,6 +29,9 @@ OF_ONE = Rate(per_s=1 / 12, burst=5.0)
 """Five a minute, as whoever asks for more has a crawl in mind."""
 OF_ALL = Rate(per_s=1.0, burst=20.0)
 _PATH = "/save/"
+_TOLD_BY_OTHERS = frozenset(
+    {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
+)
 _TITLES = {
     HTTPStatus.ACCEPTED: "It is being fetched",
     HTTPStatus.FORBIDDEN: "This is not archived",
@@ -122,17 +127,50 @@ class SavePages:
         """None: that is this peer, or nobody who answers for it can be reached."""
         if request.header(RELAYED) or self._directions is None or self._relay is None:
             return None
-        marked = replace(request, method="GET", headers={**request.headers, RELAYED: "1"}, body=b"")
+        marked = Request(target=request.target, headers={"accept": "application/json", RELAYED: "1"})
         for place in (await self._directions.holders(url))[:ASKED_MAX]:
             if place.is_self:
                 return None
             answer = await self._relay.fetch(place, marked)
-            if answer is not None and answer.status not in (
-                HTTPStatus.NOT_FOUND,
-                HTTPStatus.MISDIRECTED_REQUEST,
-            ):
-                return answer
+            found = (
+                None
+                if answer is None
+                else _adopted(request, url, answer, Adopting(there=place.origin, here=""))
+            )
+            if found is not None:
+                return found
         return None
+
+
+def _adopted(request: Request, url: str, answer: Answer, adopting: Adopting) -> Answer | None:
+    """What another peer did, in our words; None where its answer is none."""
+    location = adopted_location(answer, adopting)
+    if location is not None:
+        told = answer.headers.get("X-Herodotus-Save", "")
+        kind = (
+            SaveResult(told)
+            if told in (SaveResult.SAVED.value, SaveResult.UNCHANGED.value)
+            else SaveResult.SAVED
+        )
+        headers = {
+            "Content-Location": location,
+            "Cache-Control": "no-store",
+            "X-Herodotus-Save": kind.value,
+            **PUBLIC,
+        }
+        return moved(location, headers=headers)
+    if answer.status not in _TOLD_BY_OTHERS:
+        return None
+    try:
+        facts = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return None
+    sentence = facts.get("detail") if isinstance(facts, dict) else None
+    if not isinstance(sentence, str):
+        return None
+    wait = answer.headers.get("Retry-After", "")
+    retry_after_s = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0.0
+    return _told(request, answer.status, sentence[:600], url, retry_after_s=retry_after_s)
 
 
 def _is_of_another_site(request: Request) -> bool:
