@@ -23,7 +23,9 @@ from herodotus.core.deposits import StoredCapture
 from herodotus.core.entries import address_key
 from herodotus.core.warc import TIME_MAX_S, parse_digits
 from herodotus.portal.cdx import (
+    NO_PAGE,
     PAGE_ADDRESSES,
+    PAGES_MAX,
     ROWS_MAX,
     BadQuestionError,
     CdxQuestion,
@@ -40,9 +42,9 @@ WAITING_MAX = 256
 """Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
 ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
-COUNTED_ADDRESSES_MAX = 2_000_000
+QUICK_ROWS = 500
+"""So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
 _HISTORIES_KEPT = 256
-_NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
 ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Rows of lists over many addresses: some 25,000."""
 _ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
@@ -172,6 +174,8 @@ class ArchiveShelf:
     async def rows(self, question: CdxQuestion) -> Found:
         if question.urls:
             versions = await self.history(question.urls, question.from_s, question.to_s)
+            if len(versions) > QUICK_ROWS:
+                return await self.in_thread(lambda: exact_rows(versions, question))
             return exact_rows(versions, question)
         archive = self._archive()
         return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
@@ -214,7 +218,7 @@ def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
     if question.shows_pages:
         return Found(pages=1)
     if question.page:
-        raise BadQuestionError(_NO_PAGE)
+        raise BadQuestionError(NO_PAGE)
     if question.closest is not None:
         moment = question.closest
         target = moment.target_s if len(moment.digits) == 14 else moment.from_s
@@ -294,12 +298,12 @@ def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> F
     """Stops after so many rows or addresses and says where."""
     walk = _Walk(archive, question, known)
     if question.shows_pages:
-        count = sum(1 for _ in islice(walk.addresses(), COUNTED_ADDRESSES_MAX))
+        count = sum(1 for _ in islice(walk.addresses(), PAGES_MAX * PAGE_ADDRESSES))
         return Found(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []
     if question.page and not walk.has_page():
-        raise BadQuestionError(_NO_PAGE)
+        raise BadQuestionError(NO_PAGE)
     for row in islice(thinned(walk.rows(), question), question.offset, None):
         if len(rows) == wanted:
             return Found(rows=rows, resume_at=(address_key(walk.at), _seconds(row)))
