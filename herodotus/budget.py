@@ -67,7 +67,8 @@ class Budget:
         self._moment = moment
         self._budgets = Budgets(settings.traffic, read_ledger(file))
         self._saved = self._budgets.ledger.months()
-        self._turns = {kind: anyio.Lock() for kind in Spending}
+        # Without a turn of the loop when nobody waits: each fetch asks.
+        self._turns = {kind: anyio.Lock(fast_acquire=True) for kind in Spending}
         self._ring_seen = (0, 0)
 
     async def spend(self, kind: Spending, size: int) -> None:

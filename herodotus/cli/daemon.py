@@ -106,6 +106,7 @@ def run(
       herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
     """
     from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+    from herodotus.heap import keep_heap_small
     from herodotus.offer import step_back, with_offered_positions
 
     os.umask(0o077)
@@ -125,6 +126,7 @@ def run(
     effective = with_http_beside_ring(frame.effective(text_layer(flags)))
     key, passphrase = unlocked_key(frame.home.key)
     step_back(effective.settings.budget.niceness)
+    keep_heap_small()
     with locked(frame.home):
         parts = peers.PeerParts(
             home=frame.home,
@@ -245,25 +247,31 @@ def stop(frame: Frame, force: bool, wait_s: float, hand_over_s: float | None) ->
         raise NotRunning(frame.home)
     if hand_over_s is not None:
         _hand_over(frame, hand_over_s)
-    _signal(running.pid, signal.SIGTERM)
+    end_process(frame, running.pid, wait_s, force=force)
+
+
+def end_process(frame: Frame, pid: int, wait_s: float, *, force: bool = False) -> None:
+    """The peer of the frame's home; it may be ending by itself already."""
+    _signal(pid, signal.SIGTERM)
     if _gone(frame.home, wait_s):
-        frame.say(f"stopped process {running.pid}")
+        frame.say(f"stopped process {pid}")
         return
     if not force:
-        raise StillRunning(running.pid, wait_s)
-    _signal(running.pid, signal.SIGKILL)
+        raise StillRunning(pid, wait_s)
+    _signal(pid, signal.SIGKILL)
     if not _gone(frame.home, wait_s):
-        raise StillRunning(running.pid, wait_s)
-    frame.say(f"killed process {running.pid}")
+        raise StillRunning(pid, wait_s)
+    frame.say(f"killed process {pid}")
 
 
 def _hand_over(frame: Frame, wait_s: float) -> None:
     from herodotus.door import ask_at_door
+    from herodotus.replication.leaving import others
 
     facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
     if not facts["is_over"]:
         raise StillHolding(wait_s)
-    frame.say(f"what it holds is with {facts['peers']} other peers")
+    frame.say(f"what it holds is with {others(facts['peers'])}")
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

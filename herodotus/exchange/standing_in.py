@@ -21,7 +21,7 @@ from crawler.frontier import LEFT, FoundLink
 from dht import Contact
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
-from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.core.exchange.arcs import Ends, minus
 from herodotus.exchange.owning import RingOwner
 from herodotus.exchange.receiving import found_link, out_of
@@ -80,7 +80,7 @@ class StandInCounts:
 
 class StandingIn:
     def __init__(
-        self, sight: RingSight, calls: Calls, frontier: OwnFrontier, standby: Standby, owner: RingOwner
+        self, sight: RingSight, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
     ) -> None:
         self._sight = sight
         self._calls = calls

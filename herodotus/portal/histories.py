@@ -1,11 +1,13 @@
 """How does the history of one address read? Its versions, a calendar of the days, what is unchanged since when."""
 
 import calendar
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
@@ -40,6 +42,12 @@ def contents_of(versions: Sequence[Version]) -> list[Content]:
     for version in versions:
         groups.setdefault(version.id.digest, []).append(version)
     return [Content(digest=digest, versions=tuple(group)) for digest, group in groups.items()]
+
+
+def history_json(versions: Sequence[Version]) -> bytes:
+    """As `herodotus history --json` prints it."""
+    facts = [version_as_json(version) for version in versions]
+    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def history_page(url: str, versions: Sequence[Version], period: str = "") -> str:

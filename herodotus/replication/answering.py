@@ -56,21 +56,24 @@ class Answers:
 
     async def _root(self, sender: PeerKey, body: bytes) -> bytes:
         scope, nonce = wire.decode_scope(body)
-        root = scopes.root_of(await tops_of(self._parts.opened_store(), scope))
-        view = self._parts.view
-        is_holder = view.holds_all(scope)
-        if not wire.wants_promise(body):
-            pass
-        elif is_holder:
-            view.promise(sender, scope, self._parts.now() + PROMISE_KEPT_S)
-        elif view.may_hold_all(scope):  # somebody who leaves hands it over: soon we shall have to hold it
-            view.promise(sender, scope, self._parts.now() + PROMISE_USED_WITHIN_S)
+        is_holder = self._parts.view.holds_all(scope)
+        if wire.wants_promise(body):
+            # Before the look at what there is: nothing of what the answer speaks of may go from now on.
+            is_holder &= self._promise(sender, scope, is_holder=is_holder)
+        root = scopes.root_of(await self._parts.tops.of(self._parts.opened_store(), scope))
         return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
+
+    def _promise(self, sender: PeerKey, scope: Scope, *, is_holder: bool) -> bool:
+        view, now = self._parts.view, self._parts.now()
+        if is_holder:
+            return view.promise(sender, scope, now + PROMISE_KEPT_S)
+        # Somebody who leaves may be handing it over: soon we shall have to hold it.
+        return view.may_hold_all(scope) and view.promise(sender, scope, now + PROMISE_USED_WITHIN_S)
 
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
         del sender
         scope, _ = wire.decode_scope(body)
-        return wire.encode_tops(await tops_of(self._parts.opened_store(), scope))
+        return wire.encode_tops(await self._parts.tops.of(self._parts.opened_store(), scope))
 
     async def _cells_of(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """How many members there are, then cells for as long as the asker reads."""
@@ -170,10 +173,6 @@ def frames_of_member(parts: Parts, archive: Archive, member: bytes) -> list[byte
         for parcel in parcels_of(archive, member, parts.sign):
             found += wire.frames_of(wire.PARCEL, parcel.data)
     return found or list(wire.frames_of(wire.MISSING, member))
-
-
-async def tops_of(store: ArchiveStore, scope: Scope) -> list[bytes]:
-    return scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])
 
 
 async def members_of(store: ArchiveStore, scope: Scope) -> list[bytes]:

@@ -17,7 +17,8 @@ from herodotus.core.replication import scope as scopes
 from herodotus.core.replication.scope import Scope
 from herodotus.core.replication.symbols import CellReader, Decoder, Symbols
 from herodotus.replication import wire
-from herodotus.replication.answering import MEMBERS_MAX, members_of, symbols_of, tops_of
+from herodotus.replication.answering import MEMBERS_MAX, members_of, symbols_of
+from herodotus.replication.tops import Tops
 from herodotus.replication.wire import MalformedMessageError
 
 CELLS_MIN = 1_024
@@ -51,21 +52,23 @@ async def compare(
     nonce: bytes,
     *,
     wants_promise: bool = False,
+    tops: Tops | None = None,
 ) -> Compared:
     """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
     question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
-    return await _Comparing(calls, store, contact).run(scope, nonce, question)
+    return await _Comparing(calls, store, contact, tops or Tops()).run(scope, nonce, question)
 
 
 class _Comparing:
-    def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact) -> None:
+    def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact, tops: Tops) -> None:
         self._calls = calls
         self._store = store
+        self._tops = tops
         self._contact = contact
         self._found = Compared()
 
     async def run(self, scope: Scope, nonce: bytes, question: bytes) -> Compared:
-        ours = await tops_of(self._store, scope)
+        ours = await self._tops.of(self._store, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
         if answer.root != scopes.salted(scopes.root_of(ours), nonce):

@@ -18,6 +18,7 @@ from herodotus.core.replication.ledger import Ledger
 from herodotus.core.replication.places import PeerKey
 from herodotus.core.replication.wanted import Wanted
 from herodotus.replication.meter import Meter
+from herodotus.replication.tops import Tops
 from herodotus.replication.view import View
 
 logger = logging.getLogger(__name__)
@@ -84,8 +85,11 @@ class Parts:
     wanted: Wanted = field(default_factory=Wanted)
     suspects: Suspects = field(default_factory=Suspects)
     counts: Counts = field(default_factory=Counts)
+    tops: Tops = field(default_factory=Tops)
     receiving: set[bytes] = field(default_factory=set)
     """Captures being stored that came from another peer: they are not pushed on from here."""
+    hear: Callable[[], None] = lambda: None
+    """Takes notice of all that was stored until now."""
 
     def opened_store(self) -> ArchiveStore:
         store = self.store()

@@ -81,7 +81,7 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
         parts.receiving.discard(key)
     if outcome == STORED:
         parts.counts.received += 1
-        parts.ledger.stored(key[1:])
+        parts.hear()  # nobody is known to have it; then, that the sender is
     if outcome != DELETED:
         parts.ledger.held(sender, [key[1:]])
     return outcome, member

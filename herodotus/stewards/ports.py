@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
 from dht import Arc, Contact, EventsLost, Key, Subscription
-from dht.core.effects import ArcsChanged
+from dht.core.effects import ArcsChanged, RingChanged
 from dht.errors import NoAnswerError
 from herodotus.core.tenure import OwnedArc
 
@@ -59,7 +59,8 @@ class _Changes:
         async def listen() -> AsyncIterator[bool]:
             while True:
                 events = await subscription.wait()
-                if any(isinstance(event, ArcsChanged | EventsLost) for event in events):
+                # In a ring of few all hold everything: what we own changes there without what we hold.
+                if any(isinstance(event, ArcsChanged | RingChanged | EventsLost) for event in events):
                     yield not any(isinstance(event, EventsLost) for event in events)
 
         return listen()

@@ -22,7 +22,7 @@ from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
-from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.core.status import StewardStatus
 from herodotus.core.tenure import Tenure
 from herodotus.stewards.desk import ASK_DEADLINE_S, ASK_SERVICE, Desk
@@ -73,7 +73,7 @@ class StewardParts:
     product_token: str
     wall_clock: Callable[[], float]
     ring: Callable[[], StewardRing]
-    calls: Callable[[], Calls]
+    calls: Callable[[], Questions]
     may_visit_private: bool
     opted_out: OptOutList = field(default_factory=OptOutList)
 

@@ -53,6 +53,16 @@ def budgets(**limits: object) -> Budgets:
 # -- rates ------------------------------------------------------------------------------------------------
 
 
+def test_each_spending_is_booked_in_the_month_of_its_moment_also_when_the_clock_goes_back() -> None:
+    free = budgets(month_day=5)
+    for text in ("2026-11-18T12:00:00", "2026-12-04T23:59:59", "2026-12-05T00:00:00", "2026-11-05T00:00:00"):
+        free.charge(Spending.FETCHED, 1, at(text))
+    assert {name: volume.down for name, volume in free.ledger.months().items()} == {
+        "2026-12": 1,
+        "2026-11": 3,
+    }
+
+
 def test_without_limits_nothing_waits() -> None:
     free = budgets()
     assert [free.grant(kind, 10**12, NOON) for kind in Spending] == [0.0] * len(Spending)

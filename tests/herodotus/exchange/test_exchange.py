@@ -113,6 +113,24 @@ async def test_a_dead_peer_is_passed_by_and_gets_its_share_when_it_is_back(tmp_p
         assert world.missing(urls(found)) == []
 
 
+async def test_new_links_do_not_wait_for_peers_that_have_long_been_silent(tmp_path: Path) -> None:
+    async with world_of(tmp_path, 1, 5) as world:  # so few that each holds everything
+        silent = world.peers[4]
+        world.net.kill(silent.key)
+        world.peers[0].found(links(40))
+        await anyio.sleep(3_600)
+        calls = world.net.calls["links.take"]
+        assert calls < 4 + 30, "the silent one is asked every few minutes, not with each walk"
+        fresh = links(10, "fresh")
+        world.peers[0].found(fresh)
+        await anyio.sleep(90)  # links wait for a minute for others to travel with
+        lacking = [peer for peer in world.peers if not set(urls(fresh)) <= peer.remembers]
+        assert lacking == [silent]
+        world.net.revive(silent.key)
+        await delivered(world, 900.0)
+        assert silent.remembers == set(urls(links(40) + fresh))
+
+
 async def test_when_the_ring_finds_an_owner_dead_the_next_holder_fetches(tmp_path: Path) -> None:
     async with world_of(tmp_path, 1, 10) as world:
         found = links(300)

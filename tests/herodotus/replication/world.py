@@ -174,6 +174,7 @@ class Net:
             calls=lambda: cast("Calls", Wires(self, peer)),
             sign=partial(signed, peer.key),
             random=random.Random(self.random.random()),
+            now=anyio.current_time,
         )
         peer.copies = Copies(ports, self.settings)
         peer.is_up = peer.is_in_ring = True
