@@ -27,7 +27,7 @@ def contents_today(control: str) -> Iterator[Content]:
     for url in lines_of(control, "/reachable"):
         facts = ask(control, f"/expect?url={urllib.parse.quote(url, safe='')}")
         if facts["status"] == 200:
-            yield Content(url, facts["digest"].removeprefix("sha256:"))
+            yield Content(url, facts["sha256"])
 
 
 def visits_of(folder: Path, control: str) -> Iterator[tuple[Visit, str]]:

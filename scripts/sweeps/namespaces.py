@@ -17,7 +17,7 @@ from pathlib import Path
 
 TESTER = "10.77.0.254"
 _WEB = "127.16.0.0/16"
-_INSIDE = "HERODOTUS_SWEEP_INSIDE"
+_INSIDE = "SWEEP_INSIDE"  # settings of peers begin with HERODOTUS_
 _UNSHARE = (
     "unshare",
     "--map-root-user",

@@ -16,7 +16,8 @@ from herodotus.home import Home
 from herodotus.ringlab import make_home
 from scripts.sweeps.namespaces import Lines
 
-_PORT = 4484
+PORT = 24484
+"""Of the first peer where all share the machine's ports, and of each where it has an address of its own."""
 _ROOM = "2g"
 _MARGIN_BYTES = 64 * 1024
 
@@ -32,6 +33,11 @@ class SweptPeer:
     is_stopped: bool = False
     ended: int | None = None
     """The exit code of one that nobody had killed."""
+
+    @property
+    def last_words(self) -> str:
+        lines = (self.home / "log" / "console.log").read_text(encoding="utf-8", errors="replace").splitlines()
+        return lines[-1] if lines else "it said nothing"
 
     @property
     def is_up(self) -> bool:
@@ -53,7 +59,7 @@ class SweptRing:
             home.mkdir(parents=True)
             _run("mount", "-t", "tmpfs", "-o", f"size={_ROOM}", "none", home)
         host = "127.0.0.1" if lines is None else lines.address(number)
-        port = _PORT + (number if lines is None else 0)
+        port = PORT + (number if lines is None else 0)
         make_home(Home(home), charter)
         return SweptPeer(number, home, f"{host}:{port}", f"http://{host}:{port + 1000}", has_disk)
 
@@ -160,7 +166,7 @@ class SweptRing:
 
 
 def made_up_web(folder: Path, pages_max: int) -> "tuple[subprocess.Popen[bytes], str]":
-    return labweb.start(folder, _PORT + labweb.PORT_OFFSET, None, pages_max=pages_max)
+    return labweb.start(folder, PORT + labweb.PORT_OFFSET, None, pages_max=pages_max)
 
 
 def _run(*words: str | Path) -> None:

@@ -343,6 +343,10 @@ class _Sweep:
         """Of other processes, which send us no events."""
         end = time.monotonic() + within_s
         while not fact():
+            if fallen := self._ring.fallen():
+                raise SweepFailed(
+                    f"peer {fallen[0].number} ended with {fallen[0].ended}: {fallen[0].last_words}"
+                )
             if time.monotonic() > end:
                 return False
             time.sleep(LOOK_EVERY_S)
