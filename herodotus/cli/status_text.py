@@ -21,7 +21,7 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
-    for name in ("calls", "links", "crawl", "store", "copies", "copying"):
+    for name in ("calls", "links", "crawl", "store", "copies", "copying", "leaving"):
         part = facts.get(name)
         if isinstance(part, dict):
             numbers = "  ".join(

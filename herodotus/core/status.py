@@ -190,6 +190,19 @@ class BudgetStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeavingStatus:
+    """Whether the peer is leaving for good, and how many parts of what it holds are with `peers` others; `silent` of
+    them do not take it now.
+    """
+
+    state: str = "staying"
+    peers: int = 0
+    parts: int = 0
+    parts_over: int = 0
+    silent: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerStatus:
     """`copies` counts captures by how many peers hold them."""
 
@@ -211,3 +224,4 @@ class PeerStatus:
     copies: dict[str, int] = field(default_factory=dict)
     copying: CopiesStatus = field(default_factory=CopiesStatus)
     budget: BudgetStatus = field(default_factory=BudgetStatus)
+    leaving: LeavingStatus = field(default_factory=LeavingStatus)

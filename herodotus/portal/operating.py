@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from herodotus.core.status import NodeStatus, PeerStatus
+from herodotus.core.status import LeavingStatus, NodeStatus, PeerStatus
 from herodotus.portal.answer import Answer, html
-from herodotus.portal.operator import OperatorRule
+from herodotus.portal.operator import OperatorRule, is_from_here
+from herodotus.portal.ordering import order_form
 from herodotus.portal.pages import page
 from herodotus.portal.web import Asked
 
@@ -56,7 +57,9 @@ class OperatingPages:
             return refused
         status, figures = await self._status(), self._figures()
         if request.path == "/status":
-            answer = html(status_page(status, figures))
+            answer = html(status_page(status, figures, has_orders=is_from_here(request)))
+            # Where no referrer is told, browsers do not say either whose form it is that is posted.
+            answer.headers["Referrer-Policy"] = "same-origin"
         else:
             answer = Answer(content_type=_METRICS_TYPE, body=metrics(status, figures).encode())
         answer.headers.update(_PRIVATE)
@@ -149,7 +152,7 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
 # -- the page ---------------------------------------------------------------------------------------------
 
 
-def status_page(status: PeerStatus, figures: PortalFigures) -> str:
+def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool = False) -> str:
     ring, store = status.ring, status.store
     trouble = f'<p class="trouble">{escape(store.problem)}</p>' if store.problem else ""
     return page(
@@ -160,6 +163,7 @@ def status_page(status: PeerStatus, figures: PortalFigures) -> str:
                 (f'<p class="lead">{escape(status.nickname) or "A peer"} of the network {escape(status.network)}, '
                 f"running for {_duration(status.uptime_s)}.</p>"),
                 trouble,
+                _leaving(status.leaving),
                 "<h2>Archive</h2>",
                 _facts(
                     ("State", escape(store.state)),
@@ -182,6 +186,7 @@ def status_page(status: PeerStatus, figures: PortalFigures) -> str:
                 _nodes(ring.nodes),
                 "<h2>Crawl</h2>",
                 _facts(
+                    ("State", escape(status.crawl.state)),
                     ("Known addresses", f"{status.crawl.known:,}"),
                     ("Due today", f"{status.crawl.due:,}"),
                     ("Fetched", f"{status.crawl.fetched:,}"),
@@ -205,6 +210,7 @@ def status_page(status: PeerStatus, figures: PortalFigures) -> str:
                     ("Membership", f"{ring.traffic.gossip_bits_per_s:,.0f} bit/s"),
                     ("Dropped", _counts(ring.traffic.dropped)),
                 ),
+                *(("<h2>Orders</h2>", order_form(status)) if has_orders else ()),
                 "<h2>Who it is</h2>",
                 _facts(
                     ("Peer", f'<span class="id">{escape(status.peer_id)}</span>'),
@@ -217,6 +223,16 @@ def status_page(status: PeerStatus, figures: PortalFigures) -> str:
             ]
         ),
     )  # fmt: skip
+
+
+def _leaving(leaving: LeavingStatus) -> str:
+    if leaving.state == LeavingStatus().state:
+        return ""
+    silent = f"; {leaving.silent:,} of them do not take it now" if leaving.silent else ""
+    return (
+        f'<p class="trouble">This peer is leaving for good ({escape(leaving.state)}): {leaving.parts_over:,} of '
+        f"{leaving.parts:,} parts are with {leaving.peers:,} other peers{silent}.</p>"
+    )
 
 
 def _facts(*rows: tuple[str, str]) -> str:

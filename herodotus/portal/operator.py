@@ -57,6 +57,14 @@ class OperatorRule:
             return problem(HTTPStatus.FORBIDDEN, "orders are taken from the peer's own machine only")
         return None if self._has_token(request) else self._asked_for_token()
 
+    def may_order_with(self, request: Request, secret: str) -> str | None:
+        """With a secret that was typed into a form; None: yes, else why not."""
+        if not is_from_here(request):
+            return "Orders are taken from the peer's own machine only."
+        if not self._token or not _is_same(secret.strip(), self._token):
+            return "This is not the secret in the peer's home."
+        return None
+
     def may_see(self, request: Request) -> Answer | None:
         """None: yes."""
         if self._has_token(request) or (is_from_here(request) and not self._has_public_name):
@@ -67,9 +75,7 @@ class OperatorRule:
         given = request.header("authorization")
         if not self._token or not given.lower().startswith(_SCHEME):
             return False
-        return hmac.compare_digest(
-            given[len(_SCHEME) :].strip().encode("utf-8", "replace"), self._token.encode()
-        )
+        return _is_same(given[len(_SCHEME) :].strip(), self._token)
 
     def _asked_for_token(self) -> Answer:
         refused = problem(
@@ -78,6 +84,11 @@ class OperatorRule:
         )
         refused.headers["WWW-Authenticate"] = 'Bearer realm="operator"'
         return refused
+
+
+def _is_same(given: str, secret: str) -> bool:
+    """In a time that tells nothing."""
+    return hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())
 
 
 def is_from_here(request: Request) -> bool:

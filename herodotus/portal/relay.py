@@ -65,6 +65,9 @@ class HttpRelay:
         if self._session is None:
             return None
         headers = {name: request.header(name) for name in (*_PASSED_ON, RELAYED) if request.header(name)}
+        headers.setdefault(
+            "accept-encoding", "identity"
+        )  # or the client would ask for packed bodies by itself
         address = URL(place.origin + request.target, encoded=True)
         async with self._room:
             try:

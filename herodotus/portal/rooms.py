@@ -8,8 +8,9 @@ from typing import Protocol
 
 import anyio
 
-from herodotus.archive.operations import Order, Report, Say
+from herodotus.archive.operations import Report, Say
 from herodotus.core.status import PeerStatus
+from herodotus.orders import Order
 from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import completeness_endpoints
 from herodotus.portal.api.containers import container_endpoints
@@ -27,6 +28,7 @@ from herodotus.portal.handlers import Room
 from herodotus.portal.limits import ClientLimits
 from herodotus.portal.operating import OperatingPages, PortalFigures
 from herodotus.portal.operator import OperatorRule
+from herodotus.portal.ordering import OrderPages
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.saving import SaveOutcome, SavePages
 from herodotus.portal.shelf import Shelf
@@ -88,6 +90,7 @@ class PortalRooms:
             )
         rooms: list[Room | None] = [
             OperatingPages(parts.status, parts.figures, parts.operator),
+            OrderPages(parts.perform, parts.operator),
             RestApi(endpoints, limits, parts.operator, elsewhere=parts.elsewhere, peer=parts.peer),
             self._saving,
             DiffPages(shelf, limits, parts.elsewhere),

@@ -4,6 +4,7 @@ Reading waits for disks, so it goes to threads; readers have some of their own, 
 the other peers, and a bounded queue before them. Whoever comes when it is full is told to come back.
 """
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ _HISTORIES_KEPT = 256
 ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Rows of lists over many addresses: some 25,000."""
 _ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
+_COMMITS_BITS = 48
 _KEPT_VERSIONS_MAX = (
     2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
 )
@@ -117,10 +119,19 @@ class ArchiveShelf:
         self._threads = anyio.CapacityLimiter(READERS)
         self._known_rows: Kept[bytes, Row] = Kept(ROWS_KEPT_BYTES_MAX)
         self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
+        self._opened: weakref.ref[Archive] | None = None
+        self._openings = 0
 
     @property
     def stamp(self) -> int:
-        return self._archive().counters.commits
+        return self._stamp_of(self._archive())
+
+    def _stamp_of(self, archive: Archive) -> int:
+        """An archive counts from its opening on, so openings are counted as well."""
+        if self._opened is None or self._opened() is not archive:
+            self._opened = weakref.ref(archive)
+            self._openings += 1
+        return self._openings << _COMMITS_BITS | archive.counters.commits
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         if self._threads.statistics().tasks_waiting >= WAITING_MAX:
@@ -139,7 +150,7 @@ class ArchiveShelf:
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
         archive, key = self._archive(), (urls, from_s, to_s)
-        stamp = archive.counters.commits
+        stamp = self._stamp_of(archive)
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
             self._histories.move_to_end(key)

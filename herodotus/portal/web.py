@@ -286,9 +286,9 @@ class ArchivePages:
             urls = tuple(dict.fromkeys((target.url, *urls)))
         else:
             exact_s = None
-        is_bare = target.flag is Flag.MAIN or (asked.is_replay and target.flag is Flag.PAGE)
+        is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
-            # The inside of our frame, opened as a window: there it could lead the reader anywhere.
+            # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
             portal = self._replay_place.portal_origin if asked.is_replay else ""
             return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
         chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -33,7 +34,7 @@ from herodotus.replication.arrivals import Arrivals
 from herodotus.replication.auditing import Auditor
 from herodotus.replication.backlog import Added, Backlog
 from herodotus.replication.deletions import Deletions
-from herodotus.replication.leaving import hand_over
+from herodotus.replication.leaving import HandedOver, give, hand_over, heirs
 from herodotus.replication.meter import Meter, Spend, freely
 from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
 from herodotus.replication.pulling import Puller
@@ -238,10 +239,15 @@ class Copies:
 
     # -- leaving, status ----------------------------------------------------------------------------------
 
-    async def hand_over(self) -> int:
-        """Give what we hold to those who will hold it without us; to how many. Tries until all of them have it."""
-        surplus = [one for segment in self._survey.surplus for one in segment.ranges]
-        return await hand_over(self.parts, self._rounds, self._pusher, self._ports.ring(), surplus)
+    async def hand_over(self, tell: Callable[[HandedOver], None] = lambda _: None) -> HandedOver:
+        """Give what we hold to those who will hold it without us; tries until all of them have it."""
+        self.parts.hear()
+
+        def heirs_now() -> dict[PeerKey, Scope]:
+            surplus = [one for segment in self._survey.surplus for one in segment.ranges]
+            return heirs(self.parts, self._ports.ring(), surplus)
+
+        return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
 
     def status(self) -> CopiesStatus:
         counts, now = self.parts.counts, self.parts.now()

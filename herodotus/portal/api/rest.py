@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote
@@ -49,7 +50,12 @@ class RestApi:
         self._operator = operator
         self._elsewhere = elsewhere
         self._peer = peer
-        self._description = json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
+
+    @cached_property
+    def _description(self) -> bytes:
+        """Made when somebody first asks: most peers are never asked, and it would keep each waiting at its start."""
+        endpoints = [endpoint for _, endpoint in self._endpoints]
+        return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
         if not asked.request.path.startswith("/api/v1/"):

@@ -7,8 +7,9 @@ from functools import partial
 
 import anyio
 
-from herodotus.archive.operations import Order, Report, Say
+from herodotus.archive.operations import Report, Say
 from herodotus.core.deposits import Deposit
+from herodotus.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import Peer
 from herodotus.portal.elsewhere import RELAYED, Elsewhere, Place

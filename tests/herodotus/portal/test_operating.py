@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herodotus.archive.operations import Import, Order, Report, Say
+from herodotus.archive.operations import Import, Report, Say
 from herodotus.core.allowance import Allowances, Rate
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.home import Home
+from herodotus.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api import imports
 from herodotus.portal.limits import RATE, client_of
