@@ -79,7 +79,7 @@ class PortalRooms:
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),
             *stream_endpoints(shelf),
-            *link_endpoints(shelf, gatherer),
+            *link_endpoints(shelf, gatherer, limits),
             *completeness_endpoints(shelf, parts.directions, asking or self._asking),
             *self._desk.endpoints(),
         ]

@@ -298,7 +298,8 @@ def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> F
     """Stops after so many rows or addresses and says where."""
     walk = _Walk(archive, question, known)
     if question.shows_pages:
-        count = sum(1 for _ in islice(walk.addresses(), PAGES_MAX * PAGE_ADDRESSES))
+        keys = (key for start, end in question.ranges for key, _ in archive.index.scan(start, end))
+        count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
         return Found(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []

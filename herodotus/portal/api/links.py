@@ -32,6 +32,7 @@ from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Token, Url, moment_of
 from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
 from herodotus.portal.gathering import Gatherer
+from herodotus.portal.limits import PEER_COST, ClientLimits
 from herodotus.portal.memento import Places
 from herodotus.portal.shares import earliest
 from herodotus.portal.shelf import Shelf
@@ -127,8 +128,8 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     is_current: bool
 
 
-def link_endpoints(shelf: Shelf, gatherer: Gatherer | None = None) -> list[Endpoint]:
-    found = LinkAnswers(shelf, gatherer)
+def link_endpoints(shelf: Shelf, gatherer: Gatherer, limits: ClientLimits) -> list[Endpoint]:
+    found = LinkAnswers(shelf, gatherer, limits)
     return [
         Endpoint(
             path="/api/v1/outlinks",
@@ -159,9 +160,10 @@ def link_endpoints(shelf: Shelf, gatherer: Gatherer | None = None) -> list[Endpo
 
 
 class LinkAnswers:
-    def __init__(self, shelf: Shelf, gatherer: Gatherer | None) -> None:
+    def __init__(self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits) -> None:
         self._shelf = shelf
         self._gatherer = gatherer
+        self._limits = limits
 
     async def out(self, question: OutLinksQuestion, asked: Asked) -> Reply:
         start = number_of(question.after)
@@ -184,7 +186,7 @@ class LinkAnswers:
         found = await at_moment(self._shelf, question.url, moment_of(question.date), work)
         return Reply(value=found, next=found.next)
 
-    async def into(self, question: InLinksQuestion, asked: Asked) -> Reply:
+    async def into(self, question: InLinksQuestion, asked: Asked) -> Reply | Answer:
         url = spellings(question.url)[0]
         begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)
         day_s = None if question.date is None else moment_of(question.date).target_s
@@ -192,8 +194,11 @@ class LinkAnswers:
             lambda archive: (_into(archive, url, begun, day_s, question.limit), Survey(archive).is_current())
         )
         shares, is_partial = [own], False
-        if question.scope is Scope.RING and self._gatherer is not None:
+        if question.scope is Scope.RING:
             others = await self._gatherer.others(asked.request)
+            refused = self._limits.refusal(asked.request, PEER_COST * len(others))
+            if refused is not None:
+                return refused
             gathered = await self._gatherer.ask_all(
                 _peers_target(question, url, begun),
                 others,
