@@ -27,6 +27,7 @@ from dht.core.membership import Membership
 from dht.core.records import Address, PeerRecord, SignedRecord
 from herodotus.calls import Services
 from herodotus.config.sections import LinksSettings
+from herodotus.daily import CrawlState, NotCrawling
 from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.net.memory import GOOD_LINE, LineFaults, MemoryCalls
 
@@ -105,6 +106,8 @@ class MemoryFrontier:
         self.today = 0
         self.looked_again = 0
         self.is_held_back = False
+        self.is_broken = False
+        """An error has ended the crawl, and nobody knows yet."""
 
     @property
     def urls(self) -> set[str]:
@@ -168,8 +171,13 @@ class MemoryFrontier:
         return [self._known.get(key) for key in keys]
 
     def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        if self.is_broken:
+            raise NotCrawling(CrawlState.FAILED, None)
         at = bisect_right(self._keys, key) if key else 0
         return [(UrlKey(found), self._known[found]) for found in self._keys[at : at + count]]
+
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        return [found for found, _ in self.known_after(key, count)]
 
     async def hold_back(self) -> None:
         self.is_held_back = True

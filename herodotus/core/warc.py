@@ -226,7 +226,7 @@ def _format_day(day: int) -> str:
 def format_digits(time_s: int) -> str:
     """YYYYMMDDhhmmss, as CDX lines and the portal's paths have it."""
     date = format_date(time_s)
-    return f"{date[:4]}{date[5:7]}{date[8:10]}{date[11:13]}{date[14:16]}{date[17:19]}"
+    return date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
 
 
 def parse_date(text: str) -> int:

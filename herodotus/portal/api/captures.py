@@ -14,6 +14,7 @@ from herodotus.archive.intake import compress_bundle
 from herodotus.archive.reading import Reader, Version
 from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.deposits import StoredCapture
+from herodotus.core.disputes import disputed
 from herodotus.core.entries import CAPTURE, KEY_BYTES, after, decode_entry
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer
@@ -66,6 +67,8 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     visits: int
     last_seen: str
     memento: str
+    disputed: bool
+    """Another peer stored something else on that day."""
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,10 +273,12 @@ def record_facts(record: WarcRecord) -> RecordFacts:
 
 
 def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Captures:
-    contents, shown, left = contents_of(versions), [], CAPTURES_SHOWN_MAX
-    end = skipped + limit
+    contents, of_doubt = contents_of(versions), disputed(versions)
+    shown: list[Content] = []
+    end, left = skipped + limit, CAPTURES_SHOWN_MAX
     for one in contents[skipped:end]:
-        captures = tuple(map(_facts, one.versions[: min(left, VERSIONS_SHOWN_MAX)]))
+        told = one.versions[: min(left, VERSIONS_SHOWN_MAX)]
+        captures = tuple(_facts(version, version.id in of_doubt) for version in told)
         left -= len(captures)
         shown.append(
             Content(
@@ -290,7 +295,7 @@ def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Cap
     return Captures(url=url, contents=tuple(shown), next=str(end) if end < len(contents) else None)
 
 
-def _facts(version: Version) -> CaptureFacts:
+def _facts(version: Version, is_disputed: bool) -> CaptureFacts:  # the only other argument
     return CaptureFacts(
         url=version.url,
         date=format_date(version.first_seen_s),
@@ -300,6 +305,7 @@ def _facts(version: Version) -> CaptureFacts:
         visits=version.visits,
         last_seen=format_date(version.last_seen_s),
         memento=Places(origin="", url=version.url).memento(version.first_seen_s),
+        disputed=is_disputed,
     )
 
 

@@ -201,6 +201,20 @@ def test_what_most_holders_deleted_is_deleted_by_the_rest_and_what_one_deleted_i
     in_world(play)
 
 
+def test_in_a_ring_smaller_than_the_copies_nobody_deletes_for_the_others() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, 3)
+        await anyio.sleep(60)
+        key = await deposit(net.peers[0], "http://example.org/")
+        await net.settle({key}, within_s=900)
+        for peer in net.peers[1:]:
+            await peer.store.delete_url("http://example.org/")
+        await anyio.sleep(2_000)
+        assert net.copies_of(key) == {0}
+
+    in_world(play)
+
+
 def test_nothing_is_lost_in_a_storm() -> None:
     storm(1, events=25)
 
