@@ -1,4 +1,4 @@
-"""By which links does one page lead to another? In breadth, backwards from the goal, as surveys say who leads to a page.
+"""By which links does one page lead to another? In breadth, backwards from the goal, as surveys say who leads there.
 
 Of this peer's pages it is a walk along the index. `scope=ring` asks all peers at each page of the way, so it goes less
 far: over so many pages, so long. What another peer says of a link is believed, as nobody else has that page's row.
