@@ -129,7 +129,7 @@ class Comparing:
             _, ours = await self._summed(at, reached)
             for part, our, their in zip(parts_of(at, reached), ours, theirs, strict=True):
                 if our != their:
-                    await self._settle(owner, part, max(our.count, their.count), left)
+                    await self._settle(owner, part, max(our.keys, their.keys), left)
             at = reached
 
     async def _settle(self, owner: Contact, part: Ends, count: int, left: _Left) -> None:

@@ -202,7 +202,7 @@ _SUM_BYTES: Final = 4 + KEY_BYTES
 
 
 def encode_sums(reached: Key, sums: Sequence[Sum]) -> bytes:
-    parts = (one.count.to_bytes(4, "big") + one.xor.to_bytes(KEY_BYTES, "big") for one in sums)
+    parts = (one.keys.to_bytes(4, "big") + one.xor.to_bytes(KEY_BYTES, "big") for one in sums)
     return b"".join((reached, *parts))
 
 

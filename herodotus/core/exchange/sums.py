@@ -14,7 +14,7 @@ PARTS: Final = 16
 
 
 class Sum(NamedTuple):
-    count: int
+    keys: int
     xor: int
 
 
