@@ -56,15 +56,11 @@ class TableRing:
     """What the exchange asks of the ring, answered from a table that a test fills."""
 
     def __init__(self, me: PeerRecord) -> None:
-        self._record = me
+        self.me = contact_of(me)
         self._table = Membership("ip")
         self._clocks: dict[PeerKey, str] = {}
         self._subscriptions: list[Subscription] = []
         self.copies = 6
-
-    @property
-    def me(self) -> Contact:
-        return contact_of(self._record)
 
     def see(self, peers: Iterable[PeerRecord], clocks: Mapping[PeerKey, str] | None = None) -> None:
         """The whole table anew; subscribers are told."""
@@ -307,9 +303,9 @@ class LinkWorld:
 
     def holders(self, url: str) -> list[LinkPeer]:
         """Who must remember it, owner first, whatever anybody's table says."""
-        around = sorted(self.peers, key=lambda peer: contact_of(peer.record).position)
+        around = sorted(self.peers, key=lambda peer: peer.ring.me.position)
         key = Key(url_key(url))
-        at = next((n for n, peer in enumerate(around) if contact_of(peer.record).position >= key), 0)
+        at = next((n for n, peer in enumerate(around) if peer.ring.me.position >= key), 0)
         return [around[(at + n) % len(around)] for n in range(min(self._copies, len(around)))]
 
     def missing(self, urls: Iterable[str]) -> list[tuple[str, int]]:
