@@ -27,7 +27,7 @@ from herodotus.archive.store import DiskStore
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.errors import HerodotusError, WorldFailure
 from herodotus.core.status import CrawlStatus
-from herodotus.crawling import CrawlGear, CrawlOrder, FetcherWrapper, StewardMaker, open_gear
+from herodotus.crawling import CrawlGear, CrawlOrder, FetcherWrapper, GearOpener, StewardMaker, open_gear
 from herodotus.files import write_durably
 from herodotus.holdings import Holdings
 from herodotus.home import Home
@@ -83,6 +83,7 @@ class DailyParts:
     """Keeps to the rate that was offered."""
     closed_s: Callable[[], float] = lambda: 0.0
     """How long the budget forbids crawling."""
+    open_gear: GearOpener = open_gear
 
 
 class DailyCrawl:
@@ -198,6 +199,10 @@ class DailyCrawl:
         """So many that we know, in the order of their keys. Raises NotCrawling."""
         return self._frontier().known_after(key, count)
 
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        """So many of them, the keys alone. Raises NotCrawling."""
+        return self._frontier().keys_after(key, count)
+
     @property
     def today(self) -> int:
         return self._day
@@ -254,7 +259,7 @@ class DailyCrawl:
     async def _crawl_into(self, store: DiskStore) -> None:
         """Until we leave; everything is opened anew after an error, so that nothing half done is believed."""
         parts = self._parts
-        async with open_gear(
+        async with parts.open_gear(
             parts.home.path,
             store,
             self._order,

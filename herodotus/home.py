@@ -99,6 +99,11 @@ class Home:
         return self.state / "paused"
 
     @property
+    def draining(self) -> Path:
+        """Is there while the peer is leaving for good."""
+        return self.state / "draining"
+
+    @property
     def log(self) -> Path:
         return self.path / "log"
 

@@ -1,4 +1,5 @@
-"""What may the operator order of a running peer? Work on its archive, and what is to become of its crawl.
+"""What may the operator order of a running peer? Work on its archive, what is to become of its crawl, and whether it
+leaves.
 
 The door carries these orders; who carries them out is `peer.py`'s choice. Reports are plain JSON.
 """
@@ -32,13 +33,27 @@ class HandOver:
     wait_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Hand over everything, then end. The report comes when it is over, or after `wait_s`; it goes on all the same."""
+
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """Take the order to drain back."""
+
+
 CrawlControl = Pause | Resume | Begin
-Order = operations.Order | CrawlControl | HandOver
+Order = operations.Order | CrawlControl | HandOver | Drain | Stay
 ORDERS: dict[str, type[Order]] = {
     **operations.ORDERS,
     "pause": Pause,
     "resume": Resume,
     "begin": Begin,
     "hand-over": HandOver,
+    "drain": Drain,
+    "stay": Stay,
 }
 NAMES = {kind: name for name, kind in ORDERS.items()}

@@ -39,10 +39,11 @@ from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
+from herodotus.leaving import Leaving, LeavingPorts, NobodyToHandTo
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
 from herodotus.offer import archive_settings
-from herodotus.orders import Begin, HandOver, Order, Pause, Resume
+from herodotus.orders import Begin, Drain, HandOver, Order, Pause, Resume, Stay
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.front import Front
@@ -112,11 +113,27 @@ class Peer:
         self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
         self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
+        self._leaving = self._make_leaving()
         self._relay = HttpRelay()
-        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
-        name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
+        elsewhere = Elsewhere(
+            directions,
+            self._relay,
+            now=anyio.current_time,
+            is_gateway=http.gateway,
+            has_banner=http.banner,
+            replay=place,
+        )
+        name = shown_peer_id(parts.peer_id)
+        saves = self._own_saves()
+        pages = ArchivePages(
+            shelf,
+            has_banner=http.banner,
+            elsewhere=elsewhere,
+            peer=name,
+            replay=place,
+            takes_saves=saves is not None,
+        )
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(
             RoomParts(
@@ -128,7 +145,7 @@ class Peer:
                 elsewhere=elsewhere,
                 operator=self._operator,
                 perform=self.perform,
-                saves=self._own_saves(),
+                saves=saves,
                 peer=name,
             )
         )
@@ -162,6 +179,7 @@ class Peer:
             malformed=self._portal.malformed,
             rationed=self._rooms.rationed,
             saves_asked=self._rooms.saves_asked,
+            answers_disbelieved=self._rooms.disbelieved,
         )
 
     def _copies_ports(self, own_key: bytes) -> CopiesPorts:
@@ -231,18 +249,57 @@ class Peer:
             )
         )
 
+    def _make_leaving(self) -> Leaving:
+        return Leaving(
+            LeavingPorts(
+                home=self._parts.home,
+                pause=lambda: self._daily.perform(Pause()),
+                resume=lambda: self._daily.perform(Resume()),
+                others=self._others,
+                links_waiting=lambda: self._exchange.waiting,
+                hand_over=self._copies.hand_over,
+            )
+        )
+
+    @property
+    def left(self) -> anyio.Event:
+        """Set when the peer has handed over what it holds and may end."""
+        return self._leaving.left
+
     async def perform(self, order: Order, say: Say) -> Report:
         """What a command asks through the door."""
         if isinstance(order, Pause | Resume | Begin):
             return await self._daily.perform(order)
-        if isinstance(order, HandOver):
-            with anyio.move_on_after(order.wait_s):
-                return Report(facts={"peers": await self._copies.hand_over(), "is_over": True})
-            return Report(facts={"peers": 0, "is_over": False})
+        if isinstance(order, Stay):
+            return Report(facts={"was_draining": await self._leaving.stay()})
+        if isinstance(order, Drain | HandOver):
+            self._holdings.opened_store()
+            return await (
+                self._drain(order, say) if isinstance(order, Drain) else self._hand_over(order, say)
+            )
         return await self._holdings.perform(order, say)
+
+    async def _drain(self, order: Drain, say: Say) -> Report:
+        await self._leaving.begin()
+        done = await self._leaving.follow(say, order.wait_s)
+        return Report(facts={"peers": done.peers if done else 0, "is_over": done is not None})
+
+    async def _hand_over(self, order: HandOver, say: Say) -> Report:
+        if not self._others():
+            raise NobodyToHandTo
+        with anyio.move_on_after(order.wait_s):
+            done = await self._copies.hand_over(lambda so_far: say(str(so_far)))
+            return Report(facts={"peers": done.peers, "is_over": True})
+        return Report(facts={"peers": 0, "is_over": False})
+
+    def _others(self) -> int:
+        """Members of the ring besides this peer."""
+        own_key = self._parts.key.public_key().public_bytes_raw()
+        return len({one.peer for one in self._membership.node.positions()} - {own_key})
 
     async def status(self) -> PeerStatus:
         parts = self._parts
+        store = await self._holdings.status()
         return PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
@@ -258,10 +315,11 @@ class Peer:
             links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),
-            store=await self._holdings.status(),
+            store=store,
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
-            copying=self._copies.status(),
+            copying=self._copies.status(store.bytes / max(1, store.captures)),
             budget=self._budget.statistics(),
+            leaving=self._leaving.status(),
         )
 
     @property
@@ -285,6 +343,7 @@ class Peer:
                 self._relay.opened(),
                 self._rooms.opened(),
                 self._daily.opened(),
+                self._leaving.opened(),
                 open_door(self._parts.home, self.perform),
                 self._portal.serving(drain_s),
             ):
@@ -319,6 +378,7 @@ async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:
                 tasks.start_soon(_say_alive, manager, manager.watchdog_s / 2)
             peer = Peer(parts)
             async with peer.serving():
+                tasks.start_soon(_end_when_left, peer, stop)
                 logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))
                 on_ready(await peer.status())
                 manager.notify("READY=1", f"STATUS=serving {peer.http}")
@@ -347,6 +407,12 @@ async def _obey(signals: AsyncIterator[signal.Signals], stop: anyio.Event, scope
             return
         logger.info("signal received signal=%s", number.name)
         stop.set()
+
+
+async def _end_when_left(peer: Peer, stop: anyio.Event) -> None:
+    await peer.left.wait()
+    logger.info("left for good")
+    stop.set()
 
 
 async def _say_alive(manager: ServiceManager, period_s: float) -> None:

@@ -1,9 +1,11 @@
 """What every test may use: the loops, and programs that a machine may lack."""
 
+import gc
 import ipaddress
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,12 +46,20 @@ def pytest_configure() -> None:
     sys.addaudithook(_stay_on_this_machine)  # for good: the interpreter has no way to remove it
 
 
+def pytest_collection_finish() -> None:
+    """What thousands of tests are made of stays until the end: looking through it for garbage took half the time of
+    whoever collects often, such as each run of a scenario."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A test that needs a program is skipped with a reason where it is missing, and fails there in CI."""
+    """A test that needs a program or a judges' file is skipped with a reason where it is missing; in CI it fails."""
     for marker in item.iter_markers("needs"):
-        for program in marker.args:
-            if shutil.which(program) is None:
-                reason = f"{program} is not installed: scripts/setup dev, as root on Debian, installs it"
+        for needed in marker.args:
+            is_there = needed.exists() if isinstance(needed, Path) else shutil.which(needed) is not None
+            if not is_there:
+                reason = f"{needed} is not installed: scripts/setup dev, as root on Debian, installs it"
                 if os.environ.get("CI") == "true":
                     pytest.fail(reason)
                 pytest.skip(reason)

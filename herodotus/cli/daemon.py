@@ -247,25 +247,31 @@ def stop(frame: Frame, force: bool, wait_s: float, hand_over_s: float | None) ->
         raise NotRunning(frame.home)
     if hand_over_s is not None:
         _hand_over(frame, hand_over_s)
-    _signal(running.pid, signal.SIGTERM)
+    end_process(frame, running.pid, wait_s, force=force)
+
+
+def end_process(frame: Frame, pid: int, wait_s: float, *, force: bool = False) -> None:
+    """The peer of the frame's home; it may be ending by itself already."""
+    _signal(pid, signal.SIGTERM)
     if _gone(frame.home, wait_s):
-        frame.say(f"stopped process {running.pid}")
+        frame.say(f"stopped process {pid}")
         return
     if not force:
-        raise StillRunning(running.pid, wait_s)
-    _signal(running.pid, signal.SIGKILL)
+        raise StillRunning(pid, wait_s)
+    _signal(pid, signal.SIGKILL)
     if not _gone(frame.home, wait_s):
-        raise StillRunning(running.pid, wait_s)
-    frame.say(f"killed process {running.pid}")
+        raise StillRunning(pid, wait_s)
+    frame.say(f"killed process {pid}")
 
 
 def _hand_over(frame: Frame, wait_s: float) -> None:
     from herodotus.door import ask_at_door
+    from herodotus.replication.leaving import others
 
     facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
     if not facts["is_over"]:
         raise StillHolding(wait_s)
-    frame.say(f"what it holds is with {facts['peers']} other peers")
+    frame.say(f"what it holds is with {others(facts['peers'])}")
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -212,6 +212,7 @@ COMMAND_MODULES = {
     "completion": "completion",
     **dict.fromkeys(("pause", "resume"), "pausing"),
     "crawl": "crawl",
+    "drain": "leaving",
     "plan": "planning",
     "ring": "ring",
     "seed": "seed",

@@ -18,6 +18,9 @@ from herodotus.exchange.wire import OutLink
 TAKEN_OVER_MAX = 50_000
 """URLs that we fetch today for owners who are late, and that others fetch for us: more wait for tomorrow."""
 
+GIVEN_AWAY_AT = 500_000
+"""Links waiting, at most, when more of what we hold no longer is put to them."""
+
 
 class RingOwner:
     """Implements `crawler.ports.UrlOwner`."""
@@ -38,8 +41,8 @@ class RingOwner:
         self._wall_clock = wall_clock
         self._fetches_all = fetches_all
         self._on_filled = on_filled
-        self._taken_over: set[bytes] = set()
-        self._given: set[bytes] = set()
+        self._taken_over: dict[bytes, None] = {}  # in the order of coming, which a set of bytes has not
+        self._given: dict[bytes, None] = {}
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         if self._sight.is_alone:
@@ -57,10 +60,13 @@ class RingOwner:
             self._on_filled()
         return mine
 
-    def give_away(self, links: Sequence[OutLink]) -> None:
-        """What we know and hold no more goes to whoever holds it now."""
-        if self._outbox.add(links, self._wall_clock()):
+    def give_away(self, links: Sequence[OutLink]) -> bool:
+        """What we know and hold no more goes to whoever holds it now. False: not now, too much waits already."""
+        if len(self._outbox) >= GIVEN_AWAY_AT:
+            return False
+        if self._outbox.add(links, self._wall_clock(), is_own=True):
             self._on_filled()
+        return True
 
     def is_our_turn(self, url: str) -> bool:
         """Asked before each fetch: the ring may have changed since the URL came to our frontier."""
@@ -73,18 +79,21 @@ class RingOwner:
         """From now on until `give_up_some` it is ours to fetch, as its owner did not. False when that are too many."""
         if len(self._taken_over) >= TAKEN_OVER_MAX:
             return False
-        self._taken_over.add(key)
+        self._taken_over[key] = None
         return True
 
     def give(self, key: Key) -> bool:
-        """A stand-in fetches it today. False when those are too many."""
-        if len(self._given) >= TAKEN_OVER_MAX:
+        """A stand-in fetches it today; it may be told so again. False when those are too many."""
+        if key not in self._given and len(self._given) >= TAKEN_OVER_MAX:
             return False
-        self._given.add(key)
+        self._given[key] = None
         return True
 
     def has_taken(self, key: Key) -> bool:
         return key in self._taken_over
+
+    def is_given(self, key: Key) -> bool:
+        return key in self._given
 
     def give_up_some(self, count: int) -> list[Key]:
         """Of what was ours for the day that is over: each is told once. Empty: that was all."""
@@ -95,5 +104,5 @@ class RingOwner:
         return _some(self._given, count)
 
 
-def _some(keys: set[bytes], count: int) -> list[Key]:
-    return [Key(keys.pop()) for _ in range(min(count, len(keys)))]
+def _some(keys: dict[bytes, None], count: int) -> list[Key]:
+    return [Key(keys.popitem()[0]) for _ in range(min(count, len(keys)))]

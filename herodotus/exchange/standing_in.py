@@ -21,7 +21,7 @@ from crawler.frontier import LEFT, FoundLink
 from dht import Contact
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
-from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.core.exchange.arcs import Ends, minus
 from herodotus.exchange.owning import RingOwner
 from herodotus.exchange.receiving import found_link, out_of
@@ -45,6 +45,10 @@ PAGES_MAX: Final = 64
 """Questions about one stretch: more than a million URLs."""
 QUESTIONS: Final = Rate(per_second=1, burst=256)
 DEADLINE_S: Final = 60.0
+TRIES: Final = 3
+"""At two lost calls in a hundred one of 100,000 who answered is taken for silent, and a stretch fetched twice."""
+AGAIN_S: Final = 5.0
+AGAIN_MAX_S: Final = 30.0
 
 
 class OwnFrontier(Protocol):
@@ -76,7 +80,7 @@ class StandInCounts:
 
 class StandingIn:
     def __init__(
-        self, sight: RingSight, calls: Calls, frontier: OwnFrontier, standby: Standby, owner: RingOwner
+        self, sight: RingSight, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
     ) -> None:
         self._sight = sight
         self._calls = calls
@@ -107,12 +111,13 @@ class StandingIn:
         if not self._frontier.takes_links or not len(ring):
             return
         owned = ring.owned(self._sight.me.peer)
-        before, self._owned = self._owned, owned
+        before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
         for arc in minus(_WHOLE if before is None else before, owned):
             await self._leave(arc)
         new = minus(owned, before or [])
         for arc in new:
             await self._take_up(arc)
+        self._owned = owned
         if new:
             self._frontier.look_again()
 
@@ -185,7 +190,7 @@ class StandingIn:
         found: list[Key] = []
         at = start
         for _ in range(PAGES_MAX):
-            answer = await self._calls.call(owner, MISSED, at + end, deadline_s=DEADLINE_S)
+            answer = await self._ask(owner, MISSED, at + end)
             if len(answer) % KEY_BYTES or not KEY_BYTES <= len(answer) <= KEY_BYTES * (KEYS_MAX + 1):
                 raise CallError("no answer to what is missed")
             at, *keys = _keys(answer)
@@ -198,10 +203,24 @@ class StandingIn:
         if not keys:
             return keys
         try:
-            bits = await self._calls.call(contact, VISITED, b"".join(keys), deadline_s=DEADLINE_S)
+            bits = await self._ask(contact, VISITED, b"".join(keys))
         except CallError:
             return keys
         return [key for place, key in enumerate(keys) if not _bit(bits, place)]
+
+    async def _ask(self, contact: Contact, service: str, body: bytes) -> bytes:
+        """Some more times before it counts as silent: its stretch would be fetched twice. Raises a CallError."""
+        for tries_left in range(TRIES - 1, -1, -1):
+            again_s = AGAIN_S
+            try:
+                return await self._calls.call(contact, service, body, deadline_s=DEADLINE_S)
+            except CallError as error:
+                if isinstance(error, RefusedError):
+                    again_s = error.retry_after_s or AGAIN_S
+                if not tries_left or again_s > AGAIN_MAX_S:
+                    raise
+            await anyio.sleep(again_s)
+        raise AssertionError("the last try returns or raises")
 
     def _fetch(self, missed: Sequence[Key], arc: Ends) -> None:
         wanted = set(missed)
@@ -218,11 +237,17 @@ class StandingIn:
     # --- what stand-ins ask of us
 
     async def missed(self, peer: PeerKey, body: bytes) -> bytes:
-        """(start, end] of keys: which of those due today were not visited? First how far was looked."""
+        """(start, end] of keys: which of those due today were not visited? First how far was looked.
+
+        What was given to a stand-in already is told again: its answer may have been lost, or it went away; whoever
+        comes after it asks it as well.
+        """
         self._check(peer, len(body) == 2 * KEY_BYTES)
         at, end = _keys(body)
         found: list[Key] = []
-        today, is_over, given = self._frontier.today, at >= end, 0
+        holders = {contact.peer for key in (at, end) for contact in self._holders(key)}
+        is_over = at >= end or peer not in holders  # whoever holds nothing there is given nothing
+        today, given = self._frontier.today, 0
         for _ in range(0 if is_over else ROWS_MAX // CHUNK):
             rows = self._frontier.known_after(at, CHUNK)
             for key, known in rows:
@@ -230,7 +255,8 @@ class StandingIn:
                     is_over = True
                     break
                 at = Key(key)
-                if known.due_day <= today and known.last_day < today and self._gives(at, peer):
+                is_open = known.due_day <= today or self._owner.is_given(at)
+                if is_open and known.last_day < today and self._gives(at, peer):
                     found.append(at)
             self._frontier.leave([UrlKey(key) for key in found[given:]])
             given = len(found)
@@ -244,8 +270,10 @@ class StandingIn:
 
     def _gives(self, key: Key, peer: PeerKey) -> bool:
         """A holder that asks what we missed fetches it: from then on it is not our turn today."""
-        holders = self._sight.map().holders_of(key, self._sight.copies)
-        return any(contact.peer == peer for contact in holders) and self._owner.give(key)
+        return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key)
+
+    def _holders(self, key: Key) -> tuple[Contact, ...]:
+        return self._sight.map().holders_of(key, self._sight.copies)
 
     async def visited(self, peer: PeerKey, body: bytes) -> bytes:
         """Keys: one bit each, the first the lowest of its byte: was it visited today, or will it be?"""

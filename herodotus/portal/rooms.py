@@ -8,8 +8,9 @@ from typing import Protocol
 
 import anyio
 
-from herodotus.archive.operations import Order, Report, Say
+from herodotus.archive.operations import Report, Say
 from herodotus.core.status import PeerStatus
+from herodotus.orders import Order
 from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import completeness_endpoints
 from herodotus.portal.api.containers import container_endpoints
@@ -17,6 +18,7 @@ from herodotus.portal.api.imports import ImportDesk
 from herodotus.portal.api.links import link_endpoints
 from herodotus.portal.api.network import Peer, network_endpoints
 from herodotus.portal.api.rest import RestApi
+from herodotus.portal.api.search import search_endpoints
 from herodotus.portal.api.statistics import statistics_endpoints
 from herodotus.portal.api.streams import stream_endpoints
 from herodotus.portal.differences import DiffPages
@@ -26,6 +28,7 @@ from herodotus.portal.handlers import Room
 from herodotus.portal.limits import ClientLimits
 from herodotus.portal.operating import OperatingPages, PortalFigures
 from herodotus.portal.operator import OperatorRule
+from herodotus.portal.ordering import OrderPages
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.saving import SaveOutcome, SavePages
 from herodotus.portal.shelf import Shelf
@@ -67,16 +70,17 @@ class PortalRooms:
         self._limits = limits
         # Beside that of single questions, as many at once must not hold those up.
         self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
-        gatherer = Gatherer(parts.directions, asking or self._asking)
+        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
         self._desk = ImportDesk(parts.perform)
         endpoints = [
-            *network_endpoints(parts.status, parts.directions.peers),
+            *network_endpoints(parts.status, parts.directions.peers, parts.operator),
             *capture_endpoints(shelf),
+            *search_endpoints(shelf),
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),
             *stream_endpoints(shelf),
             *link_endpoints(shelf, gatherer),
-            *completeness_endpoints(shelf, parts.directions, parts.relay),
+            *completeness_endpoints(shelf, parts.directions, asking or self._asking),
             *self._desk.endpoints(),
         ]
         self._saving = None
@@ -86,6 +90,7 @@ class PortalRooms:
             )
         rooms: list[Room | None] = [
             OperatingPages(parts.status, parts.figures, parts.operator),
+            OrderPages(parts.perform, parts.operator),
             RestApi(endpoints, limits, parts.operator, elsewhere=parts.elsewhere, peer=parts.peer),
             self._saving,
             DiffPages(shelf, limits, parts.elsewhere),
@@ -96,6 +101,10 @@ class PortalRooms:
     @property
     def rationed(self) -> int:
         return self._limits.refused
+
+    @property
+    def disbelieved(self) -> int:
+        return self._gatherer.disbelieved
 
     @property
     def saves_asked(self) -> int:

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,7 +38,7 @@ DAY_LENGTHS_S = range(46, 61)
 """Owners have half of a day for themselves: twice what crawling this web takes on a quiet machine."""
 LATEST_START = 0.2
 """Of a day; later, the next one is waited for."""
-COPIED_S, FOUND_S = 30.0, 60.0
+FIRST_PAGE_S, COPIED_S, FOUND_S = 20.0, 30.0, 60.0
 STOP_S = 15.0
 _LOOK_EVERY_S = 0.3
 _ENDING = "stopping all processes; the next start removes what they archived"
@@ -130,7 +130,9 @@ class _Demonstration:
     def _crawl(self) -> None:
         began = self._day_begun()
         say(f"2  day one: the ring is given the {labweb.HOSTS} front pages, and crawls by itself")
-        call("crawl", "--home", self._peers[0].home, *labweb.front_pages(self._control))
+        front_pages = labweb.front_pages(self._control)
+        call("crawl", "--home", self._peers[0].home, *front_pages)
+        self._name_first_page(front_pages)
         expected = lines_of(self._control, "/reachable")
         visits = self._wait_crawled(0, len(expected), began + self._day_length_s - 1.0)
         shares = ", ".join(f"{peer['crawl']['fetched']}" for peer in self._statuses().values())
@@ -142,6 +144,11 @@ class _Demonstration:
             f"   all peers together left each site {least_pause_s(self._log):.3f} s between two requests "
             f"({DELAY_S:g} s is agreed): {self._log}"
         )
+
+    def _name_first_page(self, pages: Sequence[str]) -> None:
+        portal = self._peers[0].http
+        if _until(lambda: versions(portal, pages[0]) or None, FIRST_PAGE_S) is not None:
+            say(f"   the first page is archived; open it while the ring goes on: {portal}/web/{pages[0]}")
 
     def _crawl_again(self) -> list[str]:
         """Pages that have two versions now."""

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 from simnet.web.chance import draw, mix, share
 from simnet.web.hosts import Host, Hosts, WebSettings
+from simnet.web.pictures import gif, jpeg
 from simnet.web.words import FOREIGN_WORDS, PICTURE_POOL_BYTES, SECTIONS, Material
 
 GROUP = 4
@@ -169,8 +170,8 @@ class Pages:
             bits = draw(self._seed, 17, bits % CLIP_ART)
         size = _size(bits, IMAGE_BYTES, PICTURE_POOL_BYTES // 2)
         start = bits % (PICTURE_POOL_BYTES // 2)
-        magic = b"GIF89a" if is_gif else b"\xff\xd8\xff\xe0\x00\x10JFIF\x00"
-        body = b"".join((magic, bits.to_bytes(8, "big"), self.material.pictures[start : start + size]))
+        picture = gif(bits) if is_gif else jpeg(bits % 64)
+        body = b"".join((picture, bits.to_bytes(8, "big"), self.material.pictures[start : start + size]))
         return Content(body=body, content_type="image/gif" if is_gif else "image/jpeg", links=())
 
     def huge(self, host: Host, page: int) -> Content:

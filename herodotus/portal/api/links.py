@@ -4,11 +4,11 @@ Links of a page are read from its capture; links to a page, and paths, from the 
 pages that this peer holds. `scope=ring` asks all peers for links to a page and puts the answers together.
 """
 
-import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Annotated
@@ -30,9 +30,10 @@ from herodotus.crawling import capture_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Token, Url, moment_of
-from herodotus.portal.api.tokens import number_of, position_of_token
+from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
 from herodotus.portal.gathering import Gatherer
 from herodotus.portal.memento import Places
+from herodotus.portal.shares import earliest
 from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import spellings
 from herodotus.portal.web import Asked
@@ -185,7 +186,7 @@ class LinkAnswers:
 
     async def into(self, question: InLinksQuestion, asked: Asked) -> Reply:
         url = spellings(question.url)[0]
-        begun = b"" if question.after is None else position_of_token(question.after)
+        begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)
         day_s = None if question.date is None else moment_of(question.date).target_s
         own, is_current = await self._shelf.ask(
             lambda archive: (_into(archive, url, begun, day_s, question.limit), Survey(archive).is_current())
@@ -193,12 +194,19 @@ class LinkAnswers:
         shares, is_partial = [own], False
         if question.scope is Scope.RING and self._gatherer is not None:
             others = await self._gatherer.others(asked.request)
-            gathered = await self._gatherer.ask_all(_peers_target(question, url), others)
-            given = [_read_share(answer) for _, answer in gathered.answers]
-            shares += [share for share in given if share is not None]
-            is_partial = gathered.is_partial or None in given
-        links, stopped = together(shares, question.limit)
-        following = None if stopped is None else stopped.hex()
+            gathered = await self._gatherer.ask_all(
+                _peers_target(question, url, begun),
+                others,
+                partial(read_share, begun=begun, limit=question.limit),
+            )
+            shares += gathered.given
+            is_partial = gathered.is_partial
+        stop = earliest(
+            [(share.stopped, share.is_short) for share in shares if share.stopped is not None], short_parts
+        )
+        links, stopped = together(shares, stop.at, question.limit)
+        following = None if stopped is None else token_of_place(stopped, stop.short_parts)
+        is_partial = is_partial or stop.was_left
         found = InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
         return Reply(value=found, next=following)
 
@@ -220,10 +228,11 @@ def links_of(capture: StoredCapture) -> Sequence[Link]:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """What one peer knows: in the order of the pages' keys; `stopped` is the last that it looked at, if there are
-    more."""
+    more, and `is_short` whether it has given less than was asked for."""
 
     links: tuple[InLink, ...]
     stopped: bytes | None
+    is_short: bool = False
 
 
 def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: int) -> Share:
@@ -262,8 +271,10 @@ def url_at(archive: Archive, position: bytes) -> str | None:
         return None
 
 
-def together(shares: Sequence[Share], limit: int) -> tuple[tuple[InLink, ...], bytes | None]:
-    """Replicas know the same pages. What is behind the first place at which somebody stopped waits."""
+def together(
+    shares: Sequence[Share], stopped: bytes | None, limit: int
+) -> tuple[tuple[InLink, ...], bytes | None]:
+    """Replicas know the same pages. What is behind `stopped`, the first place at which somebody stopped, waits."""
     known: dict[bytes, InLink] = {}
     for share in shares:
         for link in share.links:
@@ -274,7 +285,6 @@ def together(shares: Sequence[Share], limit: int) -> tuple[tuple[InLink, ...], b
                 first_seen=min(link.first_seen, other.first_seen),
                 last_seen=max(link.last_seen, other.last_seen),
             )
-    stopped = min((share.stopped for share in shares if share.stopped is not None), default=None)
     ordered = [
         pair
         for pair in sorted(known.items(), key=lambda one: one[0])
@@ -285,25 +295,30 @@ def together(shares: Sequence[Share], limit: int) -> tuple[tuple[InLink, ...], b
     return tuple(link for _, link in ordered), stopped
 
 
-def _peers_target(question: InLinksQuestion, url: str) -> str:
+def _peers_target(question: InLinksQuestion, url: str, begun: bytes) -> str:
     pairs = [("url", url), ("limit", str(question.limit))]
     pairs += [("date", question.date)] if question.date is not None else []
-    pairs += [("after", question.after)] if question.after is not None else []
+    pairs += [("after", begun.hex())] if begun else []
     query = "&".join(f"{name}={quote(value, safe='', errors='replace')}" for name, value in pairs)
     return f"/api/v1/inlinks?{query}"
 
 
-def _read_share(answer: Answer) -> Share | None:
+def read_share(answer: Answer, begun: bytes, limit: int) -> Share | None:
+    """Of another peer: None for what is no such answer, or says what was not asked for (see `shares.py`)."""
     if answer.status != HTTPStatus.OK:
         return None
     try:
-        facts = msgspec.convert(json.loads(answer.body), InLinks)
+        facts = msgspec.json.decode(answer.body, type=InLinks)
         for link in facts.links:
             parse_date(link.first_seen), parse_date(link.last_seen)
         stopped = None if facts.next is None else position_of_token(facts.next)
+        keys = [url_key(link.url)[:KEY_BYTES] for link in facts.links]
     except (ValueError, ArchiveError, RecursionError):
         return None
-    return Share(links=facts.links, stopped=stopped)
+    is_asked = len(keys) <= limit and all(begun < key <= (stopped or key) for key in keys)
+    if not is_asked or (stopped is not None and stopped <= begun):
+        return None
+    return Share(links=facts.links, stopped=stopped, is_short=stopped is not None and len(keys) < limit)
 
 
 # -- paths ------------------------------------------------------------------------------------------------

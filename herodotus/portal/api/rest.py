@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote
@@ -10,7 +11,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from herodotus.core.archive_errors import ArchiveError, CursorExpiredError, MalformedRecordError
-from herodotus.portal.answer import PUBLIC, Answer, problem
+from herodotus.portal.answer import PUBLIC, Answer, problem, told_to_readers
 from herodotus.portal.api.openapi import describe
 from herodotus.portal.api.table import (
     AbsentError,
@@ -49,7 +50,12 @@ class RestApi:
         self._operator = operator
         self._elsewhere = elsewhere
         self._peer = peer
-        self._description = json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
+
+    @cached_property
+    def _description(self) -> bytes:
+        """Made when somebody first asks: most peers are never asked, and it would keep each waiting at its start."""
+        endpoints = [endpoint for _, endpoint in self._endpoints]
+        return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
         if not asked.request.path.startswith("/api/v1/"):
@@ -75,7 +81,7 @@ class RestApi:
         if refused is not None:
             return refused
         answer = await self._tried(endpoint, asked, places)
-        if endpoint.access is Access.PUBLIC:
+        if endpoint.access is Access.PUBLIC and "Cross-Origin-Resource-Policy" not in answer.headers:
             for name, value in PUBLIC.items():
                 answer.headers.setdefault(name, value)
         if self._peer:
@@ -96,7 +102,7 @@ class RestApi:
         except (GoneError, CursorExpiredError) as error:
             return problem(HTTPStatus.GONE, str(error))
         except ArchiveError as error:
-            busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
             busy.headers["Retry-After"] = "5" if isinstance(error, TooBusyError) else "30"
             return busy
         return reply if isinstance(reply, Answer) else _written(endpoint, asked.request, reply)
@@ -109,6 +115,11 @@ class RestApi:
         return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
 
 
+_PRIVATE = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 _READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}
 
 
@@ -161,8 +172,8 @@ def _sentence(problem_: str) -> str:
 def _written(endpoint: Endpoint, request: Request, reply: Reply) -> Answer:
     value = msgspec.to_builtins(reply.value)
     headers = dict(_READ)
-    if endpoint.access is Access.OPERATOR:
-        headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+    if endpoint.access is Access.OPERATOR or reply.is_private:
+        headers = dict(_PRIVATE)
     if reply.next is not None:
         headers["Link"] = f'<{following(request, reply.next)}>; rel="next"'
     return Answer(

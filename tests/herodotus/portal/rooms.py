@@ -7,8 +7,9 @@ from functools import partial
 
 import anyio
 
-from herodotus.archive.operations import Order, Report, Say
+from herodotus.archive.operations import Report, Say
 from herodotus.core.deposits import Deposit
+from herodotus.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import Peer
 from herodotus.portal.elsewhere import RELAYED, Elsewhere, Place
@@ -110,7 +111,7 @@ class Room(Library):
         self.rooms = PortalRooms(parts, asking=self.ring)
         self.handlers = Handlers(
             self.status,
-            ArchivePages(self.shelf, elsewhere=elsewhere, peer=STATUS.peer_id),
+            ArchivePages(self.shelf, elsewhere=elsewhere, peer=STATUS.peer_id, takes_saves=saves is not None),
             public_url=public_url,
             rooms=self.rooms.all,
         )

@@ -16,9 +16,8 @@ from tests.herodotus.portal.test_walking import site
 AXE = Path(sys.prefix) / "judges" / "npm" / "axe-core" / "package" / "axe.min.js"
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.needs("chromium"),
+    pytest.mark.needs("chromium", AXE),
     pytest.mark.anyio,
-    pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: scripts/setup dev fetches it"),
 ]
 PAGES = {
     "start": "/",

@@ -127,10 +127,7 @@ def deeply(title: str, of: str) -> str:
     return f"{DEEPLY}(document, {{title: {title!r}, of: d => {of}}})"
 
 
-@pytest.mark.needs("chromium")
-@pytest.mark.skipif(
-    not REPLAYWEB.exists(), reason="ReplayWeb.page is not there: scripts/setup dev fetches it"
-)
+@pytest.mark.needs("chromium", REPLAYWEB)
 @pytest.mark.anyio
 async def test_replaywebpage_shows_our_wacz(peer: RunningPeer, tmp_path: Path) -> None:
     wacz = tmp_path / "archive.wacz"
