@@ -421,6 +421,11 @@ class Frontier:
             held_back=self._turns.held_back,
         )
 
+    @property
+    def cache_bytes(self) -> tuple[int, int]:
+        """What is in memory of the rows on the disk, and the most that may be."""
+        return self._disk.cache_bytes
+
     def sync(self) -> None:
         """All that was said so far outlives a power cut."""
         self._disk.sync()
