@@ -111,12 +111,13 @@ class StandingIn:
         if not self._frontier.takes_links or not len(ring):
             return
         owned = ring.owned(self._sight.me.peer)
-        before, self._owned = self._owned, owned
+        before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
         for arc in minus(_WHOLE if before is None else before, owned):
             await self._leave(arc)
         new = minus(owned, before or [])
         for arc in new:
             await self._take_up(arc)
+        self._owned = owned
         if new:
             self._frontier.look_again()
 

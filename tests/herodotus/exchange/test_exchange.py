@@ -232,7 +232,7 @@ async def test_a_wrong_table_is_put_right_by_the_receivers_answers(tmp_path: Pat
 async def test_stand_ins_fetch_what_a_late_owner_did_not_each_url_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 60.0)
+    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 300.0)
     async with world_of(tmp_path, 1, 10) as world:
         found = links(400)
         world.peers[0].found(found)
@@ -319,7 +319,7 @@ def _keys_of(answer: bytes) -> set[bytes]:
 async def test_a_silent_owners_day_is_done_by_its_first_stand_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 60.0)
+    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 300.0)
     async with world_of(tmp_path, 1, 10) as world:
         found = links(300)
         world.peers[0].found(found)
