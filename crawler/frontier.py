@@ -392,10 +392,15 @@ class Frontier:
 
     def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
         """So many known URLs whose keys come after this one, in the order of their keys; `key` may be empty."""
+        keys = self.keys_after(key, count)
+        return [
+            (key, known) for key, known in zip(keys, self.known_of(keys), strict=True) if known is not None
+        ]
+
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        """As `known_after`, the keys alone."""
         start = KNOWN + key + b"\0" if key else KNOWN
-        rows = list(islice(self._disk.rows(start, KNOWN), count))
-        found = self.known_of([UrlKey(row[1:]) for row in rows])
-        return [(UrlKey(row[1:]), known) for row, known in zip(rows, found, strict=True) if known is not None]
+        return [UrlKey(row[1:]) for row in islice(self._disk.rows(start, KNOWN), count)]
 
     def last_links(self, key: UrlKey) -> frozenset[bytes]:
         """Fingerprints of the links that the last version had."""

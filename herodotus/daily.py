@@ -208,6 +208,10 @@ class DailyCrawl:
         """So many that we know, in the order of their keys. Raises NotCrawling."""
         return self._frontier().known_after(key, count)
 
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        """So many of them, the keys alone. Raises NotCrawling."""
+        return self._frontier().keys_after(key, count)
+
     @property
     def today(self) -> int:
         return self._day

@@ -115,9 +115,16 @@ class Peer:
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
         self._relay = HttpRelay()
-        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
-        name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
+        elsewhere = Elsewhere(
+            directions,
+            self._relay,
+            now=anyio.current_time,
+            is_gateway=http.gateway,
+            has_banner=http.banner,
+            replay=place,
+        )
+        name = shown_peer_id(parts.peer_id)
         saves = self._own_saves()
         pages = ArchivePages(
             shelf,
@@ -292,6 +299,7 @@ class Peer:
 
     async def status(self) -> PeerStatus:
         parts = self._parts
+        store = await self._holdings.status()
         return PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
@@ -307,9 +315,9 @@ class Peer:
             links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),
-            store=await self._holdings.status(),
+            store=store,
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
-            copying=self._copies.status(),
+            copying=self._copies.status(store.bytes / max(1, store.captures)),
             budget=self._budget.statistics(),
             leaving=self._leaving.status(),
         )

@@ -56,8 +56,12 @@ class ExchangeDisk:
             yield cursor.key(), cursor.value()
             cursor.next()
 
-    def keys(self, kind: bytes) -> Iterator[bytes]:
-        return (row for row, _ in self.rows(kind))
+    def keys(self, kind: bytes, start: bytes = b"") -> Iterator[bytes]:
+        cursor = self._db.iter(ReadOptions())
+        cursor.seek(kind + start)
+        while cursor.valid() and (row := cursor.key())[:1] == kind:
+            yield row
+            cursor.next()
 
     def sync(self) -> None:
         self._db.flush_wal(sync=True)

@@ -114,12 +114,13 @@ class StandingIn:
         if not self._frontier.takes_links or not len(ring):
             return
         owned = ring.owned(self._sight.me.peer)
-        before, self._owned = self._owned, owned
+        before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
         lost = minus(_WHOLE if before is None else [*before, *self._to_leave], owned)
         self._to_leave = [arc for arc in lost if not await self._leave(arc)]
         new = minus(owned, before or [])
         for arc in new:
             await self._take_up(arc)
+        self._owned = owned
         if new:
             self._frontier.look_again()
 

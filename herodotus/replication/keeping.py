@@ -25,10 +25,11 @@ from herodotus.calls import Calls, Services
 from herodotus.config.sections import CopiesSettings
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.replication.absence import Absence
+from herodotus.core.replication.pace import Pace
 from herodotus.core.replication.places import PeerKey, Places
 from herodotus.core.replication.schedule import Purpose, Task
 from herodotus.core.replication.scope import Scope
-from herodotus.core.status import CopiesStatus, HolderStatus
+from herodotus.core.status import CopiesStatus
 from herodotus.replication.answering import Answers
 from herodotus.replication.arrivals import Arrivals
 from herodotus.replication.auditing import Auditor
@@ -36,9 +37,11 @@ from herodotus.replication.backlog import Added, Backlog
 from herodotus.replication.deletions import Deletions
 from herodotus.replication.leaving import HandedOver, give, hand_over, heirs
 from herodotus.replication.meter import Meter, Spend, freely
-from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
+from herodotus.replication.parts import Parts, RingView
 from herodotus.replication.pulling import Puller
 from herodotus.replication.pushing import Pusher
+from herodotus.replication.repairing import Repairs
+from herodotus.replication.reporting import audits_of, counted, holders_of, suspects_of
 from herodotus.replication.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.replication.surveying import Survey, let_go, survey
 from herodotus.replication.view import View
@@ -88,9 +91,10 @@ class Copies:
             now=ports.now,
         )
         self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
-        self._puller = Puller(self.parts)
+        self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
         self._deletions = Deletions(self.parts)
+        self._repairs = Repairs(self.parts)
         self._rounds = Rounds(
             self.parts,
             every_s=settings.compare_s,
@@ -103,6 +107,7 @@ class Copies:
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
         self._answers = Answers(self.parts, on_come=self._puller.poke)
         self._survey = Survey()
+        self._pace = Pace()
         self._looked_at: tuple[object, ...] = ()
 
     def services(self) -> Services:
@@ -204,6 +209,9 @@ class Copies:
         if self._survey.surplus != before.surplus:
             self._plan()
         now = parts.now()
+        self._pace.note(parts.counts.received + parts.counts.pushed, now)
+        if await self._repairs.look(store):
+            self._puller.poke()
         await self._deletions.follow(store)
         await let_go(
             parts, store, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
@@ -249,36 +257,24 @@ class Copies:
 
         return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
 
-    def status(self) -> CopiesStatus:
-        counts, now = self.parts.counts, self.parts.now()
+    def status(self, capture_bytes: float = 0.0) -> CopiesStatus:
+        """`capture_bytes`: what a capture takes here on average."""
+        to_send, to_fetch = self._pusher.pending, len(self.parts.wanted)
+        too_few = sum(count for copies, count in self.histogram.items() if copies < self._expected_copies())
         return CopiesStatus(
-            to_send=self._pusher.pending,
-            to_fetch=len(self.parts.wanted),
-            pushed=counts.pushed,
-            pulled=counts.pulled,
-            received=counts.received,
-            refused=counts.refused,
-            dropped=counts.dropped,
-            compared=counts.compared,
-            failed=counts.failed,
-            audited=counts.audited,
-            disputed=counts.disputed,
+            to_send=to_send,
+            to_fetch=to_fetch,
+            done_in_s=self._pace.left_s(to_send + to_fetch),
+            too_few=too_few,
+            too_few_bytes=round(too_few * capture_bytes),
+            under_repair=len(self._repairs),
             claimed_deleted=len(self._deletions),
-            bytes_in=self.parts.download.spent,
-            bytes_out=self.parts.upload.spent,
-            holders=tuple(
-                HolderStatus(
-                    peer=peer.hex()[:SHOWN_KEY],
-                    compared_s_ago=None if (met := self._rounds.met.get(peer)) is None else int(now - met.at),
-                    differences=0 if met is None else met.differences,
-                    is_absent=peer in self.parts.view.absent,
-                )
-                for peer in self.parts.view.others()
-            ),
-            suspects={
-                peer.hex()[:SHOWN_KEY]: ", ".join(
-                    f"{how} ({number})" for how, number in sorted(known.items())
-                )
-                for peer, known in sorted(self.parts.suspects.counts.items())
-            },
+            **counted(self.parts),
+            holders=holders_of(self.parts, self._rounds.met),
+            audits=audits_of(self.parts, self._auditor.past),
+            suspects=suspects_of(self.parts),
         )
+
+    def _expected_copies(self) -> int:
+        """k, or as many as there are hosts."""
+        return min(self._ports.copies, len(self.parts.view.places.peers))

@@ -32,6 +32,8 @@ TRIES = 4
 QUEUE_MAX = 65_536
 """Captures for one peer."""
 PUT_DEADLINE_S = 120.0
+COMING_S = 20.0
+"""Until a peer is asked again whether it got what another was sending it."""
 PUT_BYTES = 1 << 20
 """Sent at once, where captures are small: some 300 pages."""
 KEY_PADDING = bytes(8)
@@ -48,12 +50,14 @@ class Pusher:
         self._waiting: dict[bytes, set[PeerKey]] = {}
         """For captures of the backlog, who has not answered yet."""
         self._settled: dict[bytes, anyio.Event] = {}
+        self._coming: dict[PeerKey, list[bytes]] = {}
+        """What the peer gets from another; it is asked again whether it came."""
         self._busy: set[PeerKey] = set()
         self._changed = anyio.Event()
 
     @property
     def pending(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(map(len, self._queues.values())) + sum(map(len, self._coming.values()))
 
     def is_pending(self, peer: PeerKey) -> bool:
         return bool(self._queues.get(peer))
@@ -139,10 +143,14 @@ class Pusher:
                     self._give_up(peer)
                 elif error is not None:
                     await anyio.sleep(_pause_s(error, failures))
+                elif not queue and peer in self._coming:
+                    await anyio.sleep(COMING_S)
+                    queue.extend(self._coming.pop(peer))
         finally:
             self._busy.discard(peer)
             if not self._queues.get(peer):
                 self._queues.pop(peer, None)
+                self._coming.pop(peer, None)
             self._changed.set()
 
     async def _try_send(self, peer: PeerKey, left: "deque[bytes]") -> Exception | None:
@@ -160,6 +168,7 @@ class Pusher:
 
     def _give_up(self, peer: PeerKey) -> None:
         queue = self._queues.pop(peer, deque())
+        queue.extend(self._coming.pop(peer, ()))
         logger.info("a holder does not take copies, left for later copies=%d", len(queue))
         for key in queue:
             self._answered(peer, key)
@@ -176,6 +185,8 @@ class Pusher:
         for key, outcome in zip(keys, wire.decode_outcomes(answer, len(keys)), strict=True):
             if outcome == wire.WANTED:
                 lacking.append(key)
+            elif outcome == wire.COMING:
+                self._coming.setdefault(peer, []).append(key)
             else:
                 self._settle(peer, key, outcome)
         left.clear()

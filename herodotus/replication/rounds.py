@@ -4,6 +4,7 @@ What the other has comes here; what it lacks goes there; what it promises is not
 """
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from herodotus.core.replication.ledger import LACKING_MAX, Comparison
 from herodotus.core.replication.places import PeerKey
 from herodotus.core.replication.schedule import Purpose, Schedule, Task
 from herodotus.core.replication.scope import Scope, split
+from herodotus.core.replication.wanted import WANTED_MAX
 from herodotus.replication import wire
 from herodotus.replication.comparing import Compared, compare
 from herodotus.replication.deletions import Deletions
@@ -30,6 +32,7 @@ logger = logging.getLogger(__name__)
 COMPARED_AT_ONCE = 2
 COMPARE_DEADLINE_S = 600.0
 LOOK_S = 30.0
+CONTRADICTIONS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,8 @@ class Rounds:
         self._schedule = Schedule(every_s=every_s, soon_s=min(5.0, every_s / 10), random=parts.random)
         self._scopes: dict[Task, Scope] = {}
         self._scheduled = anyio.Event()
+        self._contradictions: Counter[PeerKey] = Counter()
+        """In a row."""
         self.met: dict[PeerKey, Met] = {}
 
     # -- when ---------------------------------------------------------------------------------------------
@@ -60,6 +65,8 @@ class Rounds:
         self._scopes = dict(scopes)
         self._schedule.set_tasks(scopes.keys(), self._parts.now(), changed=changed)
         self.met = {peer: met for peer, met in self.met.items() if (peer, Purpose.SHARED) in scopes}
+        for peer in [known for known in self._contradictions if known not in self.met]:
+            del self._contradictions[peer]
         self._scheduled.set()
 
     def hurry(self, peer: PeerKey, *purposes: Purpose) -> None:
@@ -141,8 +148,15 @@ class Rounds:
         is_promise = is_exact and found.is_holder
         parts.ledger.confirm(began, lacking, is_promise=is_promise, is_exact=is_exact)
         parts.counts.compared += 1
+        self._weigh(began.peer, is_contradictory=found.is_contradictory)
         differences = len(found.missing_here) + len(found.missing_there)
         self.met[began.peer] = Met(at=parts.now(), differences=differences, bytes=found.sent + found.received)
+
+    def _weigh(self, peer: PeerKey, *, is_contradictory: bool) -> None:
+        """Once may be chance: what came to the peer between its digests and its members."""
+        self._contradictions[peer] = self._contradictions[peer] + 1 if is_contradictory else 0
+        if self._contradictions[peer] >= CONTRADICTIONS_MAX:
+            self._parts.suspects.note(peer, "its digests are not those of its captures")
 
     async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""
@@ -153,7 +167,10 @@ class Rounds:
             wanted = await store.work(
                 lambda archive, _intake: [one for one in missing if not has_member(archive, one)]
             )
-            self._parts.wanted.add(wanted, peer)
+            now, offers = self._parts.now(), self._parts.offers
+            self._parts.wanted.add((one for one in wanted if not offers.is_coming(one, now)), peer)
+            if len(found.missing_here) > WANTED_MAX:
+                self._parts.wanted.cut(peer)
             self._puller.poke()
         lacking = [one for one in found.missing_there if one[-1:] == CAPTURE]
         return await store.work(

@@ -14,6 +14,7 @@ from herodotus.archive.intake import compress_bundle
 from herodotus.archive.reading import Reader, Version
 from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.deposits import StoredCapture
+from herodotus.core.disputes import disputed
 from herodotus.core.entries import CAPTURE, KEY_BYTES, after, decode_entry
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer
@@ -64,6 +65,8 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     visits: int
     last_seen: str
     memento: str
+    disputed: bool
+    """Another peer stored something else on that day."""
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +190,7 @@ class CaptureAnswers:
                 break
         else:
             raise AbsentError(spellings(question.url)[0])
-        contents = contents_of(versions)
+        contents, of_doubt = contents_of(versions), disputed(versions)
         end = skipped + question.limit
         shown = tuple(
             Content(
@@ -195,7 +198,9 @@ class CaptureAnswers:
                 first_seen=format_date(one.first_s),
                 last_seen=format_date(one.last_s),
                 count=len(one.versions),
-                captures=tuple(map(_facts, one.versions[:VERSIONS_SHOWN_MAX])),
+                captures=tuple(
+                    _facts(version, version.id in of_doubt) for version in one.versions[:VERSIONS_SHOWN_MAX]
+                ),
             )
             for one in contents[skipped:end]
         )
@@ -279,7 +284,7 @@ def record_facts(record: WarcRecord) -> RecordFacts:
     )
 
 
-def _facts(version: Version) -> CaptureFacts:
+def _facts(version: Version, is_disputed: bool) -> CaptureFacts:  # the only other argument
     return CaptureFacts(
         url=version.url,
         date=format_date(version.first_seen_s),
@@ -289,6 +294,7 @@ def _facts(version: Version) -> CaptureFacts:
         visits=version.visits,
         last_seen=format_date(version.last_seen_s),
         memento=Places(origin="", url=version.url).memento(version.first_seen_s),
+        disputed=is_disputed,
     )
 
 

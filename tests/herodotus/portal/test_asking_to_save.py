@@ -16,7 +16,7 @@ from herodotus.portal import Portal
 from herodotus.portal.elsewhere import RELAYED
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, ORIGIN, SITE, response
-from tests.herodotus.portal.rooms import Room
+from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_saving import OwnSaves
 from tests.herodotus.portal.test_server import LOOPBACK, exchange, request
 
@@ -92,6 +92,16 @@ def test_the_form_names_the_address_in_its_body() -> None:
     for nothing in (b"", b"url=", b"url=mailto:a", b"\xff" * 99, b"&".join([b"a=b"] * 1_000)):
         assert room.ask("/save/", own, "POST", nothing).status == 400
     assert len(saves.urls) == 1
+
+
+def test_what_a_form_asks_for_is_saved_by_the_peer_that_answers_for_it() -> None:
+    ring, here, there = Ring(), ORIGIN, "http://192.0.2.11:5484"
+    ring.holders_of = lambda url: (there,)
+    saves = {here: OwnSaves(), there: OwnSaves()}
+    rooms = {one: Room(ring=ring, origin=one, saves=saves[one]) for one in (here, there)}
+    own = {**WINDOW, "origin": ORIGIN, "content-type": "application/x-www-form-urlencoded"}
+    assert rooms[here].ask("/save/", own, "POST", b"url=https%3A%2F%2Fexample.org%2Fa%3Fb").status == 302
+    assert (saves[here].urls, saves[there].urls) == ([], [f"{SITE}/a?b"])
 
 
 def test_the_mark_of_another_peer_buys_a_share_and_no_more() -> None:

@@ -54,10 +54,31 @@ def test_the_operator_sees_from_this_machine_or_with_the_token(path: str) -> Non
         {"forwarded": "for=203.0.113.5"},
         {"via": "1.1 proxy"},
         {"user-agent": "Herodotus/0.1.0 (+https://example.org/)"},  # a crawl, whose captures anybody may read
+        {"x-herodotus-relayed": "1"},  # another peer's reader
+        {"user-agent": "Mozilla/5.0"},  # a browser here would say whose page asks
+        {"referer": "https://archive.example.org/"},
+        {"referer": "http://[x/"},
+        {"origin": "https://archive.example.org"},
     ],
 )
 def test_what_comes_from_this_machine_for_somebody_else_is_not_the_operator(headers: dict[str, str]) -> None:
     assert Room().ask("/status", headers).status == 401
+
+
+def test_a_browser_on_this_machine_is_the_operators() -> None:
+    headers = {
+        "user-agent": "Mozilla/5.0",
+        "sec-fetch-site": "same-origin",
+        "referer": "http://127.0.0.1:5484/",
+    }
+    assert Room().ask("/status", headers).status == 200
+
+
+def test_a_proxy_that_says_nothing_is_known_by_its_old_tongue() -> None:
+    request = Request(
+        target="/status", headers={"host": "127.0.0.1:5484"}, client="127.0.0.1", is_http_1_0=True
+    )
+    assert anyio.run(Room().handlers.answer, request).status == 401
 
 
 def test_a_name_that_leads_here_is_refused_before_anything_is_shown() -> None:

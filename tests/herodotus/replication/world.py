@@ -60,6 +60,8 @@ class Peer:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     subscriptions: list[Subscription] = field(default_factory=list)
     tamper: Tamper | None = None
+    stalls: Collection[str] = ()
+    """Streams that never end, once they began."""
     lost: tuple[float, Collection[bytes]] = (0.0, ())
 
     @property
@@ -124,6 +126,8 @@ class Wires:
                 self._services(to)
                 self._net.count(service, len(piece))
                 yield piece if peer.tamper is None else peer.tamper(service, piece)
+                if service in peer.stalls:
+                    await anyio.sleep_forever()
 
         async with aclosing(pieces), aclosing(read()) as reading:
             yield reading
