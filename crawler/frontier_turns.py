@@ -193,10 +193,10 @@ class FrontierTurns:
             key = key_of(row)
             if key in self.taken:
                 continue
-            record = record or self._disk.get(KNOWN + key)
-            if record is None:
+            stored = record or self._disk.get(KNOWN + key)
+            if stored is None:
                 continue
-            known = decode_known(record)
+            known = decode_known(stored)
             if due_row(origin_id, known, key) != row:
                 continue  # moved since it was queued
             entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)
