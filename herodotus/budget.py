@@ -73,6 +73,8 @@ class Budget:
 
     async def spend(self, kind: Spending, size: int) -> None:
         """Returns when so many bytes may flow, which are then booked. It may take until the next month."""
+        if not size and self._budgets.is_free(kind):
+            return
         async with self._turns[kind]:
             while True:
                 wait_s = self._budgets.grant(kind, size, self._moment())

@@ -115,9 +115,16 @@ class Peer:
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
         self._relay = HttpRelay()
-        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
-        name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
+        elsewhere = Elsewhere(
+            directions,
+            self._relay,
+            now=anyio.current_time,
+            is_gateway=http.gateway,
+            has_banner=http.banner,
+            replay=place,
+        )
+        name = shown_peer_id(parts.peer_id)
         saves = self._own_saves()
         pages = ArchivePages(
             shelf,

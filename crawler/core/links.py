@@ -10,7 +10,7 @@ caller.
 import codecs
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -334,7 +334,7 @@ class _Collector:
             self.over_limit += 1
 
     def result(self, base: str, directives: PageDirectives = NOTHING_ASKED) -> PageLinks:
-        references: Iterable[str] = self.references
+        references: Collection[str] = self.references
         if self._codec is not None:
             references = [_with_legacy_query(reference, self._codec) for reference in references]
         resolved = self._rules.links(references, base)

@@ -15,7 +15,8 @@ Canonicalising twice changes nothing. Nothing here resolves a name.
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from typing import NewType
 
@@ -88,8 +89,15 @@ class UrlRules:
             raise MalformedUrlError(text, "the URL standard cannot parse it") from error
         return self._finish(parsed, text)
 
-    def links(self, references: Iterable[str], base: str) -> list[str | None]:
-        """The canonical URL of each reference on a page, None for those that are no crawlable URL."""
+    def links(self, references: Collection[str], base: str) -> list[str | None]:
+        """The canonical URL of each reference on a page, None for those that are no crawlable URL: none is where
+        `base` is none itself, which a file of others may name."""
+        if base.startswith(("http://", "https://")):
+            with suppress(ValueError):
+                return self._links(references, base)
+        return [None] * len(references)
+
+    def _links(self, references: Collection[str], base: str) -> list[str | None]:
         base_url = None
         origin = base[: _path_at(base)]
         of_origin = self._of_origin

@@ -335,4 +335,5 @@ def _version_as_json(version: Version) -> dict[str, Any]:
         "first_seen": format_date(version.first_seen_s),
         "last_seen": format_date(version.last_seen_s),
         "visits": version.visits,
+        "size": version.size,
     }

@@ -186,6 +186,10 @@ class _Bucket:
         self._level = self._most
         self._at: float | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        return self._rate is not None
+
     def wait_s(self, now_s: float) -> float:
         if self._rate is None:
             return 0.0
@@ -207,6 +211,12 @@ class Budgets:
         self._up, self._down = _Bucket(limits.up_bytes_per_s), _Bucket(limits.down_bytes_per_s)
         self._month = ("", 0.0, 0.0)
         """The last that was asked for, and from when to when it is: each fetch asks."""
+
+    def is_free(self, kind: Spending) -> bool:
+        """Nothing was ever said against it, whenever it is."""
+        is_timed = kind.is_background and bool(self.limits.hours)
+        is_counted = self.limits.month_bytes is not None and kind is not Spending.FETCHED
+        return not (is_timed or is_counted or self._bucket(kind).is_bounded)
 
     def grant(self, kind: Spending, size: int, now: Moment) -> float:
         """0: go ahead, it is booked. Else nothing is, and there is no use in asking before so many seconds."""

@@ -82,7 +82,9 @@ class LinksStatus:
     over_budget: int = 0
     given_up: int = 0
     learned: int = 0
-    """URLs that other holders told of when a stretch became ours."""
+    """URLs that other holders told of, when a stretch became ours or what both knew was compared."""
+    reminded: int = 0
+    """URLs that an owner had forgotten."""
     taken_over: int = 0
     silent_owners: int = 0
 

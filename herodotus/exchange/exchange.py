@@ -8,7 +8,7 @@ than can be delivered, the crawler is held back.
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -24,8 +24,10 @@ from dht.core.ids import IdCheck
 from herodotus.calls import Calls, Services
 from herodotus.config.sections import LinksSettings
 from herodotus.core.exchange.silences import Silences
-from herodotus.core.exchange.turns import looks
+from herodotus.core.exchange.turns import compares_at, looks
 from herodotus.core.status import LinksStatus
+from herodotus.daily import NotCrawling
+from herodotus.exchange.comparing import Comparing, KnownKeys
 from herodotus.exchange.disk import ExchangeDisk
 from herodotus.exchange.handing_over import HandingOver
 from herodotus.exchange.outbox import Outbox
@@ -43,6 +45,7 @@ SETTLE_S: Final = 2.0
 ASK_AGAIN_S: Final = 60.0
 LOOK_EVERY_S: Final = 5.0
 """At the outbox and the day: clocks are set without telling us."""
+COMPARE_LOOK_S: Final = 60.0
 BACKOFF_FIRST_S: Final = 5.0
 BACKOFF_MAX_S: Final = 300.0
 """Between walks for what others were left: whatever is new does not wait for them."""
@@ -52,7 +55,7 @@ HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
 
 
-class CrawlSide(Frontier, OwnFrontier, Protocol):
+class CrawlSide(OwnFrontier, Frontier, KnownKeys, Protocol):
     """The running crawl, as the exchange sees it."""
 
     @property
@@ -93,6 +96,7 @@ class _Opened:
     walks: LinkWalks
     standing_in: StandingIn
     handing_over: HandingOver
+    comparing: Comparing
 
 
 class Exchange:
@@ -138,9 +142,10 @@ class Exchange:
         disk = ExchangeDisk(self._parts.folder)
         try:
             self._open = opened = self._made(ring, calls, crawl, disk)
-            services = (opened.receiver.services, opened.standing_in.services, opened.handing_over.services)
+            parts = (opened.receiver, opened.standing_in, opened.handing_over, opened.comparing)
+            services = [part.services for part in parts]
             async with anyio.create_task_group() as tasks:
-                for work in (self._walk_on, self._follow_ring, self._keep_day):
+                for work in (self._walk_on, self._follow_ring, self._keep_day, self._compare_daily):
                     tasks.start_soon(work, opened)
                 yield Services.of(*services)
                 tasks.cancel_scope.cancel()
@@ -158,6 +163,7 @@ class Exchange:
             outbox,
             standby,
             wall_clock=parts.wall_clock,
+            today=lambda: crawl.today,
             fetches_all=parts.fetches_all,
             on_filled=self._note_filled,
         )
@@ -183,6 +189,7 @@ class Exchange:
             walks=LinkWalks(outbox, calls, sight, Silences(parts.random), parts.id_check),
             standing_in=StandingIn(sight, calls, crawl, standby, owner),
             handing_over=HandingOver(sight, calls, crawl, standby, disk, receiver, owner.give_away),
+            comparing=Comparing(sight, calls, crawl, standby, receiver),
         )
 
     def status(self) -> LinksStatus:
@@ -210,7 +217,8 @@ class Exchange:
             repeated=box.repeated,
             over_budget=box.over_budget,
             given_up=box.given_up,
-            learned=opened.handing_over.learned,
+            learned=opened.handing_over.learned + opened.comparing.counts.learned,
+            reminded=opened.comparing.counts.reminded,
             taken_over=late.taken_over,
             silent_owners=late.silent_owners,
         )
@@ -271,12 +279,13 @@ class Exchange:
 
     async def _follow_ring(self, opened: _Opened) -> None:
         with opened.ring.events() as changes:
-            is_all_told = False
             while True:
                 opened.sight.look_again()
-                await opened.standing_in.sweep()
-                is_all_told = await opened.handing_over.catch_up()
-                with anyio.move_on_after(LOOK_EVERY_S if not is_all_told else ASK_AGAIN_S):
+                with _while_crawling():
+                    is_settled = False
+                    await opened.standing_in.sweep()
+                    is_settled = await opened.handing_over.catch_up() and opened.standing_in.has_left_all
+                with anyio.move_on_after(ASK_AGAIN_S if is_settled else LOOK_EVERY_S):
                     await changes.wait()
                     await anyio.sleep(SETTLE_S)
 
@@ -290,10 +299,35 @@ class Exchange:
                 continue
             today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
             if self._looked[0] != today:
-                self._looked = (today, 0)
-                await opened.standing_in.begin_day()
+                with _while_crawling():
+                    await opened.standing_in.begin_day()
+                    self._looked = (today, 0)
             number = self._looked[1]
             if number < len(times) and seconds >= times[number]:
                 self._looked = (today, number + 1)
                 if seconds < times[number] + LATE_SHARE * parts.day_length_s:
-                    await opened.standing_in.look(number + 1)
+                    with _while_crawling():
+                        await opened.standing_in.look(number + 1)
+
+    async def _compare_daily(self, opened: _Opened) -> None:
+        """Once a day: what owners know, and what we know of theirs."""
+        parts, done = self._parts, -1
+        at_s = compares_at(parts.day_length_s, opened.sight.me.peer)
+        while True:
+            await anyio.sleep(min(COMPARE_LOOK_S, parts.day_length_s / 40))
+            if not opened.crawl.takes_links or opened.sight.is_alone:
+                continue
+            today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
+            if done != today and seconds >= at_s:
+                done = today
+                with _while_crawling():
+                    await opened.comparing.compare()
+
+
+@contextmanager
+def _while_crawling() -> Iterator[None]:
+    """A crawl that an error ended is opened anew soon: until then its URLs cannot be asked for."""
+    try:
+        yield
+    except NotCrawling as error:
+        logger.info("links wait for the crawl reason=%s", error)

@@ -57,3 +57,14 @@ class Standby:
                 return
             url, meta = _decoder.decode(value)
             yield found, OutLink.of(url, meta)
+
+    def keys(self, start: Key, end: Key) -> Iterator[Key]:
+        """In (start, end], in order."""
+        for row in self._disk.keys(_STANDBY, start + b"\0"):
+            if row[1:] > end:
+                return
+            yield Key(row[1:])
+
+    def get(self, key: Key) -> OutLink | None:
+        value = self._disk.get(_STANDBY + key)
+        return OutLink.of(*_decoder.decode(value)) if value else None

@@ -1,8 +1,7 @@
 """How much may answers that are under way to us hold in memory? Large ones wait for room before they are read.
 
-A called peer says how long its answer is, and sends it as slowly as it likes. So what is larger than a piece
-of the line is booked before it is read, for one peer little more than two of the largest; waiting counts for the
-call's deadline.
+A called peer says how long its answer is, and sends it as slowly as it likes. So what is larger than a piece of the
+line is booked before it is read, for one peer little more than two of the largest; waiting counts for the deadline.
 """
 
 from collections import Counter

@@ -10,8 +10,9 @@ GET tells nothing of the page that it comes from: there, and where another site 
 form is a POST, with which browsers always say whose page it is of (`may_change`).
 """
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from html import escape
 from http import HTTPStatus
@@ -21,10 +22,11 @@ from urllib.parse import parse_qs
 
 from herodotus.core.allowance import Allowances, Rate
 from herodotus.core.replay import may_change
+from herodotus.portal.adopting import Adopting, adopted_location
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.elsewhere import ASKED_MAX, RELAYED, Directions, Relay
 from herodotus.portal.limits import CLIENTS_MAX, client_of
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import Places, header_url
 from herodotus.portal.pages import FORM_HEADERS, page, save_form, search_form, shown_url
 from herodotus.portal.request import PARAMETERS_MAX, Request
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
@@ -36,6 +38,9 @@ OF_PEER = Rate(per_s=1 / 3, burst=20.0)
 """Twenty a minute passed on by one peer for its readers. Anybody may say that he is one: it is no more than that."""
 OF_ALL = Rate(per_s=1.0, burst=20.0)
 _PATH = "/save/"
+_TOLD_BY_OTHERS = frozenset(
+    {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
+)
 _TITLES = {
     HTTPStatus.ACCEPTED: "It is being fetched",
     HTTPStatus.FORBIDDEN: "This is not archived",
@@ -133,17 +138,35 @@ class SavePages:
         """None: that is this peer, or nobody who answers for it can be reached."""
         if request.header(RELAYED) or self._directions is None or self._relay is None:
             return None
-        marked = replace(request, method="GET", headers={**request.headers, RELAYED: "1"}, body=b"")
+        target = f"{_PATH}{header_url(url)}"  # a form has it elsewhere
+        marked = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
         for place in (await self._directions.holders(url))[:ASKED_MAX]:
             if place.is_self:
                 return None
             answer = await self._relay.fetch(place, marked)
-            if answer is not None and answer.status not in (
-                HTTPStatus.NOT_FOUND,
-                HTTPStatus.MISDIRECTED_REQUEST,
-            ):
-                return answer
+            if answer is not None and (found := _adopted(request, url, answer, place.origin)) is not None:
+                return found
         return None
+
+
+def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer | None:
+    """What another peer did, in our words; None where its answer is none."""
+    location = adopted_location(answer, Adopting(there=there, here=""))
+    if location is not None:
+        is_same = answer.headers.get("X-Herodotus-Save") == SaveResult.UNCHANGED.value
+        return _there(location, SaveResult.UNCHANGED if is_same else SaveResult.SAVED)
+    if answer.status not in _TOLD_BY_OTHERS:
+        return None
+    try:
+        facts = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return None
+    sentence = facts.get("detail") if isinstance(facts, dict) else None
+    if not isinstance(sentence, str):
+        return None
+    wait = answer.headers.get("Retry-After", "")
+    retry_after_s = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0.0
+    return _told(request, answer.status, sentence[:600], url, retry_after_s=retry_after_s)
 
 
 def _tells_nothing(request: Request) -> bool:
@@ -200,14 +223,7 @@ def _wrong_method() -> Answer:
 def _answer(request: Request, outcome: SaveOutcome) -> Answer:
     match outcome.result:
         case SaveResult.SAVED | SaveResult.UNCHANGED:
-            memento = Places(origin="", url=outcome.url).memento(outcome.time_s)
-            headers = {
-                "Content-Location": memento,
-                "Cache-Control": "no-store",
-                "X-Herodotus-Save": outcome.result.value,
-                **PUBLIC,
-            }
-            return moved(memento, headers=headers)
+            return _there(Places(origin="", url=outcome.url).memento(outcome.time_s), outcome.result)
         case SaveResult.REFUSED:
             return _told(request, HTTPStatus.FORBIDDEN, outcome.reason, outcome.url)
         case SaveResult.FAILED:
@@ -220,6 +236,16 @@ def _answer(request: Request, outcome: SaveOutcome) -> Answer:
                 outcome.url,
                 retry_after_s=outcome.retry_after_s,
             )
+
+
+def _there(memento: str, result: SaveResult) -> Answer:
+    headers = {
+        "Content-Location": memento,
+        "Cache-Control": "no-store",
+        "X-Herodotus-Save": result.value,
+        **PUBLIC,
+    }
+    return moved(memento, headers=headers)
 
 
 def _told(

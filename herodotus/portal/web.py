@@ -210,7 +210,7 @@ class ArchivePages:
         """The answer of those whom the ring holds responsible, or the way to them."""
         if self._elsewhere is None:
             return None
-        return await self._elsewhere.answer(asked.request, url, asked.origin, flag)
+        return await self._elsewhere.answer(asked.request, url, asked.origin, flag, is_replay=asked.is_replay)
 
     async def _not_archived(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer:
         found = await self._not_here(asked, url, flag)

@@ -32,9 +32,10 @@ def herodotus(*arguments: object) -> str:
 
 def status(http: str) -> dict[str, Any]:
     try:
-        return ask(http, "/api/v1/status")
+        found: dict[str, Any] = ask(http, "/api/v1/status")
     except NoAnswer:
         return {}
+    return found
 
 
 def captures(http: str) -> int:
@@ -93,7 +94,12 @@ def bare_sendfile(size: int, scratch: Path) -> float:
         sender = socket.create_connection(server.getsockname())
         receiver, _ = server.accept()
         began = time.perf_counter()
-        sending = threading.Thread(target=lambda: (sender.sendfile(file), sender.close()))
+
+        def send() -> None:
+            sender.sendfile(file)
+            sender.close()
+
+        sending = threading.Thread(target=send)
         sending.start()
         received = 0
         while piece := receiver.recv(1 << 20):

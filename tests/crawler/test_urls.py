@@ -237,3 +237,11 @@ def test_the_short_way_for_plain_paths_gives_what_the_parser_gives(segments: lis
     except MalformedUrlError:
         expected = None
     assert STANDARD.links([reference], base) == [expected]
+
+
+@pytest.mark.parametrize(
+    "base", ["http://example.or1", "htup://example.org/1", "http:/", "h|tp://a/b", "http://[::/a", ""]
+)
+def test_a_base_that_is_no_url_of_ours_leads_nowhere(base: str) -> None:
+    """Imported files may name any; the first of these ended the survey of an archive."""
+    assert UrlRules().links(["/a", "b", "../c", "http://example.org/"], base)[:3] == [None] * 3
