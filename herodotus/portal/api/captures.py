@@ -295,7 +295,7 @@ def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Cap
     return Captures(url=url, contents=tuple(shown), next=str(end) if end < len(contents) else None)
 
 
-def _facts(version: Version, is_disputed: bool) -> CaptureFacts:  # the only other argument
+def _facts(version: Version, is_disputed: bool) -> CaptureFacts:
     return CaptureFacts(
         url=version.url,
         date=format_date(version.first_seen_s),
