@@ -185,11 +185,11 @@ class FrontierTurns:
             if not active.queue and not self._refill(origin_id, active):
                 active.is_exhausted = True
                 return None
-            row, record = heapq.heappop(active.queue)
+            row, read = heapq.heappop(active.queue)
             key = key_of(row)
             if key in self.taken:
                 continue
-            record = record or self._disk.get(KNOWN + key)
+            record = read or self._disk.get(KNOWN + key)
             if record is None:
                 continue
             known = decode_known(record)
