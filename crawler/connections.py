@@ -85,12 +85,18 @@ class Connection(asyncio.Protocol):
         self.transport.write(request)
         try:
             outcome: str = await self._waiter
-            return await self._with_room(reader, limits) if outcome == "large" else outcome
+            if outcome == "large":
+                outcome = await self._with_room(reader, limits)
+        except BaseException:
+            # Also with a whole answer: it may come between a cancellation and our waking up, and nobody keeps us.
+            self.abort()
+            raise
         finally:
             self._timer.cancel()
             self._reader = self._limits = self._waiter = None
-            if not (reader.is_done and reader.is_reusable):
-                self.abort()
+        if not (reader.is_done and reader.is_reusable):
+            self.abort()
+        return outcome
 
     async def _with_room(self, reader: AnswerReader, limits: Limits) -> str:
         self._waiter = waiter = self._loop.create_future()

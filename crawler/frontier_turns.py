@@ -56,6 +56,10 @@ class FrontierTurns:
         return len(self._active)
 
     @property
+    def suspects(self) -> int:
+        return len(self._suspects)
+
+    @property
     def held_back(self) -> int:
         return len(self._held_back)
 

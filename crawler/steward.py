@@ -21,6 +21,9 @@ from crawler.ports import CaptureSink, Fetcher, FetchRequest
 CAPTURED_BYTES_MAX = 2 * ROBOTS_BYTES_MAX
 """Of a robots.txt: what lies behind the first half is not read, and a server may send 100 MB."""
 
+SEARCHES_KEPT_MAX = 10_000
+"""Of those that wait for a permission; who was forgotten begins anew. A steward is asked on behalf of many."""
+
 _NOT_ASKED = OriginReport(status=None, duration_s=0.0, fetches=0)
 
 
@@ -66,7 +69,7 @@ class LocalSteward:
             address = await self._fetcher.address_of(host_of(search.url))
             lease = address if isinstance(address, Wait) else await self.lease(origin_of(search.url), address)
             if isinstance(lease, Wait):
-                self._searches[origin] = search
+                self._keep(origin, search)
                 return lease
             report = _NOT_ASKED
             try:
@@ -76,10 +79,15 @@ class LocalSteward:
             finally:
                 again_at = await self.give_back(lease, report)
             if search.rules is None and search.has_failed:
-                self._searches[origin] = search
+                self._keep(origin, search)
                 until = max(again_at, self._now() + self.core.robots_second_try_s)
                 return Wait(until=until, reason="robots.txt is asked for again")
         return search.rules
+
+    def _keep(self, origin: Origin, search: _Search) -> None:
+        if len(self._searches) >= SEARCHES_KEPT_MAX:
+            del self._searches[next(iter(self._searches))]
+        self._searches[origin] = search
 
     async def _ask(self, search: _Search) -> tuple[_Search, OriginReport]:
         """One request further."""

@@ -15,17 +15,16 @@ from dht.core.effects import Arc, ArcsChanged, PeerChanged
 from dht.core.ids import Key, PeerKey, key_of
 from dht.core.messages import Item
 from dht.core.records import Contact
-from dht.node import (
+from dht.node import RingNode, open_node
+from dht.node_types import (
     EventsLost,
     Member,
     NodePorts,
     NodeSettings,
     NodeStatistics,
     RingEvent,
-    RingNode,
     Subscription,
     WalkReport,
-    open_node,
 )
 
 

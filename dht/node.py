@@ -11,10 +11,9 @@ us for dead meanwhile, or we would date our records wrongly.
 
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from random import Random
 from types import MappingProxyType
 
 import anyio
@@ -53,136 +52,42 @@ from dht.core.records import (
     SignedRecord,
     first_contact_of,
 )
-from dht.core.rules import RingRules
-from dht.dialback import DialBack, DialBacks, OwnReach, dial_back
-from dht.endpoint import Endpoint, socket_address
-from dht.errors import NoAnswerError, RequestFailedError
+from dht.dialback import DialBacks, OwnReach
+from dht.endpoint import Endpoint
+from dht.errors import NoAnswerError
 from dht.identity import KeyNotary, Verifier, peer_key
+from dht.meeting import MEET_AT_ONCE_MAX, Meeting, address_text
+from dht.node_types import (
+    Member,
+    NodePorts,
+    NodeSettings,
+    NodeStatistics,
+    OpenTransport,
+    RingEvent,
+    Subscription,
+    WalkReport,
+)
 from dht.transport import (
     OwnAddressChanged,
     PeerMet,
     Received,
     TransportEvent,
-    TransportLimits,
-    TransportStatistics,
 )
-from dht.udp import UdpTransport, open_udp, system_entropy
+from dht.udp import UdpTransport, open_udp
 
 logger = logging.getLogger(__name__)
 
 CLOCK_STEP_S = 60.0
 """A wall clock this far from where it should be was set, or slept; NTP slews what is less."""
 CLOCK_LOOK_S = 15.0
-CONNECT_S = 12.0
-"""A handshake repeats each of its frames for 6.5 s; a peer that answers at all does so within two such frames."""
-MEET_AT_ONCE_MAX = 16
-MEET_ENOUGH = 2
-"""A join asks two contacts, apart."""
-MEET_GRACE_S = 1.0
-"""Once so many have answered, the others have this long: a dead contact is silent for 6.5 s."""
 JOIN_AGAIN_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 SLOTS_AGAIN_S = 300.0
 """When all places behind our address are taken: peers leave rarely, and each try calls those who have them."""
 JOINS_BEFORE_ALONE = 2
 """Peers that were started together may all be waiting for each other's ring: then somebody must be one."""
-EVENTS_MAX = 1_024
 BATCHES_MAX = 64
 """Batches waiting to be made durable; more are not answered, and their walker tries again."""
 LOOKUP_S = 60.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
-    """Who we are to the ring. `address` is where others reach us; positions follow from it.
-
-    A guessed address (nobody told us the outside one) gives way to what the contacts of a join saw.
-    """
-
-    rules: RingRules
-    address: Address
-    is_address_guessed: bool = False
-    slot: int = 0
-    virtual_nodes: int = 1
-    incarnation: int = 0
-    """The last one we used: ours must grow even where the clock was set back."""
-    limits: TransportLimits | None = None
-    dial_backs_wanted: int = 0  # peers of other networks that must reach us before we own anything
-    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventsLost:
-    """The subscriber was too slow: read the state anew."""
-
-
-RingEvent = ArcsChanged | RingChanged | PeerChanged | Joined | EventsLost
-
-
-class Subscription:
-    """What changed since it was last asked; bounded, since its owner may be busy."""
-
-    def __init__(self) -> None:
-        self._events: list[RingEvent] = []
-        self._filled = anyio.Event()
-
-    def put(self, event: RingEvent) -> None:
-        if len(self._events) >= EVENTS_MAX:
-            self._events = [EventsLost()]
-        else:
-            self._events.append(event)
-        self._filled.set()
-
-    async def wait(self) -> list[RingEvent]:
-        """At least one event, in order."""
-        while not self._events:
-            self._filled = anyio.Event()
-            await self._filled.wait()
-        events, self._events = self._events, []
-        return events
-
-
-TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
-OnRecord = Callable[[SignedRecord], None]
-OpenTransport = Callable[..., AbstractAsyncContextManager[UdpTransport]]
-
-
-async def _take_nothing(items: tuple[Item, ...], sender: Contact) -> bool:
-    del items, sender
-    return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePorts:
-    """What the node asks of the rest of the peer."""
-
-    wall_clock: Callable[[], float]
-    random: Random
-    entropy: Callable[[int], bytes] = system_entropy
-    take_batch: TakeBatch = _take_nothing  # true once the items are durable
-    on_record: OnRecord = lambda signed: None
-    on_met: Callable[[Contact], None] = lambda contact: None
-    dial_back: DialBack = dial_back  # simulations have no sockets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    peer: PeerKey
-    address: Address
-    virtual_nodes: int
-    clock: str  # well, unreachable, suspect, dead, ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStatistics:
-    ring: RingStatistics
-    transport: TransportStatistics
-    is_ideal: bool
-    is_joined: bool
-    restarts: int
-    standing: Standing
-    reachability: str  # why it is so, for people
-    dial_backs: Mapping[str, int]  # what came of those we made for others
-    slot: int  # ours among the peers of our address; another than the settings' where that was taken
 
 
 @dataclass(slots=True)
@@ -192,16 +97,6 @@ class _Waiter:
     event: anyio.Event = field(default_factory=anyio.Event)
     effect: LookupDone | WalkDone | None = None  # None when the machine ended before it
     delivered: list[tuple[Contact, tuple[Item, ...]]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WalkReport:
-    """Who took what, and what nobody took: that stays with the caller."""
-
-    delivered: tuple[tuple[Contact, tuple[Item, ...]], ...]
-    undelivered: tuple[Item, ...]
-    stops: int
-    lookups: int
 
 
 class _ReachPorts:
@@ -282,7 +177,7 @@ class RingNode:
         self._table_size = 0
         self._last_record: SignedRecord | None = None
         self._restarts = 0
-        self._seen_as: Counter[bytes] = Counter()
+        self._meeting = Meeting(self._peer, lambda: self._transport)
         self._contacts: list[Contact] = []  # through whom we joined, in case we must again
         self._failed_joins = 0
         self._is_stopped = False
@@ -661,19 +556,11 @@ class RingNode:
 
     async def meet(self, address: Address) -> Contact | None:
         """Who is at this address? None when nobody of our network answers."""
-        try:
-            with anyio.fail_after(CONNECT_S):
-                met = await self._transport.connect(address)
-        except (RequestFailedError, TimeoutError) as error:
-            logger.info("no answer address=%s reason=%s", address_text(address), error)
-            return None
-        if met.seen is not None:
-            self._seen_as[met.seen.host] += 1
-        return met.contact
+        return await self._meeting.meet(address)
 
     async def join(self, addresses: Sequence[Address]) -> bool:
         """Join the ring of whoever answers; False when nobody does, and we are a ring of one until somebody is met."""
-        contacts = await self._meet_some(addresses)
+        contacts = await self._meeting.meet_some(addresses)
         self._believe_where_we_are()
         now = self._now()
         self._contacts = contacts
@@ -691,31 +578,10 @@ class RingNode:
 
     def _believe_where_we_are(self) -> None:
         """A peer that does not know its outside address takes what most of those whom it met saw."""
-        if self._settings.is_address_guessed and self._seen_as:
-            host = max(sorted(self._seen_as), key=lambda host: self._seen_as[host])
-            if host != self._address.host:
-                self._address = Address(host=host, port=self._address.port)
-                self._machine = self._new_machine(self._machine.own_record.incarnation)
-
-    async def _meet_some(self, addresses: Sequence[Address]) -> list[Contact]:
-        """Whom of these we can talk to; the silent are not waited for once some have answered."""
-        contacts: dict[PeerKey, Contact] = {}
-        limiter = anyio.CapacityLimiter(MEET_AT_ONCE_MAX)
-
-        async with anyio.create_task_group() as tasks:
-
-            async def meet_one(address: Address) -> None:
-                async with limiter:
-                    contact = await self.meet(address)
-                if contact is not None and contact.peer != self._peer:
-                    contacts[contact.peer] = contact
-                    if len(contacts) >= MEET_ENOUGH:
-                        grace_end = anyio.current_time() + MEET_GRACE_S
-                        tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, grace_end)
-
-            for address in addresses:
-                tasks.start_soon(meet_one, address)
-        return sorted(contacts.values(), key=lambda contact: contact.position)
+        host = self._meeting.seen_host() if self._settings.is_address_guessed else None
+        if host is not None and host != self._address.host:
+            self._address = Address(host=host, port=self._address.port)
+            self._machine = self._new_machine(self._machine.own_record.incarnation)
 
     async def show(self, address: Address) -> bool:
         """Somebody says that a peer is there: if it is one we do not know, compare tables with it."""
@@ -806,11 +672,6 @@ def _without(items: Iterable[Item], taken: Counter[Item]) -> tuple[Item, ...]:
         else:
             left.append(item)
     return tuple(left)
-
-
-def address_text(address: Address) -> str:
-    host, port = socket_address(address.host, address.port)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @asynccontextmanager

@@ -67,11 +67,14 @@ class Budget:
         self._moment = moment
         self._budgets = Budgets(settings.traffic, read_ledger(file))
         self._saved = self._budgets.ledger.months()
-        self._turns = {kind: anyio.Lock() for kind in Spending}
+        # Without a turn of the loop when nobody waits: each fetch asks.
+        self._turns = {kind: anyio.Lock(fast_acquire=True) for kind in Spending}
         self._ring_seen = (0, 0)
 
     async def spend(self, kind: Spending, size: int) -> None:
         """Returns when so many bytes may flow, which are then booked. It may take until the next month."""
+        if not size and self._budgets.is_free(kind):
+            return
         async with self._turns[kind]:
             while True:
                 wait_s = self._budgets.grant(kind, size, self._moment())

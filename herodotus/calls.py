@@ -39,12 +39,18 @@ class WrongPeerError(CallError):
     """Somebody else sits at that address."""
 
 
-class Calls(Protocol):
+class Questions(Protocol):
+    """All that most services need."""
+
     async def call(
         self, to: Contact, service: str, body: bytes, *, deadline_s: float = CALL_DEADLINE_S
     ) -> bytes:
         """One question of at most `CALL_BYTES_MAX`, one answer of the same bound. Raises a CallError."""
         ...
+
+
+class Calls(Questions, Protocol):
+    """Answers of any length besides."""
 
     def stream(
         self, to: Contact, service: str, body: bytes

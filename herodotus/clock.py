@@ -20,3 +20,8 @@ def local_offset_seconds(unix_s: float) -> float:
 def monotonic_seconds() -> float:
     """For how long something took; never set back."""
     return time.monotonic()
+
+
+def waking_seconds() -> float:
+    """As `monotonic_seconds`, but it goes on while the machine sleeps, where the system can tell (Linux)."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))

@@ -27,7 +27,7 @@ from herodotus.archive.store import DiskStore
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.errors import HerodotusError, WorldFailure
 from herodotus.core.status import CrawlStatus
-from herodotus.crawling import CrawlGear, CrawlOrder, FetcherWrapper, StewardMaker, open_gear
+from herodotus.crawling import CrawlGear, CrawlOrder, FetcherWrapper, GearOpener, StewardMaker, open_gear
 from herodotus.files import write_durably
 from herodotus.holdings import Holdings
 from herodotus.home import Home
@@ -83,6 +83,7 @@ class DailyParts:
     """Keeps to the rate that was offered."""
     closed_s: Callable[[], float] = lambda: 0.0
     """How long the budget forbids crawling."""
+    open_gear: GearOpener = open_gear
 
 
 class DailyCrawl:
@@ -149,10 +150,15 @@ class DailyCrawl:
             await anyio.lowlevel.checkpoint()
         return new
 
-    def take_over(self, links: Sequence[FoundLink]) -> int:
-        """Links of ours that others found; says how many were not known. Raises NotCrawling."""
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+        """Links of ours that others found; says how many were not known. `may_be_done`: somebody else may have fetched
+        them today, and given us a copy. Raises NotCrawling.
+        """
+        keys = [url_key(link.url) for link in links]
         new = self._add_own(links)
-        if self._frontier().take_back([url_key(link.url) for link in links]):
+        if may_be_done:
+            self._frontier().doubt(keys)
+        if self._frontier().take_back(keys):
             self.look_again()
         self._taken_over += len(links)
         return new
@@ -190,6 +196,10 @@ class DailyCrawl:
         if self._crawler is not None:
             self._crawler.resume()
 
+    def is_out(self, key: UrlKey) -> bool:
+        """It is being fetched. Raises NotCrawling."""
+        return self._frontier().is_out(key)
+
     def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
         """What we know of these URLs. Raises NotCrawling."""
         return self._frontier().known_of(keys)
@@ -197,6 +207,10 @@ class DailyCrawl:
     def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
         """So many that we know, in the order of their keys. Raises NotCrawling."""
         return self._frontier().known_after(key, count)
+
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        """So many of them, the keys alone. Raises NotCrawling."""
+        return self._frontier().keys_after(key, count)
 
     @property
     def today(self) -> int:
@@ -254,7 +268,7 @@ class DailyCrawl:
     async def _crawl_into(self, store: DiskStore) -> None:
         """Until we leave; everything is opened anew after an error, so that nothing half done is believed."""
         parts = self._parts
-        async with open_gear(
+        async with parts.open_gear(
             parts.home.path,
             store,
             self._order,

@@ -18,8 +18,10 @@ from herodotus.asking import NoAnswer, ask
 from herodotus.core.errors import WorldFailure
 
 PORT_OFFSET = 3000
-HOSTS = 6
+HOSTS, HOSTS_MAX = 6, 10_000
 PAGES_MAX = 60
+"""Of one host; most have fewer. With six hosts about 480 URLs in all."""
+PAGES_LEAST = 20
 READY_S = 30.0
 _LINE_BYTES_MAX = 10_000
 _END_S = 10.0
@@ -39,12 +41,12 @@ def log_in(folder: Path) -> Path:
 
 
 def start(
-    folder: Path, port: int, day_length_s: int | None, *, pages_max: int = PAGES_MAX
+    folder: Path, port: int, day_length_s: int | None, *, hosts: int = HOSTS, pages_max: int = PAGES_MAX
 ) -> tuple[subprocess.Popen[bytes], str]:
     """The process, and the address at which testers ask it: its state, what can be reached, what is expected."""
     command = [
         *(sys.executable, "-m", "simnet", "web", "--log", str(log_in(folder)), "--port", str(port)),
-        *("--hosts", str(HOSTS), "--pages-max", str(pages_max), "--tidy"),
+        *("--hosts", str(hosts), "--pages-max", str(pages_max), "--tidy"),
     ]
     command += ["--day-length", str(day_length_s)] if day_length_s is not None else []
     folder.mkdir(parents=True, exist_ok=True)

@@ -300,6 +300,7 @@ def rules_of(charter: Charter, settings: Settings) -> RingRules:
         rumour_s=ring.rumour_s,
         digest_s=ring.digest_s,
         graveyard_s=ring.graveyard_s,
+        suspicion_s=ring.suspicion_s,
         gossip_bits_per_s_max=ring.gossip_bits_per_s_max,
         has_bulk=False,
     )

@@ -115,10 +115,25 @@ class Peer:
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
         self._relay = HttpRelay()
-        elsewhere = Elsewhere(directions, self._relay, now=anyio.current_time, is_gateway=http.gateway)
-        name = shown_peer_id(parts.peer_id)
         place = replay_place(http)
-        pages = ArchivePages(shelf, has_banner=http.banner, elsewhere=elsewhere, peer=name, replay=place)
+        elsewhere = Elsewhere(
+            directions,
+            self._relay,
+            now=anyio.current_time,
+            is_gateway=http.gateway,
+            has_banner=http.banner,
+            replay=place,
+        )
+        name = shown_peer_id(parts.peer_id)
+        saves = self._own_saves()
+        pages = ArchivePages(
+            shelf,
+            has_banner=http.banner,
+            elsewhere=elsewhere,
+            peer=name,
+            replay=place,
+            takes_saves=saves is not None,
+        )
         self._operator = OperatorRule(has_public_name=bool(http.public_url))
         self._rooms = PortalRooms(
             RoomParts(
@@ -130,7 +145,7 @@ class Peer:
                 elsewhere=elsewhere,
                 operator=self._operator,
                 perform=self.perform,
-                saves=self._own_saves(),
+                saves=saves,
                 peer=name,
             )
         )
@@ -164,6 +179,7 @@ class Peer:
             malformed=self._portal.malformed,
             rationed=self._rooms.rationed,
             saves_asked=self._rooms.saves_asked,
+            answers_disbelieved=self._rooms.disbelieved,
         )
 
     def _copies_ports(self, own_key: bytes) -> CopiesPorts:
@@ -283,6 +299,7 @@ class Peer:
 
     async def status(self) -> PeerStatus:
         parts = self._parts
+        store = await self._holdings.status()
         return PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
@@ -298,9 +315,9 @@ class Peer:
             links=self._exchange.status(),
             crawl=self._daily.status(),
             stewards=self._steward.status(),
-            store=await self._holdings.status(),
+            store=store,
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
-            copying=self._copies.status(),
+            copying=self._copies.status(store.bytes / max(1, store.captures)),
             budget=self._budget.statistics(),
             leaving=self._leaving.status(),
         )

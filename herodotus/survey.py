@@ -8,6 +8,7 @@ its results and how far it came, so a crash counts nothing twice. What is delete
 
 import logging
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from urllib.parse import urlsplit
@@ -43,6 +44,8 @@ SLICES = 256
 """A step looks at one of so many parts of the ring, so that a large index is not walked through at once."""
 VALUE_BYTES_MAX = 255
 PERIOD_S = 10.0
+PAUSE_MAX_S = 600.0
+"""Before what failed is tried again; from `PERIOD_S` on it is doubled."""
 WORK_SHARE = 0.25
 """Of one processor at most, as crawling and reading come first."""
 _STATE_KEY = META + b"survey"
@@ -136,7 +139,7 @@ class _Found:
     sizes: Counter[tuple[Property, str]] = field(default_factory=Counter)
     links: dict[bytes, Span] = field(default_factory=dict)
 
-    def add(self, stored: StoredCapture) -> None:
+    def count(self, stored: StoredCapture) -> None:
         values = {
             Property.TOTAL: "",
             Property.HOST: _host_of(stored.url),
@@ -147,6 +150,8 @@ class _Found:
         for pair in values.items():
             self.tallies[pair] += 1
             self.sizes[pair] += len(stored.body)
+
+    def read(self, stored: StoredCapture) -> None:
         capture: Capture = capture_of(stored)
         for target in read_capture(capture, product_token="", rules=STANDARD).links:
             if target.url == stored.url:
@@ -176,16 +181,34 @@ class Survey:
 
     def step(self) -> bool:
         """Some captures further; False: there is nothing left to do."""
+        return self._step(CAPTURES_A_STEP)
+
+    def step_one_by_one(self) -> None:
+        """The same after a fault: a capture whose links cannot be read is counted, and not tried for ever."""
+        for _ in range(CAPTURES_A_STEP):
+            try:
+                has_more = self._step(1)
+            except (ArchiveError, OSError):
+                raise
+            except Exception:  # here a fault of ours, on some stranger's page, meets its supervisor
+                logger.exception("the links of a capture could not be read: it is passed over")
+                has_more = self._step(1, reads_links=False)
+            if not has_more:
+                return
+
+    def _step(self, limit: int, *, reads_links: bool = True) -> bool:
         state = _State.load(self._archive)
         if not state.until:
             state.until = self._tail()
             if state.until == state.done:
                 return False
         found, stream = _Found(), self._stream(state)
-        captures = stream.take(CAPTURES_A_STEP)
+        captures = stream.take(limit)
         for capture in captures:
-            found.add(capture)
-        if len(captures) == CAPTURES_A_STEP:
+            found.count(capture)
+            if reads_links:
+                found.read(capture)
+        if len(captures) == limit:
             state.key = stream.cursor.key
         elif state.slice + 1 < SLICES:
             state.slice, state.key = state.slice + 1, b""
@@ -234,7 +257,7 @@ async def keep_surveyed(
     store: DiskStore, *, period_s: float = PERIOD_S, work_share: float = WORK_SHARE
 ) -> None:
     """Until it is cancelled: what was stored is surveyed soon after, as slowly as it must not disturb."""
-    survey = Survey(store.archive)
+    survey, pause_s = Survey(store.archive), period_s
     while True:
         try:
             started = anyio.current_time()
@@ -242,8 +265,14 @@ async def keep_surveyed(
                 worked_s = anyio.current_time() - started
                 await anyio.sleep(worked_s * (1 / work_share - 1))
                 started = anyio.current_time()
+            pause_s = period_s
         except (ArchiveError, OSError) as error:
             logger.warning("the archive could not be surveyed error=%s", error)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
         except Exception:  # a fault of the survey must not take the archive from those who read and store
             logger.exception("the archive could not be surveyed")
-        await anyio.sleep(period_s)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+            with suppress(Exception):  # what fails again is tried again later, ever more rarely
+                await anyio.to_thread.run_sync(survey.step_one_by_one)
+                pause_s = period_s
+        await anyio.sleep(pause_s)

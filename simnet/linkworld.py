@@ -27,6 +27,7 @@ from dht.core.membership import Membership
 from dht.core.records import Address, PeerRecord, SignedRecord
 from herodotus.calls import Services
 from herodotus.config.sections import LinksSettings
+from herodotus.daily import CrawlState, NotCrawling
 from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.net.memory import GOOD_LINE, LineFaults, MemoryCalls
 
@@ -55,15 +56,11 @@ class TableRing:
     """What the exchange asks of the ring, answered from a table that a test fills."""
 
     def __init__(self, me: PeerRecord) -> None:
-        self._record = me
+        self.me = contact_of(me)
         self._table = Membership("ip")
         self._clocks: dict[PeerKey, str] = {}
         self._subscriptions: list[Subscription] = []
         self.copies = 6
-
-    @property
-    def me(self) -> Contact:
-        return contact_of(self._record)
 
     def see(self, peers: Iterable[PeerRecord], clocks: Mapping[PeerKey, str] | None = None) -> None:
         """The whole table anew; subscribers are told."""
@@ -109,6 +106,12 @@ class MemoryFrontier:
         self.today = 0
         self.looked_again = 0
         self.is_held_back = False
+        self.doubted: set[str] = set()
+        """Of which the archive is asked first."""
+        self.out: set[bytes] = set()
+        """Keys of those that are being fetched."""
+        self.is_broken = False
+        """An error has ended the crawl, and nobody knows yet."""
 
     @property
     def urls(self) -> set[str]:
@@ -123,7 +126,9 @@ class MemoryFrontier:
     def seconds_of_today(self) -> float:
         return anyio.current_time() - self.today * DAY_S
 
-    def take_over(self, links: Sequence[FoundLink]) -> int:
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+        if may_be_done:
+            self.doubted |= {link.url for link in links}
         new = 0
         for link in links:
             key = url_key(link.url)
@@ -153,7 +158,11 @@ class MemoryFrontier:
         known = self._known[url_key(url)]
         known.last_day, known.due_day = self.today, self.today + 1
 
+    def is_out(self, key: UrlKey) -> bool:
+        return key in self.out
+
     def leave(self, keys: Sequence[UrlKey]) -> int:
+        keys = [key for key in keys if key not in self.out]
         left = [self._known[key] for key in keys if key in self._known and self._known[key].due_day != LEFT]
         for known in left:
             known.due_day = LEFT
@@ -172,8 +181,13 @@ class MemoryFrontier:
         return [self._known.get(key) for key in keys]
 
     def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        if self.is_broken:
+            raise NotCrawling(CrawlState.FAILED, None)
         at = bisect_right(self._keys, key) if key else 0
         return [(UrlKey(found), self._known[found]) for found in self._keys[at : at + count]]
+
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        return [found for found, _ in self.known_after(key, count)]
 
     async def hold_back(self) -> None:
         self.is_held_back = True
@@ -299,9 +313,9 @@ class LinkWorld:
 
     def holders(self, url: str) -> list[LinkPeer]:
         """Who must remember it, owner first, whatever anybody's table says."""
-        around = sorted(self.peers, key=lambda peer: contact_of(peer.record).position)
+        around = sorted(self.peers, key=lambda peer: peer.ring.me.position)
         key = Key(url_key(url))
-        at = next((n for n, peer in enumerate(around) if contact_of(peer.record).position >= key), 0)
+        at = next((n for n, peer in enumerate(around) if peer.ring.me.position >= key), 0)
         return [around[(at + n) % len(around)] for n in range(min(self._copies, len(around)))]
 
     def missing(self, urls: Iterable[str]) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ clock, by one seed.
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
@@ -231,11 +231,6 @@ class SimulatedPeer:
                     return answer
             await anyio.sleep_forever()
         raise UnreachableError
-
-    def stream(
-        self, to: Contact, service: str, body: bytes
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        raise NotImplementedError  # leases have none
 
 
 class StewardWorld:

@@ -22,7 +22,8 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.rules import RingRules
 from dht.endpoint import Endpoint as RingEndpoint
 from dht.endpoint import packed_address
-from dht.node import NodePorts, NodeSettings, RingNode, open_node
+from dht.node import RingNode, open_node
+from dht.node_types import NodePorts, NodeSettings
 from dht.transport import OnEvent, OnMessages
 from dht.udp import UdpTransport
 from simnet.host import Endpoint, TrioCarrier

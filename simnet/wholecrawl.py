@@ -153,10 +153,10 @@ class SimulatedFetcher:
         mime = MediaType.of(response.header("Content-Type")).mime
         if response.status == 200 and request.accepts is not None and not request.accepts(mime):
             return Skipped(url=request.url, status=200, mime=mime, duration_s=duration_s)
-        return _capture(request, headers, response, started_at, duration_s, mime)
+        return capture_of_response(request, headers, response, started_at, duration_s, mime)
 
 
-def _capture(
+def capture_of_response(
     request: FetchRequest,
     headers: Mapping[str, str],
     response: Response,

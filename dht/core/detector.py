@@ -87,6 +87,7 @@ class Detector:
             request = ProbeRequest(id=self._host.new_id(), target=illness.contact)
             done = partial(self._probed, illness, answers, len(helpers))
             self._host.ask(helper, request, done, now, timeout_s=bounds.TIMEOUT_MAX_S * bounds.TRIES)
+        self._host.at(now + bounds.EXAMINED_S, partial(self._conclude, illness, answers, len(helpers)))
 
     def _helpers(self, suspect: PeerKey) -> list[Contact]:
         contacts, random = self._table.contacts, self._host.random
@@ -102,8 +103,19 @@ class Detector:
     def _probed(
         self, illness: Illness, answers: list[bool | None], asked: int, reply: Reply | None, now: float
     ) -> None:
-        answers.append(reply.is_alive if isinstance(reply, ProbeReply) else None)
-        if len(answers) < asked or not self._is_current(illness):
+        if len(answers) < asked:
+            answers.append(reply.is_alive if isinstance(reply, ProbeReply) else None)
+            if len(answers) == asked:
+                self._judge(illness, answers, now)
+
+    def _conclude(self, illness: Illness, answers: list[bool | None], asked: int, now: float) -> None:
+        """Helpers that have not answered by now may be dead themselves: we go by the others."""
+        if len(answers) < asked:
+            answers += [None] * (asked - len(answers))
+            self._judge(illness, answers, now)
+
+    def _judge(self, illness: Illness, answers: list[bool | None], now: float) -> None:
+        if not self._is_current(illness):
             return
         if any(answers) or all(answer is None for answer in answers):
             self._host.health = min(self._host.health + 1, bounds.HEALTH_MAX)
@@ -113,12 +125,12 @@ class Detector:
 
     def _doubt(self, illness: Illness, now: float) -> None:
         """It probably lives, and only our datagrams were lost: see soon; less soon each time it stays silent."""
-        delay_s = min(bounds.RECHECK_SOON_S * 2**illness.doubts, bounds.RECHECK_S)
+        delay_s = min(bounds.RECHECK_SOON_S * 2**illness.doubts, self._host.rules.recheck_s)
         illness.doubts = min(illness.doubts + 1, 8)
         self._host.at(now + self._host.jittered(delay_s), partial(self._recheck, illness))
 
     def _recheck_later(self, illness: Illness, now: float) -> None:
-        self._host.at(now + self._host.jittered(bounds.RECHECK_S), partial(self._recheck, illness))
+        self._host.at(now + self._host.jittered(self._host.rules.recheck_s), partial(self._recheck, illness))
 
     def _recheck(self, illness: Illness, now: float) -> None:
         if self._is_current(illness):
@@ -139,7 +151,7 @@ class Detector:
         illness.clock = "suspect"
         self._report(illness.contact.peer, "suspect")
         self._host.send(illness.contact, self._accusation(illness, signed.record.incarnation))
-        patience = max(bounds.SUSPICION_MIN_S, bounds.SUSPICION_FACTOR_S * log10(len(self._table) + 1))
+        patience = self._host.rules.suspicion_s * max(1.0, log10(len(self._table) + 1))
         self._host.at(now + patience * self._host.health, partial(self._gather, illness))
 
     def _pass_unknown(self, illness: Illness, now: float) -> None:

@@ -202,7 +202,7 @@ class Gossip:
         if way == "table" or self._is_near(contact):
             self._host.send(contact, Rumour(id=self._host.new_id(), news=(news,)))
         if way == "table" and news.peer not in self.detector.unwell:
-            self._host.at(now + bounds.SUSPICION_MIN_S, partial(self._believe, news))
+            self._host.at(now + self._host.rules.suspicion_s, partial(self._believe, news))
             return True
         return False
 

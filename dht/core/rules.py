@@ -69,9 +69,8 @@ SWEEP_STEP = 64  # records looked at for expiry per digest period and 4,096 memb
 
 # Failure detector (4.5)
 PROBES = 3
-SUSPICION_MIN_S = 30.0
-SUSPICION_FACTOR_S = 30.0  # 6 x 5 s, times log10(N + 1)
-RECHECK_S = 60.0
+EXAMINED_S = TIMEOUT_MAX_S * (TRIES + 1)  # a helper's own tries, and the way there and back
+RECHECK_FACTOR = 2.0  # of the suspicion: then a case that nobody else confirmed is looked at anew
 RECHECK_SOON_S = 2.0  # when helpers reach whom we cannot; doubles up to the period above
 UNKNOWN_ROUNDS_MAX = 5  # of rechecks, so minutes: then a silent peer without a record is forgotten
 WITNESS_REACH = 16  # distinct positions on either side that may witness a death
@@ -110,9 +109,14 @@ class RingRules:
     digest_s: float = 60.0
     graveyard_s: float = 60.0
     finger_s: float = 60.0  # sampled mode only
+    suspicion_s: float = 30.0  # times log10(N + 1) where that is more: how long a suspect may answer
     gossip_bits_per_s_max: float = 10_000.0
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
     has_bulk: bool = True  # the shell has streams: for whole tables, and for batches larger than a datagram
+
+    @property
+    def recheck_s(self) -> float:
+        return RECHECK_FACTOR * self.suspicion_s
 
     @property
     def batch_bytes_max(self) -> int:

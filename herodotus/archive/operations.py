@@ -6,7 +6,7 @@ they come as JSON through `herodotus.door`. Reports are plain JSON; a capture's 
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from herodotus.archive.streaming import Query
 from herodotus.archive.wacz import export_wacz
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import StoredCapture
+from herodotus.core.disputes import disputed
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.files import storage_failure
 from herodotus.removed import forget_removed, note_removed
@@ -154,7 +155,7 @@ async def perform(store: DiskStore, order: Order, say: Say, state: Path | None =
             return await _get(store, order)
         case History():
             versions = await _of_spellings(order.url, store.history)
-            return Report(facts=[version_as_json(version) for version in versions or ()] or None)
+            return Report(facts=history_as_json(versions or ()) or None)
         case Verify():
             found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
             return Report(facts={**asdict(found), "is_sound": found.is_sound})
@@ -319,7 +320,12 @@ def spellings(url: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tried))
 
 
-def version_as_json(version: Version) -> dict[str, Any]:
+def history_as_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    of_doubt = disputed(versions)
+    return [{**_version_as_json(one), "disputed": one.id in of_doubt} for one in versions]
+
+
+def _version_as_json(version: Version) -> dict[str, Any]:
     return {
         "url": version.url,
         "date": format_date(version.id.time_s),
@@ -329,4 +335,5 @@ def version_as_json(version: Version) -> dict[str, Any]:
         "first_seen": format_date(version.first_seen_s),
         "last_seen": format_date(version.last_seen_s),
         "visits": version.visits,
+        "size": version.size,
     }

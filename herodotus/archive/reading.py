@@ -34,6 +34,7 @@ from herodotus.core.entries import (
     time_of,
     url_prefix,
 )
+from herodotus.core.signatures import SIGNATURE, voucher_in
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
 
 BUCKETS = 16
@@ -57,6 +58,8 @@ class Version:
     """WARC-Payload-Digest as the record has it, "" when it has none."""
     stored_bytes: int
     """Of the member that the record is in."""
+    voucher: str = ""
+    """The key of the peer that brought it in, in hex; "" when nobody signed it."""
 
     @property
     def first_seen_s(self) -> int:
@@ -122,6 +125,7 @@ class Reader:
             last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
             sha1=seen.sha1 or "",
             stored_bytes=written.place.length,
+            voucher=voucher_in(written.record.get(SIGNATURE)),
         )
 
     def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:

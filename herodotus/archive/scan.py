@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from herodotus.archive.members import Dictionary, scan_members
-from herodotus.archive.written import PRIMARY, end_of_request, quick_look
+from herodotus.archive.written import PRIMARY, end_of_companion, quick_look
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.deposits import CaptureId, id_of_record, split_payload
 from herodotus.core.entries import Kind
@@ -92,7 +92,7 @@ def _look(content: bytes, at: int, offset: int, length: int, is_thorough: bool) 
     quick = quick_look(content, at)
     if quick is not None:
         return Bundle(offset, length, at, quick[0], content), quick[1]
-    following = -1 if is_thorough else end_of_request(content, at)
+    following = -1 if is_thorough else end_of_companion(content, at)
     if following >= 0:
         return None, following
     record, following = split_record(content, at)

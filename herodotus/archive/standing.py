@@ -38,9 +38,12 @@ class Standing:
         self._is_clean = bytearray(TOPS)
         self._unsaved = 0
         self._next_change = 0
+        self.changes = 0
+        """While this is the same, so is every digest."""
 
     def load(self) -> None:
         """What the index says, when it was opened or made anew."""
+        self.changes += 1
         self._sketches = {
             key[1]: Sketch.decode(value) for key, value in self._index.scan(SKETCH, after(SKETCH))
         }
@@ -67,6 +70,7 @@ class Standing:
         if not changes:
             return
         self._next_change += 1
+        self.changes += 1
         self._fold(changes)
         if self._unsaved >= SAVED_EVERY:
             self._save()

@@ -37,8 +37,10 @@ OURS = re.compile(
     rb"(?:WARC-Truncated: [^\r\n]+\r\n)?Content-Type: application/http;msgtype=response\r\n"
     rb"(?:Herodotus-Signature: [^\r\n]+\r\n)?Content-Length: (\d{1,12})\r\n\r\n"
 )
-_OUR_REQUEST = re.compile(
-    rb"WARC/1\.1\r\nWARC-Type: request\r\n(?:(?!Content-Length)[-A-Za-z]+: [^\r\n]*\r\n)*"
+_OUR_COMPANION = re.compile(
+    rb"WARC/1\.1\r\nWARC-Type: (?:request\r\n(?:(?!Content-Length)[-A-Za-z]+: [^\r\n]*\r\n)*"
+    # A note is metadata, too, of a type of its own.
+    rb"|metadata\r\n(?:(?!(?i:Content-))[-A-Za-z]+: [^\r\n]*\r\n)*Content-Type: application/warc-fields\r\n)"
     rb"Content-Length: (\d{1,9})\r\n\r\n"
 )
 
@@ -191,12 +193,12 @@ def quick_look(content: bytes, at: int) -> tuple[CaptureId, int] | None:
     return id_, end + 4
 
 
-def end_of_request(content: bytes, at: int) -> int:
-    """Where a request of our own form ends; -1 when there is none."""
-    request = _OUR_REQUEST.match(content, at)
-    if request is None:
+def end_of_companion(content: bytes, at: int) -> int:
+    """Where a request of our own form ends, or what we learned of a capture; -1 when there is neither."""
+    companion = _OUR_COMPANION.match(content, at)
+    if companion is None:
         return -1
-    end = request.end() + int(request[1])
+    end = companion.end() + int(companion[1])
     return end + 4 if content.startswith(b"\r\n\r\n", end) else -1
 
 
@@ -205,7 +207,7 @@ def _ends_of_companions(content: bytes, start: int) -> list[int]:
     ends = [start]
     at = start
     while at < len(content):
-        following = end_of_request(content, at)
+        following = end_of_companion(content, at)
         if following < 0:
             record, following = split_record(content, at)
             if record.kind in PRIMARY or is_note(record):

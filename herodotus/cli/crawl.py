@@ -99,6 +99,7 @@ def crawl(
     from herodotus.crawl_once import (
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
+    from herodotus.heap import keep_heap_small
     from herodotus.offer import step_back
     from herodotus.peer import check_contact
     from herodotus.seeds import note_crawl
@@ -115,6 +116,7 @@ def crawl(
         _hand_over(frame, charter, effective, urls, is_plain=not options)
         return
     step_back(effective.settings.budget.niceness)
+    keep_heap_small()
     with locked(frame.home):
         frame.configure_logs(effective, into_home=True)
         order, asked_for = _order(

@@ -106,6 +106,7 @@ def run(
       herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
     """
     from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+    from herodotus.heap import keep_heap_small
     from herodotus.offer import step_back, with_offered_positions
 
     os.umask(0o077)
@@ -125,6 +126,7 @@ def run(
     effective = with_http_beside_ring(frame.effective(text_layer(flags)))
     key, passphrase = unlocked_key(frame.home.key)
     step_back(effective.settings.budget.niceness)
+    keep_heap_small()
     with locked(frame.home):
         parts = peers.PeerParts(
             home=frame.home,

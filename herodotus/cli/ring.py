@@ -81,6 +81,22 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
     "--web", type=click.Choice(["demo"]), help="Also serve a made-up web, and let the ring crawl it."
 )
 @click.option(
+    "--web-hosts",
+    type=click.IntRange(1, labweb.HOSTS_MAX),
+    default=labweb.HOSTS,
+    show_default=True,
+    metavar="N",
+    help="Hosts of the made-up web.",
+)
+@click.option(
+    "--web-pages",
+    type=click.IntRange(labweb.PAGES_LEAST),
+    default=labweb.PAGES_MAX,
+    show_default=True,
+    metavar="N",
+    help="Pages of its largest host.",
+)
+@click.option(
     "--day-length",
     "day_length_s",
     type=click.IntRange(10, 86_400),
@@ -98,6 +114,8 @@ def up(
     base_port: int,
     network: str,
     web: str | None,
+    web_hosts: int,
+    web_pages: int,
     day_length_s: int | None,
     wait_s: float,
     folder: Path,
@@ -114,7 +132,9 @@ def up(
     with ExitStack() as undo:
         control = None
         if web is not None:
-            process, control = labweb.start(folder, base_port + labweb.PORT_OFFSET, day_length_s)
+            process, control = labweb.start(
+                folder, base_port + labweb.PORT_OFFSET, day_length_s, hosts=web_hosts, pages_max=web_pages
+            )
             undo.callback(labweb.end_process, process)
         try:
             _start_all(frame, folder, peers, wait_s, control)

@@ -10,6 +10,7 @@ from typing import Any
 CIRCLE = 1 << 160
 SHOWN_MAX = 64
 """Rows of a table: a peer has at most 16 successors and 64 positions."""
+AUDITS_SHOWN = 5
 _WIDTH = 13
 _Facts = Mapping[str, Any]
 
@@ -28,6 +29,24 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
                 f"{key} {value}" for key, value in part.items() if not isinstance(value, list | dict)
             )
             lines.append(_line(name, numbers or "-"))
+    return lines + _copying_lines(_dict(facts, "copying"))
+
+
+def _copying_lines(copying: _Facts) -> list[str]:
+    """With whom copies were compared, what audits found, who is under suspicion."""
+    lines = []
+    for holder in _dicts(copying.get("holders")):
+        ago = holder.get("compared_s_ago")
+        when = f"compared {_number(ago):,} s ago" if isinstance(ago, int) else "not compared yet"
+        found = f"{_number(holder.get('differences')):,} differences, {_number(holder.get('bytes')):,} bytes"
+        away = ", absent" if holder.get("is_absent") is True else ""
+        lines.append(_line("  holder", f"{holder.get('peer')}  {when}: {found}{away}"))
+    lines += [
+        _line("  audit", f"{audit.get('peer')}  {audit.get('result')}, {_number(audit.get('s_ago')):,} s ago")
+        for audit in _dicts(copying.get("audits"))[:AUDITS_SHOWN]
+    ]
+    suspects = _dict(copying, "suspects")
+    lines += [_line("  suspect", f"{peer}  {how}") for peer, how in list(suspects.items())[:SHOWN_MAX]]
     return lines
 
 

@@ -111,6 +111,11 @@ class RingSettings:
     rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often news is passed on")
     digest_s: float = setting(60.0, number(1, 600, "seconds"), "how often tables are compared with somebody")
     graveyard_s: float = setting(60.0, number(1, 600, "seconds"), "how often one of the dead is asked again")
+    suspicion_s: float = setting(
+        30.0,
+        number(1, 600, "seconds"),
+        "how long a silent peer may answer before two witnesses count it as dead, and others do its work",
+    )
     gossip_bits_per_s_max: float = setting(
         10_000.0,
         number(500, 1e9, "bit/s"),

@@ -60,8 +60,12 @@ class Moment:
     """What the volunteer's own clock is ahead of UTC."""
 
     @property
+    def local_s(self) -> float:
+        return self.wall_s + self.local_offset_s
+
+    @property
     def local(self) -> datetime:
-        return datetime.fromtimestamp(self.wall_s + self.local_offset_s, UTC)
+        return datetime.fromtimestamp(self.local_s, UTC)
 
     @property
     def is_plausible(self) -> bool:
@@ -182,6 +186,10 @@ class _Bucket:
         self._level = self._most
         self._at: float | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        return self._rate is not None
+
     def wait_s(self, now_s: float) -> float:
         if self._rate is None:
             return 0.0
@@ -201,11 +209,19 @@ class Budgets:
         self.limits = limits
         self.ledger = ledger
         self._up, self._down = _Bucket(limits.up_bytes_per_s), _Bucket(limits.down_bytes_per_s)
+        self._month = ("", 0.0, 0.0)
+        """The last that was asked for, and from when to when it is: each fetch asks."""
+
+    def is_free(self, kind: Spending) -> bool:
+        """Nothing was ever said against it, whenever it is."""
+        is_timed = kind.is_background and bool(self.limits.hours)
+        is_counted = self.limits.month_bytes is not None and kind is not Spending.FETCHED
+        return not (is_timed or is_counted or self._bucket(kind).is_bounded)
 
     def grant(self, kind: Spending, size: int, now: Moment) -> float:
         """0: go ahead, it is booked. Else nothing is, and there is no use in asking before so many seconds."""
         wait_s = self.wait_s(kind, now)
-        if wait_s == 0.0:
+        if size and wait_s == 0.0:
             self.charge(kind, size, now)
         return wait_s
 
@@ -224,7 +240,11 @@ class Budgets:
 
     def month_name(self, now: Moment) -> str:
         """Where spendings of now are booked."""
-        name = Month.at(now, self.limits.month_day).name
+        name, start_s, end_s = self._month
+        if not start_s <= now.local_s < end_s:
+            month = Month.at(now, self.limits.month_day)
+            name, start_s = month.name, now.local_s - month.elapsed_s
+            self._month = name, start_s, start_s + month.length_s
         return name if now.is_plausible else self.ledger.last or name
 
     def spent(self, now: Moment) -> Volume:

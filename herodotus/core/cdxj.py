@@ -6,6 +6,7 @@ frame, `skip` says how far into the frame's content the record starts.
 
 import json
 import re
+from functools import lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from herodotus.core.entries import Place
@@ -18,6 +19,9 @@ _PORT = re.compile(r":(\d*)$")
 _WWW = re.compile(r"www\d*\.")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _KEPT = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9_~.-]*)*/?")
+"""Nothing in it to escape, to leave out or to go up from."""
+_HOSTS_REMEMBERED = 1_024
 _UNESCAPES_MAX = 8
 # The sessions that indexes of web archives have always left out of their keys.
 _PATH_SESSION = re.compile(r"/(?:\((?:[a-z]\([0-9a-z]{24}\))+\)|\([0-9a-z]{24}\))(?=/.*\.aspx)")
@@ -47,6 +51,7 @@ def surt(url: str) -> str:
     return f"{labels}{shown_port}){_path(path)}{_query(query[1:])}"
 
 
+@lru_cache(maxsize=_HOSTS_REMEMBERED)
 def _host_and_port(authority: str) -> tuple[str, str]:
     port = _PORT.search(authority)
     host = authority[: port.start()] if port and not authority.endswith("]") else authority
@@ -61,6 +66,8 @@ def _host_and_port(authority: str) -> tuple[str, str]:
 
 
 def _path(path: str) -> str:
+    if _PLAIN_PATH.fullmatch(path):
+        return path.removesuffix("/").lower() or "/"
     kept: list[str] = []
     parts = _unescaped(path).split(b"/")[1:]
     for part in parts:
@@ -143,6 +150,8 @@ def move_line(line: str, offset: int, file_name: str) -> str:
 
 
 def _one_word(text: str) -> str:
+    if text.isascii() and text.isprintable() and " " not in text:
+        return text
     return (
         "".join(f"%{ord(c):02x}" if c <= " " or c == "\x7f" else c for c in text)
         .encode("utf-8", "replace")

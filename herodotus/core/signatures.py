@@ -47,6 +47,12 @@ def stated_in(deposit: Deposit) -> str | None:
     return next((value for name, value in deposit.extra if name == SIGNATURE), None)
 
 
+def voucher_in(field: str | None) -> str:
+    """The key that a record's field names, in hex; what came from other peers was checked when it was stored."""
+    version, _, rest = (field or "").partition(" ")
+    return rest.partition(" ")[0] if version == _VERSION else ""
+
+
 def signer_of(deposit: Deposit) -> bytes | None:
     """The public key of who signed it; None where nobody did, or the signature is of something else."""
     version, _, rest = (stated_in(deposit) or "").partition(" ")

@@ -82,7 +82,9 @@ class LinksStatus:
     over_budget: int = 0
     given_up: int = 0
     learned: int = 0
-    """URLs that other holders told of when a stretch became ours."""
+    """URLs that other holders told of, when a stretch became ours or what both knew was compared."""
+    reminded: int = 0
+    """URLs that an owner had forgotten."""
     taken_over: int = 0
     silent_owners: int = 0
 
@@ -152,6 +154,20 @@ class HolderStatus:
     compared_s_ago: int | None
     differences: int
     is_absent: bool
+    bytes: int = 0
+    """Of the last comparison, both ways."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditStatus:
+    """A holder was asked to prove what it has."""
+
+    peer: str
+    s_ago: int
+    asked: int
+    result: str
+    """`proven`, `without` (it has not what it confirmed), `unproven` (its bytes are others), `different` (it has
+    another content as well)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +185,23 @@ class CopiesStatus:
     failed: int = 0
     audited: int = 0
     disputed: int = 0
+    """Captures that another peer's capture of the same page and day contradicts, since the start."""
+    repaired: int = 0
+    """Damaged ones that were fetched again."""
+    under_repair: int = 0
+    too_few: int = 0
+    """Captures that fewer peers are known to have than should."""
+    too_few_bytes: int = 0
+    """About: by the average size of a capture here."""
+    done_in_s: int | None = 0
+    """Until all that is to be sent and fetched is where it belongs, at the pace of the last ten minutes; None where
+    nothing moves."""
     claimed_deleted: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     holders: tuple[HolderStatus, ...] = ()
+    audits: tuple[AuditStatus, ...] = ()
+    """The last of them, newest first."""
     suspects: dict[str, str] = field(default_factory=dict)
 
 

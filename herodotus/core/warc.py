@@ -225,7 +225,8 @@ def _format_day(day: int) -> str:
 
 def format_digits(time_s: int) -> str:
     """YYYYMMDDhhmmss, as CDX lines and the portal's paths have it."""
-    return re.sub(r"[-T:Z]", "", format_date(time_s))
+    date = format_date(time_s)
+    return date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
 
 
 def parse_date(text: str) -> int:

@@ -6,8 +6,9 @@ than can be delivered, the crawler is held back.
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -22,8 +23,11 @@ from dht import Subscription
 from dht.core.ids import IdCheck
 from herodotus.calls import Calls, Services
 from herodotus.config.sections import LinksSettings
-from herodotus.core.exchange.turns import looks
+from herodotus.core.exchange.silences import Silences
+from herodotus.core.exchange.turns import compares_at, looks
 from herodotus.core.status import LinksStatus
+from herodotus.daily import NotCrawling
+from herodotus.exchange.comparing import Comparing, KnownKeys
 from herodotus.exchange.disk import ExchangeDisk
 from herodotus.exchange.handing_over import HandingOver
 from herodotus.exchange.outbox import Outbox
@@ -41,16 +45,17 @@ SETTLE_S: Final = 2.0
 ASK_AGAIN_S: Final = 60.0
 LOOK_EVERY_S: Final = 5.0
 """At the outbox and the day: clocks are set without telling us."""
+COMPARE_LOOK_S: Final = 60.0
 BACKOFF_FIRST_S: Final = 5.0
-BACKOFF_MAX_S: Final = 600.0
-"""Between walks that delivered nothing."""
+BACKOFF_MAX_S: Final = 300.0
+"""Between walks for what others were left: whatever is new does not wait for them."""
 LATE_SHARE: Final = 0.05
 """Of the day: a peer that began or woke up after a look's time knows little of who did what today."""
 HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
 
 
-class CrawlSide(Frontier, OwnFrontier, Protocol):
+class CrawlSide(OwnFrontier, Frontier, KnownKeys, Protocol):
     """The running crawl, as the exchange sees it."""
 
     @property
@@ -91,6 +96,7 @@ class _Opened:
     walks: LinkWalks
     standing_in: StandingIn
     handing_over: HandingOver
+    comparing: Comparing
 
 
 class Exchange:
@@ -101,6 +107,8 @@ class Exchange:
         self._open: _Opened | None = None
         self._filled = anyio.Event()
         self._waits_since = 0.0
+        self._left = 0
+        """Links that the last walk could not deliver."""
         self._is_held_back = False
         self._looked = (-1, 0)
         """The day, and how many of its looks are over."""
@@ -134,9 +142,10 @@ class Exchange:
         disk = ExchangeDisk(self._parts.folder)
         try:
             self._open = opened = self._made(ring, calls, crawl, disk)
-            services = (opened.receiver.services, opened.standing_in.services, opened.handing_over.services)
+            parts = (opened.receiver, opened.standing_in, opened.handing_over, opened.comparing)
+            services = [part.services for part in parts]
             async with anyio.create_task_group() as tasks:
-                for work in (self._walk_on, self._follow_ring, self._keep_day):
+                for work in (self._walk_on, self._follow_ring, self._keep_day, self._compare_daily):
                     tasks.start_soon(work, opened)
                 yield Services.of(*services)
                 tasks.cancel_scope.cancel()
@@ -154,6 +163,7 @@ class Exchange:
             outbox,
             standby,
             wall_clock=parts.wall_clock,
+            today=lambda: crawl.today,
             fetches_all=parts.fetches_all,
             on_filled=self._note_filled,
         )
@@ -176,9 +186,10 @@ class Exchange:
             standby=standby,
             owner=owner,
             receiver=receiver,
-            walks=LinkWalks(outbox, calls, sight, parts.id_check),
+            walks=LinkWalks(outbox, calls, sight, Silences(parts.random), parts.id_check),
             standing_in=StandingIn(sight, calls, crawl, standby, owner),
             handing_over=HandingOver(sight, calls, crawl, standby, disk, receiver, owner.give_away),
+            comparing=Comparing(sight, calls, crawl, standby, receiver),
         )
 
     def status(self) -> LinksStatus:
@@ -206,7 +217,8 @@ class Exchange:
             repeated=box.repeated,
             over_budget=box.over_budget,
             given_up=box.given_up,
-            learned=opened.handing_over.learned,
+            learned=opened.handing_over.learned + opened.comparing.counts.learned,
+            reminded=opened.comparing.counts.reminded,
             taken_over=late.taken_over,
             silent_owners=late.silent_owners,
         )
@@ -219,38 +231,41 @@ class Exchange:
             self._filled.set()
 
     async def _walk_on(self, opened: _Opened) -> None:
-        backoff_s = BACKOFF_FIRST_S
+        backoff_s, again_at = BACKOFF_FIRST_S, math.inf
         if len(opened.outbox):
             self._note_filled()
         while True:
-            await self._filled.wait()
-            await self._wait_for_enough(opened)
+            await self._wait_for_cause(opened, again_at)
             self._filled = anyio.Event()
             report = await opened.walks.walk(self._parts.wall_clock())
             self._walked += 1
-            self._last = report
+            self._last, self._left = report, report.left
             logger.info(
                 "walked links=%d stops=%d delivered=%d left=%d bytes=%d",
                 report.links, report.stops, report.delivered, report.left, report.bytes_sent,
             )  # fmt: skip
-            await self._mind_the_crawl(opened)
-            if len(opened.outbox):
-                self._note_filled()
-            backoff_s = BACKOFF_FIRST_S if report.delivered else min(2 * backoff_s, BACKOFF_MAX_S)
-            if not report.delivered:
-                await anyio.sleep(backoff_s * self._parts.random.uniform(0.8, 1.2))
+            backoff_s = BACKOFF_FIRST_S if report.acknowledged else min(2 * backoff_s, BACKOFF_MAX_S)
+            pause_s = max(backoff_s, self._parts.settings.wait_s) * self._parts.random.uniform(0.8, 1.2)
+            again_at = anyio.current_time() + pause_s if report.left else math.inf
 
-    async def _wait_for_enough(self, opened: _Opened) -> None:
-        """For some links for each peer, or until the first has waited long enough; and for somebody else."""
+    async def _wait_for_cause(self, opened: _Opened, again_at: float) -> None:
+        """Some new links for each peer, or one that has waited long enough; or it is time for what was left. And
+        somebody else must be there.
+        """
         settings = self._parts.settings
+        look_s = min(LOOK_EVERY_S, settings.wait_s / 4)
         while True:
             await self._mind_the_crawl(opened)
-            ring = opened.sight.map()
-            is_enough = len(opened.outbox) >= settings.per_peer * ring.peers
-            waited_s = anyio.current_time() - self._waits_since
-            if ring.peers > 1 and (is_enough or waited_s >= settings.wait_s):
+            ring, now = opened.sight.map(), anyio.current_time()
+            is_enough = len(opened.outbox) - self._left >= settings.per_peer * ring.peers
+            has_waited = self._filled.is_set() and now - self._waits_since >= settings.wait_s
+            if ring.peers > 1 and (is_enough or has_waited or now >= again_at):
                 return
-            await anyio.sleep(min(LOOK_EVERY_S, settings.wait_s / 4))
+            if self._filled.is_set() or now >= again_at:
+                await anyio.sleep(look_s)
+            else:
+                with anyio.move_on_after(again_at - now):
+                    await self._filled.wait()
 
     async def _mind_the_crawl(self, opened: _Opened) -> None:
         is_too_much = len(opened.outbox) > HELD_BACK_AT
@@ -264,12 +279,13 @@ class Exchange:
 
     async def _follow_ring(self, opened: _Opened) -> None:
         with opened.ring.events() as changes:
-            is_all_told = False
             while True:
                 opened.sight.look_again()
-                await opened.standing_in.sweep()
-                is_all_told = await opened.handing_over.catch_up()
-                with anyio.move_on_after(LOOK_EVERY_S if not is_all_told else ASK_AGAIN_S):
+                with _while_crawling():
+                    is_settled = False
+                    await opened.standing_in.sweep()
+                    is_settled = await opened.handing_over.catch_up() and opened.standing_in.has_left_all
+                with anyio.move_on_after(ASK_AGAIN_S if is_settled else LOOK_EVERY_S):
                     await changes.wait()
                     await anyio.sleep(SETTLE_S)
 
@@ -283,10 +299,35 @@ class Exchange:
                 continue
             today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
             if self._looked[0] != today:
-                self._looked = (today, 0)
-                await opened.standing_in.begin_day()
+                with _while_crawling():
+                    await opened.standing_in.begin_day()
+                    self._looked = (today, 0)
             number = self._looked[1]
             if number < len(times) and seconds >= times[number]:
                 self._looked = (today, number + 1)
                 if seconds < times[number] + LATE_SHARE * parts.day_length_s:
-                    await opened.standing_in.look(number + 1)
+                    with _while_crawling():
+                        await opened.standing_in.look(number + 1)
+
+    async def _compare_daily(self, opened: _Opened) -> None:
+        """Once a day: what owners know, and what we know of theirs."""
+        parts, done = self._parts, -1
+        at_s = compares_at(parts.day_length_s, opened.sight.me.peer)
+        while True:
+            await anyio.sleep(min(COMPARE_LOOK_S, parts.day_length_s / 40))
+            if not opened.crawl.takes_links or opened.sight.is_alone:
+                continue
+            today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
+            if done != today and seconds >= at_s:
+                done = today
+                with _while_crawling():
+                    await opened.comparing.compare()
+
+
+@contextmanager
+def _while_crawling() -> Iterator[None]:
+    """A crawl that an error ended is opened anew soon: until then its URLs cannot be asked for."""
+    try:
+        yield
+    except NotCrawling as error:
+        logger.info("links wait for the crawl reason=%s", error)

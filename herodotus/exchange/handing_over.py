@@ -10,7 +10,8 @@ puts what it knows there into its outbox: nobody else could tell.
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from itertools import chain, islice
+from heapq import merge
+from itertools import islice
 from typing import Final
 
 import anyio
@@ -20,7 +21,7 @@ from dht import Contact
 from dht.core.ids import KEY_BYTES, Key, key_of
 from dht.core.limits import Buckets, Rate
 from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
-from herodotus.core.exchange.arcs import Ends, minus
+from herodotus.core.exchange.arcs import Ends, is_within, minus
 from herodotus.core.exchange.ringmap import RingMap
 from herodotus.exchange.disk import ExchangeDisk
 from herodotus.exchange.receiving import LinkReceiver, out_of
@@ -34,6 +35,14 @@ logger = logging.getLogger(__name__)
 KNOWN: Final = "links.known"
 PIECE_LINKS: Final = 1_000
 QUESTIONS: Final = Rate(per_second=0.2, burst=64)
+ANSWERS_MAX: Final = 4
+"""Under way at once, one for each peer: packing a piece takes a core some 20 ms."""
+TOLD_S_MAX: Final = 600.0
+"""For one answer: some ten million URLs. An answer without end would keep everything else from being followed."""
+POOR_MAX: Final = 256
+NOT_OURS_MAX: Final = 0.5
+FIRST_JUDGED: Final = 2_000
+"""Links after which an answer is left that is for the greater part rubbish, or of other places."""
 KNOWS_ALL: Final = b"\x01"
 KNOWS_SOME: Final = b"\x00"
 """The first piece of an answer: was the answering peer told itself what was known there before it came?"""
@@ -52,7 +61,7 @@ class HandingOver:
         standby: Standby,
         disk: ExchangeDisk,
         receiver: LinkReceiver,
-        give_away: Callable[[Sequence[OutLink]], None],
+        give_away: Callable[[Sequence[OutLink]], bool],
     ) -> None:
         self._sight = sight
         self._calls = calls
@@ -65,6 +74,10 @@ class HandingOver:
         self._told = self._read(_TOLD_ROW)
         self._held = self._read(_HELD_ROW)
         self._before: RingMap | None = None  # when we last looked
+        self._answered: set[PeerKey] = set()
+        """Those to whom an answer is under way."""
+        self._poor: dict[PeerKey, None] = {}
+        """Those who told rubbish, or had no end: they are asked last."""
         self.learned = 0
         self.given_away = 0
 
@@ -84,8 +97,8 @@ class HandingOver:
         if not stretches:
             return True  # no member, or a leaf
         held = [ring.arc(stretch) for _, stretch in stretches]
-        await self._give_away_what(minus(self._held, held), ring)
-        is_all = True
+        left = await self._give_away_what(minus(self._held, held), ring)
+        is_all = not left
         told = minus(held, minus(held, self._told))  # what we hold no more must be told again one day
         for _, stretch in stretches:
             others = [one for one in ring.holders(stretch, self._sight.copies) if one.peer != me.peer]
@@ -94,18 +107,27 @@ class HandingOver:
                     told.append(arc)
                 else:
                     is_all = False
-        self._note(ring, told=told, held=held)
+        self._note(
+            self._before if left and self._before is not None else ring, told=told, held=[*held, *left]
+        )
         return is_all
 
-    async def _give_away_what(self, lost: Sequence[Ends], ring: RingMap) -> None:
-        """What we know there, where no holder of today was one before."""
-        for start, end in lost:
-            links = chain(self._in_frontier(_from(start, end), end), self._in_standby(_from(start, end), end))
+    async def _give_away_what(self, lost: Sequence[Ends], ring: RingMap) -> list[Ends]:
+        """What we know there, where no holder of today was one before. Says where that is still to be done."""
+        left = list(lost)
+        while left:
+            start, end = left[0]
+            at = _from(start, end)
+            links = merge(self._in_frontier(at, end), self._in_standby(at, end), key=_key_of)
             while piece := list(islice(links, PIECE_LINKS)):
-                alone = [link for link in piece if self._has_no_heir(key_of(link.url.encode()), ring)]
-                self._give_away(alone)
+                alone = [link for link in piece if self._has_no_heir(_key_of(link), ring)]
+                if alone and not self._give_away(alone):
+                    return left
                 self.given_away += len(alone)
+                left[0] = _key_of(piece[-1]), end
                 await anyio.lowlevel.checkpoint()
+            left.pop(0)
+        return left
 
     def _has_no_heir(self, key: Key, ring: RingMap) -> bool:
         if self._before is None:
@@ -114,10 +136,12 @@ class HandingOver:
         before = {contact.peer for contact in self._before.holders_of(key, copies)} - {me}
         return not any(contact.peer in before for contact in ring.holders_of(key, copies))
 
-    def _note(self, ring: RingMap, *, told: Sequence[Ends], held: Sequence[Ends]) -> None:
-        self._before, self._told, self._held = ring, minus(told, []), minus(held, [])
-        self._disk.put(_TOLD_ROW, msgspec.msgpack.encode(self._told))
-        self._disk.put(_HELD_ROW, msgspec.msgpack.encode(self._held))
+    def _note(self, before: RingMap, *, told: Sequence[Ends], held: Sequence[Ends]) -> None:
+        is_news = (minus(told, []), minus(held, [])) != (self._told, self._held)
+        self._before, self._told, self._held = before, minus(told, []), minus(held, [])
+        if is_news:
+            self._disk.put(_TOLD_ROW, msgspec.msgpack.encode(self._told))
+            self._disk.put(_HELD_ROW, msgspec.msgpack.encode(self._held))
 
     def _read(self, row: bytes) -> list[Ends]:
         found = self._disk.get(row)
@@ -126,24 +150,41 @@ class HandingOver:
     async def _ask_for(self, arc: Ends, others: Sequence[Contact]) -> bool:
         """Until one that was told all itself has told us; where there is none, each tells what it knows."""
         is_all = True
-        for contact in others:
+        for contact in sorted(others, key=lambda one: one.peer in self._poor):
             try:
-                if await self._ask(contact, arc):
-                    return True
-            except (CallError, WireError) as error:
+                with anyio.fail_after(TOLD_S_MAX):
+                    if await self._ask(contact, arc):
+                        return True
+            except CallError as error:
                 logger.info("known URLs were not told error=%s", error)
                 is_all = False
+            except (WireError, TimeoutError) as error:
+                logger.warning("known URLs were told badly peer=%s error=%s", contact.peer.hex()[:16], error)
+                self._note_poor(contact.peer)
+                return False  # others are asked next time: meanwhile the ring may have changed
         return is_all
+
+    def _note_poor(self, peer: PeerKey) -> None:
+        if len(self._poor) >= POOR_MAX:
+            del self._poor[next(iter(self._poor))]
+        self._poor[peer] = None
 
     async def _ask(self, contact: Contact, arc: Ends) -> bool:
         """Whether it knew all."""
         knew_all: bool | None = None
+        told = kept = 0
         async with self._calls.stream(contact, KNOWN, b"".join(arc)) as pieces:
             async for piece in pieces:
                 if knew_all is None:
                     knew_all = piece == KNOWS_ALL
-                else:
-                    self.learned += await self._receiver.keep(decode_batch(piece))
+                    continue
+                links = decode_batch(piece)
+                here = [link for link in links if is_within(_key_of(link), [arc])]
+                kept_now = await self._receiver.keep(here)
+                self.learned += kept_now.new
+                told, kept = told + len(links), kept + kept_now.taken
+                if told >= FIRST_JUDGED and kept < NOT_OURS_MAX * told:
+                    raise WireError("rubbish")
         return bool(knew_all)
 
     # --- what others ask of us
@@ -156,14 +197,20 @@ class HandingOver:
             raise RefusedError("not ready", retry_after_s=20.0)
         if not self._buckets.take(peer, QUESTIONS, anyio.current_time()):
             raise RefusedError("busy", retry_after_s=60.0)
+        if peer in self._answered or len(self._answered) >= ANSWERS_MAX:
+            raise RefusedError("busy", retry_after_s=60.0)
         arc = Key(body[:KEY_BYTES]), Key(body[KEY_BYTES:])
-        yield KNOWS_SOME if minus([arc], self._told) else KNOWS_ALL
-        for start, end in minus([arc], []):
-            at = _from(start, end)
-            for links in (self._in_frontier(at, end), self._in_standby(at, end)):
-                while piece := list(islice(links, PIECE_LINKS)):
-                    yield encode_batch(in_order(piece))
-                    await anyio.lowlevel.checkpoint()
+        self._answered.add(peer)
+        try:
+            yield KNOWS_SOME if minus([arc], self._told) else KNOWS_ALL
+            for start, end in minus([arc], []):
+                at = _from(start, end)
+                for links in (self._in_frontier(at, end), self._in_standby(at, end)):
+                    while piece := list(islice(links, PIECE_LINKS)):
+                        yield encode_batch(in_order(piece))
+                        await anyio.lowlevel.checkpoint()
+        finally:
+            self._answered.discard(peer)
 
     def _in_frontier(self, at: bytes, end: Key) -> Iterator[OutLink]:
         while rows := self._frontier.known_after(at, PIECE_LINKS):
@@ -176,6 +223,10 @@ class HandingOver:
     def _in_standby(self, at: bytes, end: Key) -> Iterator[OutLink]:
         for _, link in self._standby.after(Key(at) if at else None, end):
             yield link
+
+
+def _key_of(link: OutLink) -> Key:
+    return key_of(link.url.encode())
 
 
 def _from(start: Key, end: Key) -> bytes:

@@ -89,8 +89,10 @@ class Outbox:
 
     # --- filling
 
-    def add(self, links: Iterable[OutLink], now: float) -> int:
-        """Says how many were new. Those that are waiting or went lately change nothing."""
+    def add(self, links: Iterable[OutLink], now: float, *, is_own: bool = False) -> int:
+        """Says how many were new. Those that are waiting or went lately change nothing. `is_own`: what this peer knew
+        for long, of which no host's share is left out.
+        """
         fresh: dict[Key, OutLink] = {}
         for link in links:
             key = key_of(link.url.encode())
@@ -107,7 +109,7 @@ class Outbox:
             self._remember(key)
             if found is not None:
                 self._repeated += 1
-            elif self._has_room_for(link):
+            elif self._has_room_for(link, is_own=is_own):
                 row = _Row(self._walk, link.url, link.meta, int(now))
                 batch.put(_LINK + key, msgspec.msgpack.encode(row))
                 added += 1
@@ -120,9 +122,9 @@ class Outbox:
         if len(self._young) >= REMEMBERED_MAX // 2:
             self._young, self._old = set(), self._young
 
-    def _has_room_for(self, link: OutLink) -> bool:
+    def _has_room_for(self, link: OutLink, *, is_own: bool) -> bool:
         host = host_of(link.url)
-        if self._of_host[host] >= self._host_links_max:
+        if self._of_host[host] >= self._host_links_max and not is_own:
             self._over_budget += 1
             return False
         if len(self._of_host) >= HOSTS_COUNTED_MAX and host not in self._of_host:

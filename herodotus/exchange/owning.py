@@ -6,6 +6,7 @@ joins later asks for what is known (`handing_over`).
 """
 
 from collections.abc import Callable, Sequence
+from itertools import islice, takewhile
 
 from crawler.frontier import FoundLink
 from dht.core.ids import Key, key_of
@@ -18,6 +19,9 @@ from herodotus.exchange.wire import OutLink
 TAKEN_OVER_MAX = 50_000
 """URLs that we fetch today for owners who are late, and that others fetch for us: more wait for tomorrow."""
 
+GIVEN_AWAY_AT = 500_000
+"""Links waiting, at most, when more of what we hold no longer is put to them."""
+
 
 class RingOwner:
     """Implements `crawler.ports.UrlOwner`."""
@@ -29,6 +33,7 @@ class RingOwner:
         standby: Standby,
         *,
         wall_clock: Callable[[], float],
+        today: Callable[[], int],
         fetches_all: bool,
         on_filled: Callable[[], None],
     ) -> None:
@@ -38,8 +43,9 @@ class RingOwner:
         self._wall_clock = wall_clock
         self._fetches_all = fetches_all
         self._on_filled = on_filled
-        self._taken_over: set[bytes] = set()
-        self._given: set[bytes] = set()
+        self._today = today
+        self._taken_over: dict[bytes, int] = {}  # for which day, the oldest first
+        self._given: dict[bytes, int] = {}
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         if self._sight.is_alone:
@@ -57,43 +63,57 @@ class RingOwner:
             self._on_filled()
         return mine
 
-    def give_away(self, links: Sequence[OutLink]) -> None:
-        """What we know and hold no more goes to whoever holds it now."""
-        if self._outbox.add(links, self._wall_clock()):
+    def give_away(self, links: Sequence[OutLink]) -> bool:
+        """What we know and hold no more goes to whoever holds it now. False: not now, too much waits already."""
+        if len(self._outbox) >= GIVEN_AWAY_AT:
+            return False
+        if self._outbox.add(links, self._wall_clock(), is_own=True):
             self._on_filled()
+        return True
 
     def is_our_turn(self, url: str) -> bool:
         """Asked before each fetch: the ring may have changed since the URL came to our frontier."""
         if self._fetches_all or self._sight.is_alone:
             return True
         key = key_of(url.encode())
-        return (self._sight.rank(key) == 0 and key not in self._given) or key in self._taken_over
+        return (self._sight.rank(key) == 0 and not self.is_given(key)) or self.has_taken(key)
 
     def take_over(self, key: Key) -> bool:
-        """From now on until `give_up_some` it is ours to fetch, as its owner did not. False when that are too many."""
-        if len(self._taken_over) >= TAKEN_OVER_MAX:
-            return False
-        self._taken_over.add(key)
-        return True
+        """For today it is ours to fetch, as its owner did not. False when that are too many."""
+        return _note(self._taken_over, key, self._today())
 
     def give(self, key: Key) -> bool:
-        """A stand-in fetches it today. False when those are too many."""
-        if len(self._given) >= TAKEN_OVER_MAX:
-            return False
-        self._given.add(key)
-        return True
+        """A stand-in fetches it today; it may be told so again. False when those are too many."""
+        return _note(self._given, key, self._today())
 
     def has_taken(self, key: Key) -> bool:
-        return key in self._taken_over
+        """Today: with the day's end it is its owner's at once."""
+        return self._taken_over.get(key) == self._today()
+
+    def is_given(self, key: Key) -> bool:
+        return self._given.get(key) == self._today()
 
     def give_up_some(self, count: int) -> list[Key]:
-        """Of what was ours for the day that is over: each is told once. Empty: that was all."""
-        return _some(self._taken_over, count)
+        """Of what was ours for days that are over: each is told once. Empty: that was all."""
+        return _some(self._taken_over, count, self._today())
 
     def want_back_some(self, count: int) -> list[Key]:
-        """Of what others had for the day that is over: each is told once. Empty: that was all."""
-        return _some(self._given, count)
+        """Of what others had for days that are over: each is told once. Empty: that was all."""
+        return _some(self._given, count, self._today())
 
 
-def _some(keys: set[bytes], count: int) -> list[Key]:
-    return [Key(keys.pop()) for _ in range(min(count, len(keys)))]
+def _note(keys: dict[bytes, int], key: Key, today: int) -> bool:
+    if keys.get(key) == today:
+        return True
+    keys.pop(key, None)  # or it would not be in the order of days
+    if len(keys) >= TAKEN_OVER_MAX:
+        return False
+    keys[key] = today
+    return True
+
+
+def _some(keys: dict[bytes, int], count: int, today: int) -> list[Key]:
+    over = [Key(key) for key, _ in islice(takewhile(lambda row: row[1] != today, keys.items()), count)]
+    for key in over:
+        del keys[key]
+    return over

@@ -33,6 +33,7 @@ CHUNK: Final = 250
 NOT_READY_S: Final = 20.0
 CONTACTS_NAMED: Final = 3
 STRAYS_LOOKED_UP: Final = 4
+FULL_AGAIN_S: Final = 3_600.0
 
 
 class Frontier(Protocol):
@@ -54,6 +55,12 @@ class ReceivedCounts:
     out_of_scope: int = 0
     nonsense: int = 0
     refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    taken: int
+    new: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +99,9 @@ class LinkReceiver:
         if not self._parts.frontier.takes_links:
             self.counts.refused += 1
             raise RefusedError("not ready", retry_after_s=NOT_READY_S)
+        if self._parts.standby.is_full:
+            self.counts.refused += 1
+            raise RefusedError("full", retry_after_s=FULL_AGAIN_S)
         try:
             links = decode_batch(body)
         except WireError as error:
@@ -105,11 +115,11 @@ class LinkReceiver:
         self.counts.taken += len(links) - len(taken.strays) - len(taken.rubbish)
         return encode_taken(taken)
 
-    async def keep(self, links: Sequence[OutLink]) -> int:
-        """What another holder told us, on our asking; says how many were new. Rubbish and strays are left out."""
+    async def keep(self, links: Sequence[OutLink]) -> Kept:
+        """What another holder told us, on our asking. Rubbish and strays are left out."""
         before = self.counts.new
-        await self._sorted(links)
-        return self.counts.new - before
+        taken = await self._sorted(links)
+        return Kept(taken=len(links) - len(taken.strays) - len(taken.rubbish), new=self.counts.new - before)
 
     async def _sorted(self, links: Sequence[OutLink]) -> Taken:
         strays, rubbish, stray_keys = list[int](), list[int](), list[Key]()

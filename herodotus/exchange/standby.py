@@ -5,6 +5,7 @@ exchange's folder, not of the frontier, so that what is due there is what this p
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,8 @@ from dht.core.ids import Key, key_of
 from herodotus.exchange.disk import ExchangeDisk, new_batch
 from herodotus.exchange.wire import OutLink
 
+URLS_MAX: Final = 20_000_000
+"""Some 2 GB of disk: more than six peers of the size that this is built for own together."""
 _STANDBY = b"s"
 _decoder = msgspec.msgpack.Decoder(tuple[str, int])
 
@@ -25,6 +28,11 @@ class Standby:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """From now on nobody's links are taken."""
+        return self._count >= URLS_MAX
 
     def add(self, links: Iterable[OutLink]) -> int:
         """Says how many were new; the others change nothing."""
@@ -49,3 +57,14 @@ class Standby:
                 return
             url, meta = _decoder.decode(value)
             yield found, OutLink.of(url, meta)
+
+    def keys(self, start: Key, end: Key) -> Iterator[Key]:
+        """In (start, end], in order."""
+        for row in self._disk.keys(_STANDBY, start + b"\0"):
+            if row[1:] > end:
+                return
+            yield Key(row[1:])
+
+    def get(self, key: Key) -> OutLink | None:
+        value = self._disk.get(_STANDBY + key)
+        return OutLink.of(*_decoder.decode(value)) if value else None

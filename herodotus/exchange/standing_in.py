@@ -21,7 +21,7 @@ from crawler.frontier import LEFT, FoundLink
 from dht import Contact
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
-from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.core.exchange.arcs import Ends, minus
 from herodotus.exchange.owning import RingOwner
 from herodotus.exchange.receiving import found_link, out_of
@@ -45,6 +45,10 @@ PAGES_MAX: Final = 64
 """Questions about one stretch: more than a million URLs."""
 QUESTIONS: Final = Rate(per_second=1, burst=256)
 DEADLINE_S: Final = 60.0
+TRIES: Final = 3
+"""At two lost calls in a hundred one of 100,000 who answered is taken for silent, and a stretch fetched twice."""
+AGAIN_S: Final = 5.0
+AGAIN_MAX_S: Final = 30.0
 
 
 class OwnFrontier(Protocol):
@@ -54,7 +58,8 @@ class OwnFrontier(Protocol):
     def takes_links(self) -> bool: ...
     @property
     def today(self) -> int: ...
-    def take_over(self, links: Sequence[FoundLink]) -> int: ...
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int: ...
+    def is_out(self, key: UrlKey) -> bool: ...
     def leave(self, keys: Sequence[UrlKey]) -> int: ...
     def take_back(self, keys: Sequence[UrlKey]) -> int: ...
     def look_again(self) -> None: ...
@@ -76,7 +81,7 @@ class StandInCounts:
 
 class StandingIn:
     def __init__(
-        self, sight: RingSight, calls: Calls, frontier: OwnFrontier, standby: Standby, owner: RingOwner
+        self, sight: RingSight, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
     ) -> None:
         self._sight = sight
         self._calls = calls
@@ -84,6 +89,8 @@ class StandingIn:
         self._standby = standby
         self._owner = owner
         self._owned: list[Ends] | None = None
+        self._to_leave: list[Ends] = []
+        """Stretches that are not ours any more, in which something was being fetched when we left them."""
         self._alone_since: float | None = None
         self._buckets = Buckets(4_096)
         self.counts = StandInCounts()
@@ -107,29 +114,39 @@ class StandingIn:
         if not self._frontier.takes_links or not len(ring):
             return
         owned = ring.owned(self._sight.me.peer)
-        before, self._owned = self._owned, owned
-        for arc in minus(_WHOLE if before is None else before, owned):
-            await self._leave(arc)
+        before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
+        lost = minus(_WHOLE if before is None else [*before, *self._to_leave], owned)
+        self._to_leave = [arc for arc in lost if not await self._leave(arc)]
         new = minus(owned, before or [])
         for arc in new:
             await self._take_up(arc)
+        self._owned = owned
         if new:
             self._frontier.look_again()
 
-    async def _leave(self, arc: Ends) -> None:
+    @property
+    def has_left_all(self) -> bool:
+        return not self._to_leave
+
+    async def _leave(self, arc: Ends) -> bool:
+        """False: what is being fetched there is still to be left."""
+        is_all = True
         for chunk in _chunks(self._in_frontier(arc)):
             keys = [key for key, known in chunk if known.due_day != LEFT]
+            is_all = is_all and not any(map(self._frontier.is_out, keys))
             kept = [out_of(known) for key, known in chunk if self._sight.rank(Key(key)) is not None]
             self._standby.add(kept)
             self.counts.left += self._frontier.leave(keys) if keys else 0
             await anyio.lowlevel.checkpoint()
+        return is_all
 
     async def _take_up(self, arc: Ends) -> None:
         for chunk in _chunks(self._in_frontier(arc)):
             self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
             await anyio.lowlevel.checkpoint()
         for rows in _chunks(self._within(arc)):
-            self.counts.swept += self._frontier.take_over([found_link(link) for _, link in rows])
+            found = [found_link(link) for _, link in rows]
+            self.counts.swept += self._frontier.take_over(found, may_be_done=True)
             await anyio.lowlevel.checkpoint()
 
     def _in_frontier(self, arc: Ends) -> Iterator[tuple[UrlKey, Known]]:
@@ -160,9 +177,11 @@ class StandingIn:
 
     async def look(self, rank: int) -> None:
         """At all stretches of which we are this stand-in."""
-        ring, copies = self._sight.map(), self._sight.copies
+        ring, copies, today = self._sight.map(), self._sight.copies, self._frontier.today
         self.counts.looks += 1
         for at_rank, stretch in ring.stands_in(self._sight.me.peer, copies):
+            if self._frontier.today != today:
+                return  # so long did somebody not answer: all of the new day is missed, as yet
             if at_rank == rank and self._frontier.takes_links:
                 before = ring.holders(stretch, copies)[:rank]
                 await self._look_at(ring.arc(stretch), before)
@@ -185,7 +204,7 @@ class StandingIn:
         found: list[Key] = []
         at = start
         for _ in range(PAGES_MAX):
-            answer = await self._calls.call(owner, MISSED, at + end, deadline_s=DEADLINE_S)
+            answer = await self._ask(owner, MISSED, at + end)
             if len(answer) % KEY_BYTES or not KEY_BYTES <= len(answer) <= KEY_BYTES * (KEYS_MAX + 1):
                 raise CallError("no answer to what is missed")
             at, *keys = _keys(answer)
@@ -198,10 +217,24 @@ class StandingIn:
         if not keys:
             return keys
         try:
-            bits = await self._calls.call(contact, VISITED, b"".join(keys), deadline_s=DEADLINE_S)
+            bits = await self._ask(contact, VISITED, b"".join(keys))
         except CallError:
             return keys
         return [key for place, key in enumerate(keys) if not _bit(bits, place)]
+
+    async def _ask(self, contact: Contact, service: str, body: bytes) -> bytes:
+        """Some more times before it counts as silent: its stretch would be fetched twice. Raises a CallError."""
+        for tries_left in range(TRIES - 1, -1, -1):
+            again_s = AGAIN_S
+            try:
+                return await self._calls.call(contact, service, body, deadline_s=DEADLINE_S)
+            except CallError as error:
+                if isinstance(error, RefusedError):
+                    again_s = error.retry_after_s or AGAIN_S
+                if not tries_left or again_s > AGAIN_MAX_S:
+                    raise
+            await anyio.sleep(again_s)
+        raise AssertionError("the last try returns or raises")
 
     def _fetch(self, missed: Sequence[Key], arc: Ends) -> None:
         wanted = set(missed)
@@ -211,18 +244,23 @@ class StandingIn:
             if key in wanted and self._owner.take_over(key)
         ]
         if found:
-            self._frontier.take_back([UrlKey(key) for key, _ in found])  # those that were ours on another day
-            self._frontier.take_over([found_link(link) for _, link in found])
+            self._frontier.take_over([found_link(link) for _, link in found], may_be_done=True)
             self.counts.taken_over += len(found)
 
     # --- what stand-ins ask of us
 
     async def missed(self, peer: PeerKey, body: bytes) -> bytes:
-        """(start, end] of keys: which of those due today were not visited? First how far was looked."""
+        """(start, end] of keys: which of those due today were not visited? First how far was looked.
+
+        What was given to a stand-in already is told again: its answer may have been lost, or it went away; whoever
+        comes after it asks it as well.
+        """
         self._check(peer, len(body) == 2 * KEY_BYTES)
         at, end = _keys(body)
         found: list[Key] = []
-        today, is_over, given = self._frontier.today, at >= end, 0
+        holders = {contact.peer for key in (at, end) for contact in self._holders(key)}
+        is_over = at >= end or peer not in holders  # whoever holds nothing there is given nothing
+        today, given = self._frontier.today, 0
         for _ in range(0 if is_over else ROWS_MAX // CHUNK):
             rows = self._frontier.known_after(at, CHUNK)
             for key, known in rows:
@@ -230,7 +268,9 @@ class StandingIn:
                     is_over = True
                     break
                 at = Key(key)
-                if known.due_day <= today and known.last_day < today and self._gives(at, peer):
+                is_open = known.due_day <= today or self._owner.is_given(at)
+                is_open = is_open and known.last_day < today and not self._frontier.is_out(key)
+                if is_open and self._gives(at, peer):
                     found.append(at)
             self._frontier.leave([UrlKey(key) for key in found[given:]])
             given = len(found)
@@ -244,8 +284,10 @@ class StandingIn:
 
     def _gives(self, key: Key, peer: PeerKey) -> bool:
         """A holder that asks what we missed fetches it: from then on it is not our turn today."""
-        holders = self._sight.map().holders_of(key, self._sight.copies)
-        return any(contact.peer == peer for contact in holders) and self._owner.give(key)
+        return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key)
+
+    def _holders(self, key: Key) -> tuple[Contact, ...]:
+        return self._sight.map().holders_of(key, self._sight.copies)
 
     async def visited(self, peer: PeerKey, body: bytes) -> bytes:
         """Keys: one bit each, the first the lowest of its byte: was it visited today, or will it be?"""

@@ -1,8 +1,8 @@
 """How do links reach all their holders? A walk around the ring, with one batch for each peer (thesis §4.6).
 
 The plan follows from the ring's table, so no lookups are made. A receiver that says "not mine" names whom it thinks
-of; those are visited in another round. A peer that does not answer is passed by, and what is meant for it stays in the
-outbox, as does whatever else was not acknowledged. A few stops are under way at a time; two walks of one peer never.
+of; those are visited in another round. A peer that does not answer is passed by, by the next walks too for a while.
+What is not acknowledged stays in the outbox. A few stops are under way at a time; two walks of one peer never.
 """
 
 import logging
@@ -14,9 +14,10 @@ import anyio
 
 from dht import Contact
 from dht.core.ids import IdCheck, Key
-from herodotus.calls import CallError, Calls, RefusedError
+from herodotus.calls import CallError, Questions, RefusedError
 from herodotus.core.exchange.plan import Keys, Stop, stops_of
 from herodotus.core.exchange.ringmap import RingMap
+from herodotus.core.exchange.silences import Silences
 from herodotus.exchange.outbox import Outbox, short
 from herodotus.exchange.sight import RingSight
 from herodotus.exchange.wire import OutLink, Taken, WireError, decode_taken, encode_batch, in_order
@@ -56,6 +57,8 @@ class WalkReport:
     strays: int = 0
     rubbish: int = 0
     unreachable: int = 0
+    silent: int = 0
+    """Stops passed by without a call: they did not answer a moment ago."""
     refused: int = 0
     bytes_sent: int = 0
     """Bodies, without what carries them."""
@@ -80,10 +83,13 @@ class _State:
 
 
 class LinkWalks:
-    def __init__(self, outbox: Outbox, calls: Calls, sight: RingSight, id_check: IdCheck) -> None:
+    def __init__(
+        self, outbox: Outbox, calls: Questions, sight: RingSight, silences: Silences, id_check: IdCheck
+    ) -> None:
         self._outbox = outbox
         self._calls = calls
         self._sight = sight
+        self._silences = silences
         self._id_check = id_check
         self._is_under_way = False
 
@@ -132,13 +138,16 @@ class LinkWalks:
 
     async def _visit(self, stop: Stop, state: _State, *, is_first: bool) -> None:
         """In the first round one row says that a peer took all; what is not all of a peer's is noted link by link."""
+        if self._silences.is_silent(stop.contact.peer, anyio.current_time()):
+            state.report.silent += 1
+            return
         state.report.stops += 1
         has_all, taken_keys = True, list[Key]()
         for keys, links in self._batches(stop, state):
             taken = await self._send(stop.contact, links, state)
             if taken is None:
                 has_all = False
-                break  # it is silent, or wants no more now
+                break
             mine = self._note(stop.contact, keys, taken, state)
             has_all = has_all and not taken.strays
             taken_keys += mine
@@ -170,25 +179,35 @@ class LinkWalks:
             yield _sorted(keys, links)
 
     async def _send(self, to: Contact, links: list[OutLink], state: _State) -> Taken | None:
+        """None: it is silent, or wants no more now."""
+        taken, asks_for_s = await self._try(to, links, state.report)
+        if taken is None:
+            self._silences.failed(to.peer, anyio.current_time(), asks_for_s=asks_for_s)
+        else:
+            self._silences.answered(to.peer)
+        return taken
+
+    async def _try(self, to: Contact, links: list[OutLink], report: WalkReport) -> tuple[Taken | None, float]:
+        """What it took, or how long it wants to be left alone."""
         body = encode_batch(links)
-        report = state.report
-        for is_last_try in (False, True):
+        wait_s = 0.0
+        for _ in range(2):
+            await anyio.sleep(wait_s)
             report.batches += 1
             report.bytes_sent += len(body)
             try:
                 answer = await self._calls.call(to, SERVICE, body, deadline_s=DEADLINE_S)
-                return decode_taken(answer, len(links), self._id_check)
+                return decode_taken(answer, len(links), self._id_check), 0.0
             except RefusedError as error:
                 report.refused += 1
-                wait_s = error.retry_after_s
-                if is_last_try or wait_s is None or wait_s > WAIT_MAX_S:
-                    return None
-                await anyio.sleep(wait_s)
+                wait_s = error.retry_after_s or 0.0
+                if not wait_s or wait_s > WAIT_MAX_S:
+                    break
             except (CallError, WireError) as error:
                 logger.debug("a stop was passed by error=%s", error)
                 report.unreachable += 1
-                return None
-        return None
+                break
+        return None, wait_s
 
     def _note(self, contact: Contact, keys: list[Key], taken: Taken, state: _State) -> list[Key]:
         """What it took."""

@@ -15,8 +15,9 @@ import msgspec
 import zstandard
 
 from crawler.core.urls import URL_CHARS_MAX
-from dht.core.ids import IdCheck, PeerKey
+from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
 from dht.core.records import SLOTS, VIRTUAL_NODES_MAX, Address, Contact, is_address
+from herodotus.core.exchange.sums import PARTS, Sum
 
 VERSION: Final = 1
 BATCH_LINKS_MAX: Final = 10_000
@@ -193,6 +194,27 @@ def _unpacked(data: bytes) -> bytes:
     if len(plain) > BATCH_BYTES_MAX:
         raise WireError("size")
     return plain
+
+
+# --- sums
+
+_SUM_BYTES: Final = 4 + KEY_BYTES
+
+
+def encode_sums(reached: Key, sums: Sequence[Sum]) -> bytes:
+    parts = (one.keys.to_bytes(4, "big") + one.xor.to_bytes(KEY_BYTES, "big") for one in sums)
+    return b"".join((reached, *parts))
+
+
+def decode_sums(data: bytes) -> tuple[Key, list[Sum]]:
+    """Raises WireError."""
+    if len(data) != KEY_BYTES + PARTS * _SUM_BYTES:
+        raise WireError("sums")
+    starts = range(KEY_BYTES, len(data), _SUM_BYTES)
+    return Key(data[:KEY_BYTES]), [
+        Sum(int.from_bytes(data[at : at + 4], "big"), int.from_bytes(data[at + 4 : at + _SUM_BYTES], "big"))
+        for at in starts
+    ]
 
 
 # --- answers

@@ -28,6 +28,7 @@ from herodotus.calls import (
 from herodotus.net.acquaintance import Acquaintance
 from herodotus.net.connection import Connection, LineBrokenError, WrongProtocolError
 from herodotus.net.own import OwnCalls, closed_at_once
+from herodotus.net.room import AnswerRoom
 from herodotus.net.wire import (
     FROM_CALLED,
     Frame,
@@ -94,6 +95,7 @@ class TlsCalls:
         self._numbers = 0
         self._in_all = anyio.Semaphore(CONNECTIONS_MAX)
         self._to_peer: dict[_Place, tuple[anyio.Semaphore, int]] = {}  # with how many use or await it
+        self.room = AnswerRoom()
         self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
 
     def serve_own(self, services: Services) -> None:
@@ -294,7 +296,9 @@ class _Use:
 
     async def read(self, connection: Connection) -> Frame:
         try:
-            found = await connection.read(FROM_CALLED)
+            kind, length = await connection.read_head(FROM_CALLED)
+            async with self._calls.room.held(self.place.peer, length):
+                found = await connection.read_content(kind, length)
             if found.kind is Kind.REFUSED:
                 refusal = Refusal.read(found.content)
                 self.is_reusable = True

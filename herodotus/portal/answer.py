@@ -8,6 +8,12 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from herodotus.core.archive_errors import (
+    ArchiveError,
+    DamagedRecordError,
+    UnusableArchiveError,
+)
+
 STYLE = """
 :root { color-scheme: light dark;
   --ink: #1d1b16; --paper: #fbf8f1; --quiet: #6a6355; --line: #d9d1bf; --accent: #7a3b12; --mark: #f0ddc4;
@@ -123,7 +129,8 @@ def document(
     value: Any, status: HTTPStatus = HTTPStatus.OK, content_type: str = "application/json"
 ) -> Answer:
     """Anything that json can write; small by nature, so it is made whole."""
-    body = json.dumps(value, ensure_ascii=False, indent=1).encode() + b"\n"
+    # An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark.
+    body = json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
     return Answer(status=status, content_type=content_type, body=body, headers=headers)
 
@@ -148,6 +155,13 @@ def moved(
         body=b"",
         headers={"Location": location, **(headers or {})},
     )
+
+
+def told_to_readers(error: ArchiveError) -> str:
+    """Where on its disks a peer has something is for its operator."""
+    if isinstance(error, UnusableArchiveError | DamagedRecordError):
+        return f"this peer's archive cannot be read now: {error.reason}"
+    return str(error)
 
 
 def problem(status: HTTPStatus, detail: str) -> Answer:

@@ -1,10 +1,12 @@
 """What did the server mean to show? The stored body without what only the way to us asked for.
 
 Imported records may hold bodies as they were sent: in chunks, compressed. Both are undone within bounds; a body
-that cannot be decoded goes out as it is stored, which is what its reader would have got.
+that cannot be decoded stays as it is stored, and whoever shows it says nothing of its coding: a browser that could
+undo it would find a page in it that nobody looked at.
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from crawler.core.content import decoded
@@ -22,10 +24,10 @@ class Payload:
     fields: Fields
     body: bytes
     encoding: str = ""
-    """The content coding that is left on the body."""
+    """The content coding that is left on the body: it was to be kept, or cannot be undone."""
 
-    def header(self, name: str) -> str | None:
-        return next((value for known, value in self.fields if known.lower() == name), None)
+    def values(self, name: str) -> list[str]:
+        return [value for known, value in self.fields if known.lower() == name]
 
 
 def fields_of(head: bytes) -> Fields:
@@ -42,26 +44,41 @@ def fields_of(head: bytes) -> Fields:
     return fields
 
 
-def payload_of(capture: StoredCapture, *, keep_encodings: frozenset[str] = frozenset()) -> Payload:
-    """A single content coding of `keep_encodings` is left on: its client takes it as it is."""
+def head_fields(capture: StoredCapture) -> Fields:
+    """Of a resource, which has no head, the type that its record names."""
     fields = fields_of(capture.head)
     if not capture.head and (content_type := capture.record.get("Content-Type")):
         fields.append(("Content-Type", content_type))
-    body, encoding = capture.body, ""
-    for name, value in fields:
-        lower = name.lower()
-        if lower == "transfer-encoding" and "chunked" in value.lower():
-            body = dechunked(body)
-        elif lower == "content-encoding":
-            encoding = value.strip().lower()
-    if encoding in ("", "identity"):
-        encoding = ""
-    elif encoding not in keep_encodings:
-        result = decoded(body, encoding, DECODED_BYTES_MAX)
+    return fields
+
+
+def payload_of(
+    capture: StoredCapture,
+    *,
+    keep_encodings: frozenset[str] = frozenset(),
+    bytes_max: int = DECODED_BYTES_MAX,
+) -> Payload:
+    """A single content coding of `keep_encodings` is left on: its client takes it as it is. Decoded at most up to
+    `bytes_max`, the rest is cut off."""
+    fields = head_fields(capture)
+    body = capture.body
+    if any(name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields):
+        body = dechunked(body)
+    codings = (value for name, value in fields if name.lower() == "content-encoding")
+    encoding = ",".join(one for one in _listed(codings) if one != "identity")
+    if encoding and encoding not in keep_encodings:
+        result = decoded(body, encoding, bytes_max)
         if result.content or not body:
             body, encoding = result.content, ""
-    gone = {"transfer-encoding", "content-length", "content-encoding"}
+    gone = {"transfer-encoding", "content-length"}
+    if not encoding or encoding in keep_encodings:
+        gone.add("content-encoding")
     return Payload(fields=[one for one in fields if one[0].lower() not in gone], body=body, encoding=encoding)
+
+
+def _listed(values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        yield from (one for one in (part.strip().lower() for part in value.split(",")) if one)
 
 
 def dechunked(body: bytes) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from herodotus.archive.reading import Version
 from herodotus.core.cdxj import surt
@@ -27,6 +27,10 @@ _ALIASES = {"url": "original", "mime": "mimetype", "status": "statuscode"}
 _KNOWN = frozenset((*FIELDS, "dupecount", "offset", "filename", "redirect", "robotflags"))
 ROWS_MAX = 10_000
 PAGE_ADDRESSES = 1_000
+PAGES_MAX = 2_000
+"""More are not counted: who has so much is asked by resume keys."""
+NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
+_SHORT_PARTS_TOLD_MAX = 9_999
 _FILTERS_MAX = 8
 _PATTERN_CHARS_MAX = 200
 _MATCHED_CHARS_MAX = 512
@@ -76,6 +80,8 @@ class CdxQuestion:
     shows_pages: bool = False
     page: int | None = None
     resume_at: tuple[bytes, int] | None = None
+    short_parts: int = 0
+    """How many parts before this one a peer cut short (`shares.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +91,7 @@ class Found:
     rows: Sequence[Row] = field(default=())
     resume_at: tuple[bytes, int] | None = None
     pages: int = 0
+    short_parts: int = 0
 
 
 def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
@@ -100,7 +107,7 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
         raise BadQuestionError("say which: url=…")
     urls, ranges = _places(url, one("matchType", "exact"))
     sort = one("sort")
-    resume = one("resumeKey")
+    resume_at, short_parts = decode_resume_key(one("resumeKey")) if one("resumeKey") else (None, 0)
     return CdxQuestion(
         urls=urls,
         ranges=ranges,
@@ -117,7 +124,8 @@ def parse_question(parameters: Sequence[tuple[str, str]]) -> CdxQuestion:
         shows_resume_key=one("showResumeKey") == "true",
         shows_pages=one("showNumPages") == "true",
         page=_number(one("page"), "page", 0, 0, 10_000_000) if one("page") else None,
-        resume_at=decode_resume_key(resume) if resume else None,
+        resume_at=resume_at,
+        short_parts=short_parts,
     )
 
 
@@ -231,11 +239,17 @@ def row_of(version: Version) -> Row:
         "urlkey": key,
         "timestamp": format_digits(version.first_seen_s),
         "original": original,
-        "mimetype": version.mime or "unk",
+        "mimetype": _one_word(version.mime),
         "statuscode": str(version.status) if version.status else "-",
         "digest": version.sha1.removeprefix("sha1:") or "-",
         "length": str(version.stored_bytes),
     }
+
+
+def _one_word(mime: str) -> str:
+    """A line's fields are parted by spaces."""
+    found = mime.partition(";")[0].strip()
+    return found if found and found.isascii() and found.isprintable() and " " not in found else "unk"
 
 
 def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
@@ -264,7 +278,9 @@ def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
 
 def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
     """Content type and body."""
-    resume = encode_resume_key(found.resume_at) if found.resume_at and question.shows_resume_key else ""
+    resume = ""
+    if found.resume_at and question.shows_resume_key:
+        resume = encode_resume_key(found.resume_at, found.short_parts)
     rows = _columns(found.rows, question.fields)
     if question.is_json:
         table = [list(question.fields), *rows] if rows else []
@@ -280,21 +296,32 @@ def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
 def _columns(rows: Sequence[Row], fields: tuple[str, ...]) -> Sequence[Sequence[str]]:
     if fields == FIELDS:  # which every row has
         return [_whole(row) for row in rows]
-    return [[row.get(name, "-") for name in fields] for row in rows]
+    return [[row.get(name) or _made(row, name) for name in fields] for row in rows]
 
 
-def encode_resume_key(at: tuple[bytes, int]) -> str:
-    return base64.urlsafe_b64encode(at[1].to_bytes(4, "big") + at[0]).decode()
+def _made(row: Row, name: str) -> str:
+    """A file below `/api/v1/` that holds this capture alone, at its start: our own files hold many in one member,
+    by codings that not every tool reads."""
+    if name == "filename":
+        return f"records/warc?date={row['timestamp']}&url={quote(row['original'], safe='')}"
+    return "0" if name == "offset" else "-"
 
 
-def decode_resume_key(text: str) -> tuple[bytes, int]:
+def encode_resume_key(at: tuple[bytes, int], short_parts: int = 0) -> str:
+    key = base64.urlsafe_b64encode(at[1].to_bytes(4, "big") + at[0]).decode()
+    return f"{key}.{min(short_parts, _SHORT_PARTS_TOLD_MAX)}" if short_parts else key
+
+
+def decode_resume_key(text: str) -> tuple[tuple[bytes, int], int]:
+    """The place, and how many parts before it were cut short."""
+    key, _, count = text.partition(".")
     try:
-        data = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+        data = base64.b64decode(key.encode(), altchars=b"-_", validate=True)
     except (ValueError, binascii.Error):
         data = b""
-    if len(data) < 5:
+    if len(data) < 5 or (count and not re.fullmatch(r"[0-9]{1,4}", count)):
         raise BadQuestionError("resumeKey: this is none that this archive gave")
-    return data[4:], int.from_bytes(data[:4], "big")
+    return (data[4:], int.from_bytes(data[:4], "big")), int(count or 0)
 
 
 def host_of(url: str) -> str:

@@ -17,9 +17,11 @@ from herodotus.archive.reading import Reader
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.deposits import StoredCapture
 from herodotus.core.difference import Change, Run, difference, lines_of, word_difference
-from herodotus.core.readable import readable_text
+from herodotus.core.readable import READ_BYTES_MAX, readable_text
+from herodotus.core.replay import media_type
 from herodotus.core.warc import format_date
 from herodotus.portal.answer import Answer, html, moved
+from herodotus.portal.bodies import payload_of
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.limits import ClientLimits
 from herodotus.portal.memento import Places, diff_path
@@ -134,14 +136,11 @@ def compare(url: str, old: StoredCapture, new: StoredCapture) -> Compared:
 
 
 def _text(capture: StoredCapture) -> str | None:
-    fields = _http_fields(capture.head)
-    return readable_text(capture.body, fields.get("content-type", ""), fields.get("content-encoding", ""))
-
-
-def _http_fields(head: bytes) -> dict[str, str]:
-    lines = head[:65_536].decode("latin-1").splitlines()[1:]
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
+    payload = payload_of(capture, bytes_max=READ_BYTES_MAX)
+    if payload.encoding:
+        return None
+    media = media_type(payload.values("content-type"))
+    return readable_text(payload.body, media.sent() if media.is_known else "")
 
 
 # -- the page ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Who else may have what this peer has not, and how does the reader get it? A redirect, or a relayed answer.
+"""Who else may have what this peer has not, and how does the reader get it? A redirect, or what we make of its answer.
 
 The ring says who holds an address. A window goes there by itself (301, as in the thesis); what a page embeds is
 relayed, because its policy lets it ask this portal alone. Views of the ring may be stale: a holder sends nobody on,
@@ -8,15 +8,33 @@ is sent on a few times only, so no circle is gone through for long.
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Protocol
 
 import anyio
 
+from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.replay import Flag, wants_frame
-from herodotus.portal.answer import PUBLIC, Answer, moved
+from herodotus.core.warc import parse_digits
+from herodotus.portal.adopting import (
+    Adopting,
+    MementoAsked,
+    adopted_data,
+    adopted_history,
+    adopted_memento,
+    adopted_words,
+    framed,
+    is_page,
+    named,
+)
+from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
+from herodotus.portal.finishing import accepts
+from herodotus.portal.memento import header_url
+from herodotus.portal.pages import trouble_page
+from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.request import Request
+from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target
 
 RELAYED = "x-herodotus-relayed"
 ASKED_MAX = 5
@@ -29,7 +47,9 @@ KEEPERS_ASKED_S = 0.5
 """A page does not wait longer to tell who else has it; whoever did not answer is not named."""
 KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
-_LINKING_TYPES = ("application/link-format", "application/json", "application/cdxj")
+RELAYED_S = 20.0
+"""For all the holders of one page together; nobody looks at an empty window for longer."""
+_BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +70,24 @@ class Directions(Protocol):
 
 class Relay(Protocol):
     async def fetch(self, place: Place, request: Request) -> Answer | None:
-        """Another peer's answer, whole; None where it gives none in time, or one that is too large."""
+        """Another peer's answer, whole and in its own words: nothing to be passed on. None where it gives none in
+        time, or one that is too large."""
         ...
 
 
 class Elsewhere:
     def __init__(
-        self, directions: Directions, relay: Relay, *, now: Callable[[], float], is_gateway: bool = False
+        self,
+        directions: Directions,
+        relay: Relay,
+        *,
+        now: Callable[[], float],
+        is_gateway: bool = False,
+        has_banner: bool = True,
+        replay: ReplayPlace | None = None,
     ) -> None:
+        self._has_banner = has_banner
+        self._inner_origin = "" if replay is None else replay.origin
         self._directions = directions
         self._relay = relay
         self._now = now
@@ -66,9 +96,9 @@ class Elsewhere:
         self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     async def answer(
-        self, request: Request, url: str, origin: str, flag: Flag | None = None
+        self, request: Request, url: str, origin: str, flag: Flag | None = None, *, is_replay: bool = False
     ) -> Answer | None:
-        """None: what this peer says counts."""
+        """None: what this peer says counts. `is_replay`: asked for where archived pages have their own origin."""
         if request.header(RELAYED):
             return None
         holders = await self._directions.holders(url)
@@ -76,9 +106,9 @@ class Elsewhere:
         if not others:
             return None
         if len(others) < len(holders):  # we should have it ourselves: the other holders may have it already
-            return await self._relayed(request, others, origin)
+            return await self._relayed(request, others, url, origin, is_replay=is_replay)
         if self._is_gateway or self._must_relay(request, flag):
-            return await self._relayed(request, holders, origin)
+            return await self._relayed(request, holders, url, origin, is_replay=is_replay)
         if not self._may_send_on(request):
             return None
         target = f"{holders[0].origin}{request.target}"
@@ -130,19 +160,114 @@ class Elsewhere:
             self._sent_on.popitem(last=False)
         return count < SENT_ON_MAX
 
-    async def _relayed(self, request: Request, holders: tuple[Place, ...], origin: str) -> Answer | None:
-        marked = replace(request, headers={**request.headers, RELAYED: "1"})
-        for place in holders[:ASKED_MAX]:
-            answer = await self._relay.fetch(place, marked)
-            if answer is not None and answer.status != HTTPStatus.NOT_FOUND:
-                return translated(answer, place.origin, origin)
+    async def _relayed(
+        self, request: Request, holders: tuple[Place, ...], url: str, origin: str, *, is_replay: bool
+    ) -> Answer | None:
+        is_busy = False
+        with anyio.move_on_after(RELAYED_S):
+            for place in holders[:ASKED_MAX]:
+                adopting = Adopting(
+                    there=place.origin, here=origin, name=place.name, has_own_origin=is_replay
+                )
+                one = _Question(self._relay, request, place, adopting)
+                found = await self._adopted(one, url)
+                if found is not None:
+                    return named(found, one.told, adopting)
+                is_busy = is_busy or one.is_busy
+        return _told_busy(request, url) if is_busy else None
+
+    async def _adopted(self, one: "_Question", url: str) -> Answer | None:
+        """By what was asked: whatever else a peer may answer is none."""
+        if one.request.path.startswith("/web/diff/"):
+            answer = await one.ask("text/html")
+            return None if answer is None else adopted_words(answer, one.adopting)
+        target = _web_target(one.request.target)
+        match None if target is None else target.kind:
+            case Kind.REPLAY | Kind.GATE if target is not None:
+                return await self._memento(one, target)
+            case Kind.HISTORY if target is not None and "json" not in one.request.header("accept"):
+                answer = await one.ask("application/json")
+                period = target.moment.digits if target.moment else ""
+                return None if answer is None else adopted_history(answer, url, period, one.adopting)
+        answer = await one.ask(one.request.header("accept"))
+        return None if answer is None else adopted_data(answer, one.adopting)
+
+    async def _memento(self, one: "_Question", target: WebTarget) -> Answer | None:
+        digits = target.moment.digits if target.moment else ""
+        takes_gzip = accepts(one.request, "gzip")
+        is_window = target.flag is Flag.PAGE and self._has_banner and wants_frame(one.request.headers)
+        part = "" if one.request.header("if-range") else one.request.header("range")
+        asked = MementoAsked(
+            url=target.url,
+            flag=target.flag,
+            time_s=_seconds(digits),
+            takes_gzip=takes_gzip and not part,
+            asks_part=part != "" and one.request.method == "GET",
+        )
+        if is_window:
+            answer = await one.ask("", method="HEAD")
+            made = None if answer is None else adopted_memento(answer, asked, one.adopting)
+            if answer is None or made is None:
+                return None
+            if "Memento-Datetime" in made.headers and is_page(made):
+                return framed(answer, asked, one.adopting, self._inner_origin)
+            if made.status is HTTPStatus.FOUND or one.request.method == "HEAD":
+                return made
+        extra = {"range": part} if asked.asks_part else {}
+        extra |= {"accept-datetime": one.request.header("accept-datetime")}
+        answer = await one.ask("", coding="gzip" if asked.takes_gzip else "identity", **extra)
+        return None if answer is None else adopted_memento(answer, asked, one.adopting)
+
+
+class _Question:
+    """To one peer, for one reader: of what the reader's browser said, only what is named here is told."""
+
+    def __init__(self, relay: Relay, request: Request, place: Place, adopting: Adopting) -> None:
+        self.request = request
+        self.adopting = adopting
+        self.is_busy = False
+        self.told = ""
+        """How the peer calls itself."""
+        self._relay = relay
+        self._place = place
+
+    async def ask(
+        self, accept: str, *, method: str = "", coding: str = "identity", **fields: str
+    ) -> Answer | None:
+        given = {"accept": accept, "accept-encoding": coding, RELAYED: "1"}
+        given |= {name.replace("_", "-"): value for name, value in fields.items()}
+        headers = {name: value for name, value in given.items() if value}
+        method = method or ("HEAD" if self.request.method == "HEAD" else "GET")
+        answer = await self._relay.fetch(
+            self._place, Request(method=method, target=self.request.target, headers=headers)
+        )
+        if answer is not None:
+            self.told = answer.headers.get("X-Herodotus-Peer", "")
+            self.is_busy = answer.status in _BUSY
+        return answer
+
+
+def _web_target(target: str) -> WebTarget | None:
+    if not target.startswith("/web/"):
+        return None
+    try:
+        return parse_web_target(target)
+    except BadTargetError:
         return None
 
 
-def translated(answer: Answer, there: str, here: str) -> Answer:
-    """As if we had said it: the other peer's own address becomes ours, in headers and lists of mementos."""
-    headers = {name: value.replace(there, here) for name, value in answer.headers.items()}
-    body = answer.body
-    if answer.content_type.startswith(_LINKING_TYPES) and "Content-Encoding" not in headers:
-        body = body.replace(f"{there}/web/".encode(), f"{here}/web/".encode())
-    return replace(answer, headers=headers, body=body)
+def _seconds(digits: str) -> int | None:
+    try:
+        return parse_digits(digits)
+    except MalformedRecordError:
+        return None
+
+
+def _told_busy(request: Request, url: str) -> Answer:
+    sentence = "the peers that should have it are busy: come back in some seconds"
+    if request.path.startswith("/web/") and "json" not in request.header("accept"):
+        answer = html(trouble_page("Not now", sentence, header_url(url)), HTTPStatus.SERVICE_UNAVAILABLE)
+    else:
+        answer = problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence)
+    answer.headers["Retry-After"] = "5"
+    return answer

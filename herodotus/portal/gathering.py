@@ -2,15 +2,19 @@
 
 A prefix or a host lies on many peers, as addresses are spread by their hashes. Each is asked for what it has itself:
 the question is marked as relayed, and who gets it asks nobody else, so that no view of the ring, wrong or stale, makes
-a circle. What comes back was written by strangers and is checked by whoever merges it.
+a circle. What comes back was written by strangers: whoever asks says how it is read, which is done in a thread, and
+what it does not believe is counted, and left out like an answer that never came.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from typing import Generic, Protocol, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from herodotus.portal.answer import Answer
 from herodotus.portal.elsewhere import RELAYED, Place, Relay
@@ -19,12 +23,18 @@ from herodotus.portal.request import Request
 logger = logging.getLogger(__name__)
 
 PEERS_ASKED_MAX = 64
-AT_ONCE = 32
+AT_ONCE = 16
+"""For all questions together: as many answers as that may lie in memory unread."""
 PATIENCE_S = 6.0
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 """Of one peer: some thousand rows."""
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Of answers that were read and wait for the others; who comes beyond that is left out."""
 GATHERINGS_AT_ONCE = 4
-"""As many answers as that may lie in memory; who comes then is told what this peer has by itself."""
+"""Who comes then is told what this peer has by itself."""
+_READERS = 1  # so that what others sent takes one processor at most, and readers of the archive none
+
+T = TypeVar("T")
 
 
 class Members(Protocol):
@@ -34,21 +44,29 @@ class Members(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gathered:
-    """Answers in the order of the ring; `asked` and `known` count the others, not this peer."""
+class Gathered(Generic[T]):
+    """What was believed, in the order of the ring; `known` counts the others, not this peer."""
 
-    answers: tuple[tuple[Place, Answer], ...]
-    asked: int
+    given: tuple[T, ...]
     known: int
 
     @property
     def is_partial(self) -> bool:
-        return len(self.answers) < self.known
+        return len(self.given) < self.known
 
     def headers(self) -> Mapping[str, str]:
         """Of the peers, ourselves included, how many are in the answer."""
-        told = {"X-Herodotus-Peers": f"{len(self.answers) + 1} of {self.known + 1}"}
+        told = {"X-Herodotus-Peers": f"{len(self.given) + 1} of {self.known + 1}"}
         return {**told, "X-Herodotus-Partial": "true"} if self.is_partial else told
+
+
+@dataclass(slots=True)
+class _Round(Generic[T]):
+    """One question, while it is under way."""
+
+    read: Callable[[Answer], T | None]
+    found: dict[Place, T] = field(default_factory=dict)
+    held_bytes: int = 0
 
 
 class Gatherer:
@@ -56,32 +74,53 @@ class Gatherer:
         self._members = members
         self._relay = relay
         self._under_way = 0
+        self._held_bytes = 0
+        self._room = anyio.Semaphore(AT_ONCE)
+        self._threads = anyio.CapacityLimiter(_READERS)
+        self.disbelieved = 0
+        """Answers of other peers that were left out for what stood in them."""
 
     async def others(self, request: Request) -> Sequence[Place]:
         """Who would be asked; nobody for a question that was relayed itself."""
         return () if request.header(RELAYED) else await self._members.others()
 
-    async def ask_all(self, target: str, others: Sequence[Place]) -> Gathered:
-        """`target` is path and query, the same for all. What is no good answer is none."""
+    async def ask_all(
+        self, target: str, others: Sequence[Place], read: Callable[[Answer], T | None]
+    ) -> Gathered[T]:
+        """`target` is path and query, the same for all. `read` runs in a thread, and gives None for an answer that
+        is not to be believed."""
         if self._under_way >= GATHERINGS_AT_ONCE:
-            return Gathered(answers=(), asked=0, known=len(others))
+            return Gathered(given=(), known=len(others))
         asked = others[:PEERS_ASKED_MAX]
-        found: dict[Place, Answer] = {}
+        round_ = _Round[T](read=read)
         self._under_way += 1
         try:
             with anyio.move_on_after(PATIENCE_S):
                 async with anyio.create_task_group() as tasks:
                     for place in asked:
-                        tasks.start_soon(self._ask, place, target, found)
+                        tasks.start_soon(self._ask, place, target, round_)
         finally:
             self._under_way -= 1
-        answers = tuple((place, found[place]) for place in asked if place in found)
-        return Gathered(answers=answers, asked=len(asked), known=len(others))
+            self._held_bytes -= round_.held_bytes
+        found = round_.found
+        return Gathered(given=tuple(found[place] for place in asked if place in found), known=len(others))
 
-    async def _ask(self, place: Place, target: str, found: dict[Place, Answer]) -> None:
+    async def _ask(self, place: Place, target: str, round_: "_Round[T]") -> None:
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
-        answer = await self._relay.fetch(place, request)
-        if answer is None:
-            logger.debug("no part of a gathering peer=%s", place.origin)
-        elif answer.status < 500 and len(answer.body) <= ANSWER_BYTES_MAX:
-            found[place] = answer
+        async with self._room:
+            answer = await self._relay.fetch(place, request)
+            if answer is None or answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+                logger.debug("no part of a gathering peer=%s", place.origin)
+                return
+            size = len(answer.body)
+            if size > ANSWER_BYTES_MAX or self._held_bytes + size > HELD_BYTES_MAX:
+                logger.debug("an answer of another peer is too large peer=%s bytes=%d", place.origin, size)
+                return
+            self._held_bytes += size
+            round_.held_bytes += size
+            given = await anyio.to_thread.run_sync(partial(round_.read, answer), limiter=self._threads)
+        if given is None:
+            self.disbelieved += 1
+            logger.info("an answer of another peer is not believed peer=%s", place.origin)
+        else:
+            round_.found[place] = given

@@ -8,9 +8,12 @@ from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import urlsplit
 
+import msgspec
+
 from herodotus.core.replay import GUARD_PATH, WORKER_PATH, checked_origin, stray_target
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, text
+from herodotus.portal.api.network import public_status
 from herodotus.portal.finishing import finished
 from herodotus.portal.guards import origin_of, refusal
 from herodotus.portal.pages import not_found_page, start_page
@@ -138,7 +141,8 @@ class Handlers:
         return text("ok\n")
 
     async def _status_document(self) -> Answer:
-        return document(dataclasses.asdict(await self._status()))
+        """For strangers; the REST interface, where there is one, knows the operator."""
+        return document(msgspec.to_builtins(public_status(await self._status())))
 
 
 def _hosts_of(public_url: str) -> Mapping[str, str]:

@@ -1,12 +1,15 @@
 """How does the history of one address read? Its versions, a calendar of the days, what is unchanged since when."""
 
 import calendar
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from herodotus.archive.operations import history_as_json
 from herodotus.archive.reading import Version
+from herodotus.core.disputes import disputed
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.pages import page, search_form, shown_url
@@ -40,6 +43,12 @@ def contents_of(versions: Sequence[Version]) -> list[Content]:
     for version in versions:
         groups.setdefault(version.id.digest, []).append(version)
     return [Content(digest=digest, versions=tuple(group)) for digest, group in groups.items()]
+
+
+def history_json(versions: Sequence[Version]) -> bytes:
+    """As `herodotus history --json` prints it."""
+    facts = history_as_json(versions)
+    return json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def history_page(url: str, versions: Sequence[Version], period: str = "") -> str:
@@ -166,11 +175,14 @@ def _list(places: Places, versions: Sequence[Version]) -> str:
     sizes: dict[bytes, int] = {}  # a revisit has no body of its own
     rows: list[str] = []
     before: Version | None = None
+    of_doubt = disputed(versions)
     for version in versions:
         earlier = firsts.setdefault(version.id.digest, version.first_seen_s)
         size = sizes[version.id.digest] = max(version.size, sizes.get(version.id.digest, 0))
         is_other = before is not None and before.id.digest != version.id.digest
         changes = _changes(places, before, version) if before is not None and is_other else ""
+        if version.id in of_doubt:
+            changes += _DISPUTED
         rows.append(_row(places, version, earlier, size, changes))
         before = version
     shown = rows[: -VERSIONS_MAX - 1 : -1]
@@ -184,6 +196,9 @@ def _list(places: Places, versions: Sequence[Version]) -> str:
         '<th scope="col">Answer</th><th scope="col">Type</th><th scope="col">Size</th><th scope="col">Content</th>'
         f"</tr></thead><tbody>{''.join(shown)}</tbody></table></div>{more}"
     )
+
+
+_DISPUTED = ' <strong title="Peers stored different contents of this page on this day.">disputed</strong>'
 
 
 def _changes(places: Places, before: Version, version: Version) -> str:

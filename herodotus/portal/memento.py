@@ -139,3 +139,18 @@ def timemap_cdxj(places: Places, versions: Sequence[Version]) -> str:
 def _iso(time_s: int) -> str:
     digits = format_digits(time_s)
     return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}T{digits[8:10]}:{digits[10:12]}:{digits[12:]}Z"
+
+
+def availability(
+    url: str, digits: str, memento: str = "", time_s: int = 0, status: int = 200
+) -> dict[str, object]:
+    """As the Wayback Machine says it; `memento` empty where there is none. `digits` as they were asked for."""
+    facts: dict[str, object] = {"url": url, "archived_snapshots": {}}
+    if digits:
+        facts["timestamp"] = digits
+    if memento:
+        closest = {
+            "status": str(status), "available": True, "url": memento, "timestamp": format_digits(time_s),
+        }  # fmt: skip
+        facts["archived_snapshots"] = {"closest": closest}
+    return facts

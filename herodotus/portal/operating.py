@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
-from herodotus.core.status import LeavingStatus, NodeStatus, PeerStatus
+from herodotus.core.status import CopiesStatus, LeavingStatus, NodeStatus, PeerStatus
 from herodotus.portal.answer import Answer, html
 from herodotus.portal.operator import OperatorRule, is_from_here
 from herodotus.portal.ordering import order_form
@@ -33,6 +33,8 @@ class PortalFigures:
     malformed: int = 0
     rationed: int = 0
     saves_asked: int = 0
+    answers_disbelieved: int = 0
+    """Of other peers, as parts of an answer of all."""
 
 
 class OperatingPages:
@@ -131,6 +133,14 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
     yield many("crawl_visits_total", "Visits by what came of them.", "result",
                {"fetched": crawl.fetched, "unchanged": crawl.unchanged, "failed": crawl.failed})  # fmt: skip
     yield many("copies_captures", "Captures by the number of peers that hold them.", "copies", status.copies)
+    copying = status.copying
+    yield one("copies_too_few", "Captures that fewer peers are known to have than should.", copying.too_few)
+    yield one("copies_too_few_bytes", "About what these take.", copying.too_few_bytes)
+    yield one("copies_to_move", "Captures to be sent and fetched.", copying.to_send + copying.to_fetch)
+    yield one("copies_under_repair", "Damaged captures to be fetched again.", copying.under_repair)
+    yield one("copies_suspects", "Peers that broke their word.", len(copying.suspects))
+    yield one("copies_disputed_total", "Captures that another peer's contradict.", copying.disputed)
+    yield one("copies_repaired_total", "Damaged captures that were fetched again.", copying.repaired)
     yield many("http_requests_total", "Answers of the portal by status.", "status",
                {str(code): count for code, count in figures.answered.items()})  # fmt: skip
     yield one("http_connections_refused_total", "Connections over the bound.", figures.connections_refused)
@@ -139,6 +149,11 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
     )
     yield one("http_malformed_total", "Requests that were no HTTP.", figures.malformed)
     yield one("http_rationed_total", "Requests over a reader's share.", figures.rationed)
+    yield one(
+        "http_disbelieved_total",
+        "Answers of other peers that were left out for what stood in them.",
+        figures.answers_disbelieved,
+    )
     yield one("saves_asked_total", "Pages that readers asked to be archived.", figures.saves_asked)
 
 
@@ -177,6 +192,8 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Not answering", _unwell(ring.unwell)),
                 ),
                 _nodes(ring.nodes),
+                "<h2>Copies</h2>",
+                *_copies(status.copying),
                 "<h2>Crawl</h2>",
                 _facts(
                     ("State", escape(status.crawl.state)),
@@ -194,6 +211,7 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Left: too slow", f"{figures.slow_readers_left:,}"),
                     ("No HTTP at all", f"{figures.malformed:,}"),
                     ("Pages asked to be saved", f"{figures.saves_asked:,}"),
+                    ("Answers of peers not believed", f"{figures.answers_disbelieved:,}"),
                 ),
                 "<h2>Traffic of the ring</h2>",
                 _facts(
@@ -251,6 +269,34 @@ def _share(arcs: tuple[tuple[str, str], ...]) -> str:
     circle = 1 << 160
     lengths = [(int(end, 16) - int(start, 16)) % circle or circle for start, end in arcs]
     return f"{min(1.0, sum(lengths) / circle):.1%} of all addresses"
+
+
+def _copies(copying: CopiesStatus) -> list[str]:
+    left, done_in_s = copying.to_send + copying.to_fetch, copying.done_in_s
+    when = "nothing moves just now" if done_in_s is None else f"done in about {_duration(done_in_s)}"
+    audits = ", ".join(f"{one.peer} {one.result} {_duration(one.s_ago)} ago" for one in copying.audits[:5])
+    suspects = "; ".join(f"{peer}: {how}" for peer, how in sorted(copying.suspects.items()))
+    rows = "".join(
+        f'<tr><td class="id">{escape(one.peer)}</td><td>{"absent" if one.is_absent else "there"}</td>'
+        f"<td>{'–' if one.compared_s_ago is None else f'{_duration(one.compared_s_ago)} ago'}</td>"
+        f"<td>{one.differences:,}</td><td>{_bytes(one.bytes)}</td></tr>"
+        for one in copying.holders
+    )
+    head = "".join(
+        f'<th scope="col">{name}</th>' for name in ("Holder", "Now", "Compared", "Differences", "Bytes")
+    )
+    return [
+        _facts(
+            ("With too few copies", f"{copying.too_few:,} captures, about {_bytes(copying.too_few_bytes)}"),
+            ("To be sent, to be fetched", f"{copying.to_send:,}, {copying.to_fetch:,}"),
+            ("Repair", when if left else "nothing to do"),
+            ("Damaged, fetched again", f"{copying.under_repair:,} to do, {copying.repaired:,} done"),
+            ("Disputed days met", f"{copying.disputed:,}"),
+            ("Last audits", escape(audits) or "none"),
+            ("Suspects", escape(suspects) or "none"),
+        ),
+        f'<div class="wide"><table class="versions"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
+    ]
 
 
 def _unwell(unwell: Mapping[str, str]) -> str:

@@ -3,23 +3,31 @@
 Orders need both: the connection comes from this machine, and the secret is in the request. What is only to be seen
 (the status page, metrics) needs one of them. A proxy makes everybody come from this machine, so loopback alone counts
 only where the peer has no public name and nothing in the request tells of a proxy; and it counts under a name of
-loopback only, which no web site can take (DNS rebinding).
+loopback only, which no web site can take (DNS rebinding). Some proxies tell nothing of themselves: they are known where
+they speak HTTP/1.0, or hand over what a browser never says to its own machine. For the rest the operator has
+`http.public_url`.
 """
 
 import hmac
 import secrets
 import stat
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from herodotus.files import storage_failure, write_durably
 from herodotus.home import Home
 from herodotus.portal.answer import Answer, problem
+from herodotus.portal.elsewhere import RELAYED
 from herodotus.portal.limits import parsed_address
 from herodotus.portal.request import Request
 
 TOKEN_BYTES = 32
-_PROXIED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_PROXIED = (
+    "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port", "x-forwarded-server",
+    "x-original-host", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "via", RELAYED,
+)  # fmt: skip
 _SCHEME = "bearer "
+_BROWSER = "Mozilla/"
 _ROBOT = "Herodotus/"
 """How crawls of a network with private addresses call themselves, which may come by here."""
 
@@ -97,7 +105,27 @@ def is_from_here(request: Request) -> bool:
         return False
     if request.header("user-agent").startswith(_ROBOT):  # whose captures everybody may read
         return False
+    if request.is_http_1_0 or not _is_said_here(request):
+        return False
     host = request.header("host")
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    named = parsed_address(name)
-    return name.lower().rstrip(".") == "localhost" or (named is not None and named.is_loopback)
+    return _is_loopback(host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0])
+
+
+def _is_said_here(request: Request) -> bool:
+    """A browser that asks its own machine says whose page made it ask; and that page is of the machine, too."""
+    if _BROWSER in request.header("user-agent") and not request.header("sec-fetch-site"):
+        return False
+    pages = (request.header("referer"), request.header("origin"))
+    return all(_is_loopback(_host_of(page)) for page in pages if page)
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback(name: str) -> bool:
+    address = parsed_address(name)
+    return name.lower().rstrip(".") == "localhost" or (address is not None and address.is_loopback)

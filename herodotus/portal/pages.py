@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from herodotus.core.charter import PUBLIC_CHARTER
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import STYLE
 from herodotus.portal.memento import Places
@@ -36,6 +37,18 @@ def search_form(url: str = "") -> str:
     )
 
 
+FORM_HEADERS = {"Referrer-Policy": "same-origin"}
+"""Of pages with a form that changes something: under a policy of no referrer browsers do not say whose it is."""
+
+
+def save_form(url: str) -> str:
+    return (
+        f'<form action="/save/" method="post"><input type="hidden" name="url" value="{escape(url)}">'
+        f'<p>Have <span class="address">{escape(shown_url(url, 300))}</span> fetched and archived now:</p>'
+        "<button>Archive this page</button></form>"
+    )
+
+
 def _facts(rows: list[tuple[str, str]]) -> str:
     return (
         "<dl>\n" + "\n".join(f"<dt>{escape(name)}</dt><dd>{value}</dd>" for name, value in rows) + "\n</dl>"
@@ -44,7 +57,12 @@ def _facts(rows: list[tuple[str, str]]) -> str:
 
 def start_page(status: PeerStatus) -> str:
     who = escape(status.nickname) or "A peer"
-    trouble = f'<p class="trouble">{escape(status.store.problem)}</p>' if status.store.problem else ""
+    trouble = ""
+    if status.store.problem:  # which names folders: that is for the operator
+        words = (
+            "stores nothing new just now" if status.store.state == "open" else "cannot read its archive now"
+        )
+        trouble = f'<p class="trouble">This peer {words}.</p>'
     return page(
         "Herodotus: a web archive of many peers",
         "\n".join(
@@ -75,10 +93,24 @@ def start_page(status: PeerStatus) -> str:
                 ),
                 "<h2>Run a peer yourself</h2>",
                 "<p>A computer that stays on, some free disk, and Python 3.11 or newer are enough.</p>",
-                "<pre>herodotus init --contact https://example.org/about-my-peer\nherodotus run</pre>",
+                _joining(status),
             ]
         ),
         is_start=True,
+    )
+
+
+def _joining(status: PeerStatus) -> str:
+    charter, words = "", ""
+    if status.network != PUBLIC_CHARTER.name:
+        charter = " --network network.toml"
+        words = (
+            f"\n<p>The rules of the network {escape(status.network)} are in the file <code>network.toml</code> of "
+            "everybody who takes part: ask the operator for it.</p>"
+        )
+    return (
+        f"<pre>herodotus init --contact https://example.org/about-my-peer{charter}\n"
+        f"herodotus run --join {escape(status.ring.address)}</pre>{words}"
     )
 
 
@@ -97,9 +129,15 @@ def trouble_page(title: str, sentence: str, url: str = "") -> str:
 
 
 def not_archived_page(
-    url: str, variants: Sequence[str], neighbours: Sequence[str], listing: str | None
+    url: str,
+    variants: Sequence[str],
+    neighbours: Sequence[str],
+    listing: str | None,
+    *,
+    takes_saves: bool = False,
 ) -> str:
-    """What there is nearby: other spellings of the address, and pages of the same place."""
+    """What there is nearby: other spellings of the address, pages of the same place, and where the network allows
+    it the way to have it archived; its form needs `FORM_HEADERS`."""
     parts = [
         "<h1>Not archived</h1>",
         f'<p>This peer has no copy of <span class="address">{escape(shown_url(url, 300))}</span>.</p>',
@@ -110,6 +148,8 @@ def not_archived_page(
         parts += ["<h2>From the same place</h2>", url_list(neighbours)]
         if listing:
             parts.append(f'<p><a href="{escape(listing)}">All that there is of this site</a></p>')
+    if takes_saves:
+        parts += ["<h2>Archive it</h2>", save_form(url)]
     return page("Not archived", "\n".join([*parts, "<h2>Look for another page</h2>", search_form(url)]))
 
 

@@ -1,4 +1,7 @@
-"""How is another peer asked for its answer? Over its HTTP port, within bounds of time, size and number."""
+"""How is another peer asked for its answer? Over its HTTP port, within bounds of time, size and number.
+
+What comes back is a stranger's word; what of it is said again is decided by whoever asked (`adopting.py`).
+"""
 
 import logging
 from collections.abc import AsyncIterator
@@ -19,27 +22,7 @@ ANSWER_S = 10.0
 CONNECT_S = 2.0
 BODY_BYTES_MAX = 32 * 1024 * 1024
 AT_ONCE = 16
-_PASSED_ON = (
-    "accept",
-    "accept-encoding",
-    "accept-datetime",
-    "if-none-match",
-    "range",
-    "if-range",
-    "sec-fetch-dest",
-)
-_ENDS_HERE = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "transfer-encoding",
-        "content-length",
-        "content-type",
-        "date",
-        "server",
-        "set-cookie",
-    }
-)
+_SAID = ("accept", "accept-datetime", "range", RELAYED)
 
 
 class HttpRelay:
@@ -64,7 +47,8 @@ class HttpRelay:
     async def fetch(self, place: Place, request: Request) -> Answer | None:
         if self._session is None:
             return None
-        headers = {name: request.header(name) for name in (*_PASSED_ON, RELAYED) if request.header(name)}
+        headers = {name: request.header(name) for name in _SAID if request.header(name)}
+        headers["accept-encoding"] = request.header("accept-encoding") or "identity"
         address = URL(place.origin + request.target, encoded=True)
         async with self._room:
             try:
@@ -89,12 +73,11 @@ async def _whole(response: aiohttp.ClientResponse, bytes_max: int) -> Answer | N
         status = HTTPStatus(response.status)
     except ValueError:
         return None
-    kept = [(name, value) for name, value in response.headers.items() if name.lower() not in _ENDS_HERE]
-    originals = tuple(pair for pair in kept if pair[0].startswith("X-Archive-Orig-"))
+    fields = list(response.headers.items())
     return Answer(
         status=status,
-        content_type=response.headers.get("Content-Type", "application/octet-stream"),
+        content_type=", ".join(response.headers.getall("Content-Type", [])),
         body=b"".join(parts),
-        headers={name: value for name, value in kept if not name.startswith("X-Archive-Orig-")},
-        repeated=originals,
+        headers={name: value for name, value in fields if not name.startswith("X-Archive-Orig-")},
+        repeated=tuple(pair for pair in fields if pair[0].startswith("X-Archive-Orig-")),
     )

@@ -19,6 +19,8 @@ class Request:
     """Where it came from, as far as a connection tells."""
     body: bytes = b""
     """Of an order; readers send none that is looked at."""
+    is_http_1_0: bool = False
+    """As no browser has spoken for long, and some proxies do."""
 
     @property
     def path(self) -> str:

@@ -15,9 +15,11 @@ from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import completeness_endpoints
 from herodotus.portal.api.containers import container_endpoints
 from herodotus.portal.api.imports import ImportDesk
-from herodotus.portal.api.links import link_endpoints
+from herodotus.portal.api.links import LinkAnswers, link_endpoints
 from herodotus.portal.api.network import Peer, network_endpoints
+from herodotus.portal.api.paths import path_endpoints
 from herodotus.portal.api.rest import RestApi
+from herodotus.portal.api.search import search_endpoints
 from herodotus.portal.api.statistics import statistics_endpoints
 from herodotus.portal.api.streams import stream_endpoints
 from herodotus.portal.differences import DiffPages
@@ -69,16 +71,19 @@ class PortalRooms:
         self._limits = limits
         # Beside that of single questions, as many at once must not hold those up.
         self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
-        gatherer = Gatherer(parts.directions, asking or self._asking)
+        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
         self._desk = ImportDesk(parts.perform)
+        links = LinkAnswers(shelf, gatherer, limits)
         endpoints = [
-            *network_endpoints(parts.status, parts.directions.peers),
+            *network_endpoints(parts.status, parts.directions.peers, parts.operator),
             *capture_endpoints(shelf),
+            *search_endpoints(shelf),
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),
             *stream_endpoints(shelf),
-            *link_endpoints(shelf, gatherer),
-            *completeness_endpoints(shelf, parts.directions, parts.relay),
+            *link_endpoints(links),
+            *path_endpoints(shelf, links),
+            *completeness_endpoints(shelf, parts.directions, asking or self._asking),
             *self._desk.endpoints(),
         ]
         self._saving = None
@@ -99,6 +104,10 @@ class PortalRooms:
     @property
     def rationed(self) -> int:
         return self._limits.refused
+
+    @property
+    def disbelieved(self) -> int:
+        return self._gatherer.disbelieved
 
     @property
     def saves_asked(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import anyio
 from aiohttp import web
+from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus import clock
@@ -203,7 +204,11 @@ class Portal:
     async def _answer(self, request: web.Request, visitor: Visitor | None) -> Answer:
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Request(
-            method=request.method, target=request.raw_path, headers=headers, client=request.remote or ""
+            method=request.method,
+            target=request.raw_path,
+            headers=headers,
+            client=request.remote or "",
+            is_http_1_0=request.version < HttpVersion11,
         )
         if request.method == "POST":
             asked = replace(asked, body=await self._body(request))

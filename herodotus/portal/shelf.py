@@ -4,6 +4,7 @@ Reading waits for disks, so it goes to threads; readers have some of their own, 
 the other peers, and a bounded queue before them. Whoever comes when it is full is told to come back.
 """
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.archive.engine import Archive
-from herodotus.archive.neighbours import Around, addresses, around, last_visit_s
+from herodotus.archive.neighbours import Around, addresses, around, before_s, last_visit_s
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version
 from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import ArchiveError
@@ -22,7 +23,9 @@ from herodotus.core.deposits import StoredCapture
 from herodotus.core.entries import address_key
 from herodotus.core.warc import TIME_MAX_S, parse_digits
 from herodotus.portal.cdx import (
+    NO_PAGE,
     PAGE_ADDRESSES,
+    PAGES_MAX,
     ROWS_MAX,
     BadQuestionError,
     CdxQuestion,
@@ -39,12 +42,13 @@ WAITING_MAX = 256
 """Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
 ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
-COUNTED_ADDRESSES_MAX = 2_000_000
+QUICK_ROWS = 500
+"""So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
 _HISTORIES_KEPT = 256
-_NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
 ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Rows of lists over many addresses: some 25,000."""
 _ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
+_COMMITS_BITS = 48
 _KEPT_VERSIONS_MAX = (
     2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
 )
@@ -67,6 +71,7 @@ class Chosen:
     """The capture that is shown is `before_s`; `previous_s` is the one before it."""
     previous_s: int | None
     last_visit_s: int | None
+    """Of what is shown only."""
     capture: StoredCapture | None
     """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
 
@@ -114,10 +119,19 @@ class ArchiveShelf:
         self._threads = anyio.CapacityLimiter(READERS)
         self._known_rows: Kept[bytes, Row] = Kept(ROWS_KEPT_BYTES_MAX)
         self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
+        self._opened: weakref.ref[Archive] | None = None
+        self._openings = 0
 
     @property
     def stamp(self) -> int:
-        return self._archive().counters.commits
+        return self._stamp_of(self._archive())
+
+    def _stamp_of(self, archive: Archive) -> int:
+        """An archive counts from its opening on, so openings are counted as well."""
+        if self._opened is None or self._opened() is not archive:
+            self._opened = weakref.ref(archive)
+            self._openings += 1
+        return self._openings << _COMMITS_BITS | archive.counters.commits
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         if self._threads.statistics().tasks_waiting >= WAITING_MAX:
@@ -136,7 +150,7 @@ class ArchiveShelf:
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
         archive, key = self._archive(), (urls, from_s, to_s)
-        stamp = archive.counters.commits
+        stamp = self._stamp_of(archive)
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
             self._histories.move_to_end(key)
@@ -161,6 +175,8 @@ class ArchiveShelf:
     async def rows(self, question: CdxQuestion) -> Found:
         if question.urls:
             versions = await self.history(question.urls, question.from_s, question.to_s)
+            if len(versions) > QUICK_ROWS:
+                return await self.in_thread(lambda: exact_rows(versions, question))
             return exact_rows(versions, question)
         archive = self._archive()
         return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
@@ -178,14 +194,13 @@ def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: in
             capture = Reader(archive).newest(url, time_s)
             if capture is not None:
                 time_s = capture.time_s
-        at = around(archive, url, time_s)
-        before = around(archive, url, time_s - 1) if time_s else None
+        is_before = time_s == near.before_s
         return Chosen(
             url=url,
             time_s=time_s,
-            around=at or near,
-            previous_s=None if before is None else before.before_s,
-            last_visit_s=last_visit_s(archive, url, time_s),
+            around=near if is_before else around(archive, url, time_s) or near,
+            previous_s=before_s(archive, url, time_s),
+            last_visit_s=None if capture is None else last_visit_s(archive, url, time_s),
             capture=capture,
         )
     return None
@@ -203,7 +218,7 @@ def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
     if question.shows_pages:
         return Found(pages=1)
     if question.page:
-        raise BadQuestionError(_NO_PAGE)
+        raise BadQuestionError(NO_PAGE)
     if question.closest is not None:
         moment = question.closest
         target = moment.target_s if len(moment.digits) == 14 else moment.from_s
@@ -283,12 +298,13 @@ def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> F
     """Stops after so many rows or addresses and says where."""
     walk = _Walk(archive, question, known)
     if question.shows_pages:
-        count = sum(1 for _ in islice(walk.addresses(), COUNTED_ADDRESSES_MAX))
+        keys = (key for start, end in question.ranges for key, _ in archive.index.scan(start, end))
+        count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
         return Found(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []
     if question.page and not walk.has_page():
-        raise BadQuestionError(_NO_PAGE)
+        raise BadQuestionError(NO_PAGE)
     for row in islice(thinned(walk.rows(), question), question.offset, None):
         if len(rows) == wanted:
             return Found(rows=rows, resume_at=(address_key(walk.at), _seconds(row)))

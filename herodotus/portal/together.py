@@ -2,27 +2,29 @@
 
 Every peer gives its rows in the order of addresses and says where it stopped. Rows behind the first such place may
 have others between them that nobody has given yet: they are left for the next part, so that parts put together are
-the whole list, each row once. Several peers keep the same capture; it is one row.
+the whole list, each row once. Several peers keep the same capture; it is one row. What another peer may say at all is
+checked in `shares.py`. Reading and merging is work for threads.
 """
 
-import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from urllib.parse import quote
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.entries import address_key
-from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html
 from herodotus.portal.cdx import (
     FIELDS,
+    NO_PAGE,
+    PAGES_MAX,
     ROWS_MAX,
     BadQuestionError,
     CdxQuestion,
     Found,
     Row,
-    decode_resume_key,
+    encode_resume_key,
     format_rows,
     parse_question,
     ranges_of,
@@ -30,30 +32,33 @@ from herodotus.portal.cdx import (
     variants,
 )
 from herodotus.portal.elsewhere import Place
-from herodotus.portal.gathering import Gathered, Gatherer
-from herodotus.portal.limits import ClientLimits
+from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer
+from herodotus.portal.limits import PEER_COST, ClientLimits
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import listing_page
 from herodotus.portal.request import Request
+from herodotus.portal.shares import (
+    Position,
+    Share,
+    earliest,
+    own_share,
+    position,
+    read_count,
+    read_listing,
+    read_share,
+)
 from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
-from herodotus.portal.web import LISTED_MAX, Asked, failure, wants_json
+from herodotus.portal.web import LISTED_MAX, Asked, tried, wants_json
 
 ROWS_OF_PEER_MIN = 1_000
+ROWS_TOGETHER_MAX = 30_000
+"""Of all peers: 36 MB at most, of which six copies of a capture become one row."""
 _CDX_PATHS = ("/cdx/search/cdx", "/cdx")
-_CDX_COST, _PEER_COST = 2.0, 1.0
-_FIELD_CHARS_MAX = 50_000
+_CDX_COST, _COUNT_COST = 2.0, 20.0
+_PAGES_OF_COST = 100
+"""Pages before the one that is asked for, which are gone through to find it, cost as much as one of these."""
 _BRIEF = {"Cache-Control": "max-age=60"}
-_Position = tuple[bytes, int]
-"""Address and time of a row: its place in the whole list."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
-    """What one peer gave; `stopped` is where it has more."""
-
-    rows: tuple[Row, ...]
-    stopped: _Position | None = None
 
 
 class TogetherPages:
@@ -72,10 +77,10 @@ class TogetherPages:
         if work is None:
             return None
         others = await self._gatherer.others(request)
-        refused = self._limits.refusal(request, _CDX_COST + _PEER_COST * len(others))
+        refused = self._limits.refusal(request, _cost_of(request) + PEER_COST * len(others))
         if refused is not None:
             return refused
-        return await work(asked, others) if others else None
+        return await tried(lambda one: work(one, others), asked) if others else None
 
     def _work(self, request: Request) -> Callable[[Asked, Sequence[Place]], Awaitable[Answer]] | None:
         """None also for what is malformed: whoever answers the others says so."""
@@ -96,45 +101,43 @@ class TogetherPages:
         question = parse_question(request.parameters())
         if question.shows_pages:
             return await self._pages(request, others)
-        try:
-            wanted = peers_question(question, len(others))
-        except BadQuestionError as error:
-            return failure(request, HTTPStatus.BAD_REQUEST, str(error))
-        own, gathered = await self._shares(request, wanted, others)
-        shares = [
-            own,
-            *(share for _, answer in gathered.answers if (share := read_share(answer)) is not None),
-        ]
-        found = merged(shares, question, wanted)
-        content_type, text = format_rows(found, question)
+        wanted = peers_question(question, len(others))
+        gathered = await self._gatherer.ask_all(
+            _cdx_target(request, wanted), others, partial(read_share, wanted=wanted)
+        )
+        own, gathered = await self._own(wanted, gathered)
+        if own is None and question.page and not any(share.rows for share in gathered.given):
+            raise BadQuestionError(NO_PAGE)
+        shares = [own or Share(rows={}), *gathered.given]
+        list_ = await self._shelf.in_thread(partial(merged, shares, question))
+        content_type, body = await self._shelf.in_thread(partial(format_rows, list_.found, question))
         headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
-        if found.resume_at is not None:
+        if list_.has_gaps:
+            headers["X-Herodotus-Partial"] = "true"
+        if list_.found.resume_at is not None:
             headers["X-Herodotus-Cut"] = "true"
-        return Answer(content_type=content_type, body=text.encode("utf-8", "replace"), headers=headers)
+        return Answer(content_type=content_type, body=body.encode("utf-8", "replace"), headers=headers)
 
-    async def _shares(
-        self, request: Request, wanted: CdxQuestion, others: Sequence[Place]
-    ) -> tuple[Share, Gathered]:
-        gathered = await self._gatherer.ask_all(_cdx_target(request, wanted), others)
+    async def _own(
+        self, wanted: CdxQuestion, gathered: Gathered[Share]
+    ) -> tuple[Share | None, Gathered[Share]]:
+        """None where this peer has no such page; where its archive cannot be read it is one that did not answer."""
         try:
-            found = await self._shelf.rows(wanted)
+            return own_share(await self._shelf.rows(wanted)), gathered
         except BadQuestionError:  # it has fewer pages than others
-            return Share(rows=()), gathered
+            return None, gathered
         except ArchiveError:
-            return Share(rows=()), replace(gathered, known=gathered.known + 1)
-        return Share(rows=tuple(found.rows), stopped=found.resume_at), gathered
+            return Share(rows={}), replace(gathered, known=gathered.known + 1)
 
     async def _pages(self, request: Request, others: Sequence[Place]) -> Answer:
         """As many as the peer with most: page n is the n-th of each."""
-        gathered = await self._gatherer.ask_all(request.target, others)
+        gathered = await self._gatherer.ask_all(
+            request.target, others, partial(read_count, pages_max=PAGES_MAX)
+        )
         own = await self._shelf.rows(parse_question(request.parameters()))
-        counts = [own.pages]
-        for _, answer in gathered.answers:
-            text = answer.body[:20].strip()
-            if answer.status == HTTPStatus.OK and text.isdigit():
-                counts.append(min(int(text), 10_000_000))
         headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
-        return Answer(content_type="text/plain; charset=utf-8", body=b"%d\n" % max(counts), headers=headers)
+        body = b"%d\n" % max(own.pages, *gathered.given, 0)
+        return Answer(content_type="text/plain; charset=utf-8", body=body, headers=headers)
 
     # -- addresses ----------------------------------------------------------------------------------------
 
@@ -143,17 +146,16 @@ class TogetherPages:
         prefix = spellings(target.url.removeprefix("*."))[0]
         match = "domain" if target.url.startswith("*.") else "prefix"
         ranges = tuple(sorted({pair for one in variants(prefix) for pair in ranges_of(one, match)}))
-        gathered = await self._gatherer.ask_all(asked.request.target, others)
+        gathered = await self._gatherer.ask_all(
+            asked.request.target, others, partial(read_listing, ranges=ranges, most=LISTED_MAX)
+        )
         try:
             known = list(await self._shelf.addresses(ranges, LISTED_MAX + 1))
         except ArchiveError:
             known, gathered = [], replace(gathered, known=gathered.known + 1)
-        is_whole = len(known) <= LISTED_MAX
-        for _, answer in gathered.answers:
-            urls, has_all = read_listing(answer, ranges)
-            known += urls
-            is_whole = is_whole and has_all
-        urls = sorted(set(known), key=address_key)
+        is_whole = len(known) <= LISTED_MAX and all(listed.is_whole for listed in gathered.given)
+        found = {*known, *(url for listed in gathered.given for url in listed.urls)}
+        urls = sorted(found, key=address_key)
         is_whole = is_whole and len(urls) <= LISTED_MAX
         if wants_json(asked.request):
             answer = document(
@@ -173,6 +175,14 @@ class TogetherPages:
         return answer
 
 
+def _cost_of(request: Request) -> float:
+    if request.path not in _CDX_PATHS:
+        return _CDX_COST
+    question = parse_question(request.parameters())
+    walked = min(question.page or 0, PAGES_MAX) / _PAGES_OF_COST
+    return _CDX_COST + walked + (_COUNT_COST if question.shows_pages else 0.0)
+
+
 def peers_question(question: CdxQuestion, others: int) -> CdxQuestion:
     """What each peer, this one included, is asked: all fields, nothing thinned that only the whole list can be."""
     if question.offset + abs(question.limit) > ROWS_MAX and question.offset:
@@ -180,7 +190,8 @@ def peers_question(question: CdxQuestion, others: int) -> CdxQuestion:
             f"offset and limit together pass {ROWS_MAX}: go on with showResumeKey and resumeKey"
         )
     collapses_addresses = question.collapse == (("urlkey", 0),)
-    each = max(ROWS_OF_PEER_MIN, ROWS_MAX // (others + 1))
+    asked = min(others, PEERS_ASKED_MAX) + 1
+    each = min(max(ROWS_OF_PEER_MIN, ROWS_MAX // asked), ROWS_TOGETHER_MAX // asked)
     if question.limit > 0:
         each = min(each, question.offset + question.limit + 1)
     return replace(
@@ -194,11 +205,13 @@ def peers_question(question: CdxQuestion, others: int) -> CdxQuestion:
     )
 
 
-_PASSED = ("url", "matchType", "from", "to", "filter", "resumeKey", "page")
+_PASSED = ("url", "matchType", "from", "to", "filter", "page")
 
 
 def _cdx_target(request: Request, wanted: CdxQuestion) -> str:
     pairs = [pair for pair in request.parameters() if pair[0] in _PASSED]
+    if wanted.resume_at is not None:
+        pairs.append(("resumeKey", encode_resume_key(wanted.resume_at)))
     pairs += [("limit", str(wanted.limit)), ("output", "json"), ("showResumeKey", "true")]
     pairs += [("collapse", "urlkey")] if wanted.collapse else []
     pairs.append(("fl", ",".join(FIELDS)))
@@ -208,79 +221,49 @@ def _cdx_target(request: Request, wanted: CdxQuestion) -> str:
     return f"/cdx/search/cdx?{query}"
 
 
-def read_share(answer: Answer, begun: _Position | None = None) -> Share | None:
-    """Of another peer: None for what is no list of rows, or one that stopped where it began, as that would never
-    end; rows that make no sense are left out."""
-    if answer.status == HTTPStatus.BAD_REQUEST:
-        return Share(rows=())  # it has fewer pages than others
-    try:
-        table = json.loads(answer.body)
-        stopped = None
-        if len(table) >= 2 and table[-2] == []:
-            stopped = decode_resume_key(table[-1][0])
-            table = table[:-2]
-            if begun is not None and stopped <= begun:
-                return None
-        return Share(
-            rows=tuple(row for line in table[1:] if (row := _row(line)) is not None), stopped=stopped
-        )
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        return None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """`has_gaps`: somebody was not waited for, so rows of his may be missing."""
+
+    found: Found
+    has_gaps: bool = False
 
 
-def _row(line: object) -> Row | None:
-    if not isinstance(line, list) or len(line) != len(FIELDS):
-        return None
-    if not all(isinstance(value, str) and len(value) <= _FIELD_CHARS_MAX for value in line):
-        return None
-    if not all(value.isascii() and value.isprintable() and value and " " not in value for value in line):
-        return None
-    row = dict(zip(FIELDS, line, strict=True))
-    try:
-        parse_digits(row["timestamp"])
-    except ArchiveError:
-        return None
-    return row
-
-
-def read_listing(answer: Answer, ranges: Iterable[tuple[bytes, bytes]]) -> tuple[list[str], bool]:
-    """Addresses that were asked for, and whether these are all; a peer that has none says 404."""
-    wanted = tuple(ranges)
-    try:
-        facts = json.loads(answer.body)
-        urls = [
-            url
-            for url in facts["urls"][: LISTED_MAX + 1]
-            if isinstance(url, str) and any(start <= address_key(url) < end for start, end in wanted)
-        ]
-        return urls, bool(facts["is_whole"])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        return [], answer.status == HTTPStatus.NOT_FOUND
-
-
-def _position(row: Row) -> _Position:
-    return address_key(row["original"]), parse_digits(row["timestamp"])
-
-
-def merged(shares: Sequence[Share], question: CdxQuestion, wanted: CdxQuestion) -> Found:
-    known = {(*_position(row), row["digest"]): row for share in shares for row in share.rows}
-    ordered = [row for _, row in sorted(known.items(), key=lambda pair: pair[0])]
-    stops = [share.stopped for share in shares if share.stopped is not None]
+def merged(shares: Sequence[Share], question: CdxQuestion) -> Merged:
+    """The first share is our own: what others say about the same capture changes nothing of it."""
+    known: dict[tuple[bytes, int, str, str, str], Row] = {}
+    for share in shares:
+        for place, row in share.rows.items():
+            known.setdefault(place, row)
+    ordered = [row for _, row in sorted(known.items())]
     if question.limit < 0:
-        rows = list(thinned(ordered, question))
-        return Found(rows=rows[question.limit :])
-    stopped = min(stops, default=None)
-    if stopped is not None:
-        ordered = [row for row in ordered if _position(row) < stopped]
+        return Merged(found=Found(rows=list(thinned(ordered, question))[question.limit :]))
+    stop = earliest(
+        [(share.stopped, share.is_short) for share in shares if share.stopped is not None],
+        question.short_parts,
+    )
+    if (
+        question.page is not None
+    ):  # the pages of peers are of different addresses: nothing lies between their rows
+        limit = question.limit if question.limit < ROWS_MAX else len(ordered)
+        rows = list(thinned(ordered, question))[question.offset :]
+        found = Found(rows=rows[:limit], resume_at=position(rows[limit]) if len(rows) > limit else stop.at)
+        return Merged(found=found)
+    if stop.at is not None:
+        ordered = [row for row in ordered if position(row) < stop.at]
     rows = list(thinned(ordered, question))[question.offset :]
+    resume_at: Position | None = stop.at
     if len(rows) > question.limit:
-        return Found(rows=rows[: _end(rows, question.limit)], resume_at=_position(rows[question.limit]))
-    return Found(rows=rows, resume_at=stopped)
+        resume_at = position(rows[question.limit])
+        rows = rows[: _end(rows, question.limit)]
+    return Merged(
+        found=Found(rows=rows, resume_at=resume_at, short_parts=stop.short_parts), has_gaps=stop.was_left
+    )
 
 
 def _end(rows: Sequence[Row], limit: int) -> int:
     """Contents of one second have one place: all of them now, or all in the next part."""
     end = limit
-    while end and _position(rows[end - 1]) == _position(rows[limit]):
+    while end and position(rows[end - 1]) == position(rows[limit]):
         end -= 1
     return end or limit

@@ -4,24 +4,24 @@ Each handler makes one `Answer` of what the shelf gives. Errors are sentences, a
 problem+json for machines.
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
+from typing import TypeVar
 
-from herodotus.archive.operations import version_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.replay import Flag, Holder, wants_frame
-from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
+from herodotus.core.warc import TIME_MAX_S
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.elsewhere import RELAYED, Elsewhere
 from herodotus.portal.finishing import accepts
-from herodotus.portal.histories import history_page
+from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
+    availability,
     header_url,
     memento_links,
     moments_of,
@@ -30,12 +30,14 @@ from herodotus.portal.memento import (
     timemap_link,
 )
 from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
-from herodotus.portal.pages import listing_page, not_archived_page, trouble_page
+from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import Chosen, Shelf, TooBusyError
+from herodotus.portal.shelf import QUICK_ROWS, Chosen, Shelf, TooBusyError
 from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target, spellings
+
+T = TypeVar("T")
 
 NEARBY_MAX = 20
 LISTED_MAX = 200
@@ -46,6 +48,7 @@ _TIMEMAP_TYPES = {
 }
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
+_NOW = {"Cache-Control": "no-cache"}
 
 
 def wants_json(request: Request) -> bool:
@@ -70,6 +73,20 @@ class Asked:
     """Asked for under the name that archived pages have for themselves."""
 
 
+async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
+    """What goes wrong is told in a sentence."""
+    request = asked.request
+    try:
+        return await work(asked)
+    except (BadTargetError, BadQuestionError) as error:
+        return failure(request, HTTPStatus.BAD_REQUEST, str(error))
+    except TooBusyError as error:
+        busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return replace(busy, headers={**busy.headers, "Retry-After": "5"})
+    except ArchiveError as error:
+        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
+
+
 class ArchivePages:
     def __init__(
         self,
@@ -79,39 +96,25 @@ class ArchivePages:
         elsewhere: Elsewhere | None = None,
         peer: str = "",
         replay: ReplayPlace | None = None,
+        takes_saves: bool = False,
     ) -> None:
+        """`takes_saves`: what is not archived may be asked for (`saving.py`)."""
         self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere
         self._has_banner = has_banner
         self._peer = peer
+        self._takes_saves = takes_saves
 
     async def answer(self, asked: Asked) -> Answer | None:
         """None: the path is none of ours."""
         work = self._work(asked.request.path)
         if work is None:
             return None
-        answer = await self._tried(work, asked)
+        answer = await tried(work, asked)
         if self._peer:  # a relayed answer names who really gave it
             answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
-
-    async def _tried(self, work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
-        request = asked.request
-        try:
-            return await work(asked)
-        except (BadTargetError, BadQuestionError) as error:
-            return failure(request, HTTPStatus.BAD_REQUEST, str(error))
-        except TooBusyError as error:
-            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
-            return Answer(
-                status=busy.status,
-                content_type=busy.content_type,
-                body=busy.body,
-                headers=busy.headers | {"Retry-After": "5"},
-            )
-        except ArchiveError as error:
-            return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _work(self, path: str) -> Callable[[Asked], Awaitable[Answer]] | None:
         if path.startswith("/web/"):
@@ -139,6 +142,10 @@ class ArchivePages:
                 return await self._gate(asked, target)
             case Kind.REPLAY:
                 return await self._replay(asked, target)
+
+    async def _quickly(self, rows: int, write: Callable[[], T]) -> T:
+        """What takes longer than some milliseconds to write is for a thread, as everybody else would wait."""
+        return write() if rows <= QUICK_ROWS else await self._shelf.in_thread(write)
 
     # -- history ------------------------------------------------------------------------------------------
 
@@ -170,14 +177,12 @@ class ArchivePages:
         if not versions:
             return await self._not_archived(asked, url)
         if wants_json(asked.request):
-            facts = [version_as_json(version) for version in versions]
-            return Answer(
-                content_type="application/json",
-                body=json.dumps(facts, ensure_ascii=False).encode("utf-8", "replace") + b"\n",
-                headers={**PUBLIC, **_BRIEF, "Vary": "Accept"},
-            )
+            body = await self._quickly(len(versions), partial(history_json, versions))
+            headers = {**PUBLIC, **_BRIEF, "Vary": "Accept"}
+            return Answer(content_type="application/json", body=body, headers=headers)
         period = target.moment.digits if target.moment else ""
-        answer = html(history_page(url, versions, period))
+        page = await self._quickly(len(versions), partial(history_page, url, versions, period))
+        answer = html(page)
         first, last = versions[0].first_seen_s, versions[-1].first_seen_s
         answer.headers["Link"] = memento_links(
             Places(origin=asked.origin, url=url),
@@ -205,7 +210,7 @@ class ArchivePages:
         """The answer of those whom the ring holds responsible, or the way to them."""
         if self._elsewhere is None:
             return None
-        return await self._elsewhere.answer(asked.request, url, asked.origin, flag)
+        return await self._elsewhere.answer(asked.request, url, asked.origin, flag, is_replay=asked.is_replay)
 
     async def _not_archived(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer:
         found = await self._not_here(asked, url, flag)
@@ -223,7 +228,10 @@ class ArchivePages:
             if neighbours:
                 break
         listing = f"/web/*/{header_url(site)}*"
-        return html(not_archived_page(url, held, neighbours, listing), HTTPStatus.NOT_FOUND)
+        page = not_archived_page(url, held, neighbours, listing, takes_saves=self._takes_saves)
+        answer = html(page, HTTPStatus.NOT_FOUND)
+        answer.headers.update(FORM_HEADERS if self._takes_saves else {})
+        return answer
 
     async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
         if target.form == "html":
@@ -234,9 +242,10 @@ class ArchivePages:
             return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
         places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
         if target.form == "cdxj":
-            text = timemap_cdxj(places, versions)
+            write = partial(timemap_cdxj, places, versions)
         else:
-            text = (timemap_link if target.form == "link" else timemap_json)(places, moments)
+            write = partial(timemap_link if target.form == "link" else timemap_json, places, moments)
+        text = await self._quickly(len(versions), write)
         return Answer(
             content_type=_TIMEMAP_TYPES[target.form],
             body=text.encode("utf-8", "replace"),
@@ -277,9 +286,9 @@ class ArchivePages:
             urls = tuple(dict.fromkeys((target.url, *urls)))
         else:
             exact_s = None
-        is_bare = target.flag is Flag.MAIN or (asked.is_replay and target.flag is Flag.PAGE)
+        is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
-            # The inside of our frame, opened as a window: there it could lead the reader anywhere.
+            # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
             portal = self._replay_place.portal_origin if asked.is_replay else ""
             return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
         chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
@@ -355,15 +364,18 @@ class ArchivePages:
         if question.shows_pages:
             content_type, text = "text/plain; charset=utf-8", f"{found.pages}\n"
         else:
-            content_type, text = format_rows(found, question)
-        headers = {**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"}
+            write = partial(format_rows, found, question)
+            content_type, text = await self._quickly(len(found.rows), write)
+        # Nothing is no answer to keep: it may be archived any moment, also by another peer.
+        is_something = bool(found.rows) or question.shows_pages
+        headers = {**PUBLIC, **(_BRIEF if is_something else _NOW), "X-Content-Type-Options": "nosniff"}
         if found.resume_at is not None:
             headers["X-Herodotus-Cut"] = "true"
         return Answer(
             content_type=content_type,
             body=text.encode("utf-8", "replace"),
             headers=headers,
-            is_of_archive_alone=True,
+            is_of_archive_alone=is_something,
         )
 
     async def _available(self, asked: Asked) -> Answer:
@@ -377,20 +389,12 @@ class ArchivePages:
         chosen = await self._shelf.choose(spellings(url), moment)
         if chosen is None and (there := await self._not_here(asked, spellings(url)[0])) is not None:
             return there
-        facts: dict[str, object] = {"url": url, "archived_snapshots": {}}
-        if digits:
-            facts["timestamp"] = digits
+        facts = availability(url, digits)
         if chosen is not None:
             versions = await self._shelf.history((chosen.url,), chosen.time_s, chosen.time_s)
             status = versions[0].status if versions else 200
-            facts["archived_snapshots"] = {
-                "closest": {
-                    "status": str(status),
-                    "available": True,
-                    "url": Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
-                    "timestamp": format_digits(chosen.time_s),
-                }
-            }
+            places = Places(origin=asked.origin, url=chosen.url)
+            facts = availability(url, digits, places.memento(chosen.time_s), chosen.time_s, status)
         answer = document(facts)
         answer.headers.update(PUBLIC)
-        return replace(answer, is_of_archive_alone=True)
+        return replace(answer, is_of_archive_alone=chosen is not None)

@@ -10,6 +10,7 @@ from herodotus.archive.holding import buried, has_member, members_in, parcels_of
 from herodotus.archive.store import ArchiveStore
 from herodotus.calls import RefusedError, Services
 from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
+from herodotus.core.digests import member_of
 from herodotus.core.entries import CAPTURE, TOMBSTONE
 from herodotus.core.replication import scope as scopes
 from herodotus.core.replication.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
@@ -35,7 +36,7 @@ class Answers:
     def __init__(self, parts: Parts, *, on_come: Callable[[], None]) -> None:
         self._parts = parts
         self._on_come = on_come
-        self._cells = anyio.Semaphore(CELLS_AT_ONCE)
+        self._celled: set[PeerKey] = set()
 
     def services(self) -> Services:
         return Services(
@@ -56,30 +57,33 @@ class Answers:
 
     async def _root(self, sender: PeerKey, body: bytes) -> bytes:
         scope, nonce = wire.decode_scope(body)
-        root = scopes.root_of(await tops_of(self._parts.opened_store(), scope))
-        view = self._parts.view
-        is_holder = view.holds_all(scope)
-        if not wire.wants_promise(body):
-            pass
-        elif is_holder:
-            view.promise(sender, scope, self._parts.now() + PROMISE_KEPT_S)
-        elif view.may_hold_all(scope):  # somebody who leaves hands it over: soon we shall have to hold it
-            view.promise(sender, scope, self._parts.now() + PROMISE_USED_WITHIN_S)
+        is_holder = self._parts.view.holds_all(scope)
+        if wire.wants_promise(body):
+            # Before the look at what there is: nothing of what the answer speaks of may go from now on.
+            is_holder &= self._promise(sender, scope, is_holder=is_holder)
+        root = scopes.root_of(await self._parts.tops.of(self._parts.opened_store(), scope))
         return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
+
+    def _promise(self, sender: PeerKey, scope: Scope, *, is_holder: bool) -> bool:
+        view, now = self._parts.view, self._parts.now()
+        if is_holder:
+            return view.promise(sender, scope, now + PROMISE_KEPT_S)
+        # Somebody who leaves may be handing it over: soon we shall have to hold it.
+        return view.may_hold_all(scope) and view.promise(sender, scope, now + PROMISE_USED_WITHIN_S)
 
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
         del sender
         scope, _ = wire.decode_scope(body)
-        return wire.encode_tops(await tops_of(self._parts.opened_store(), scope))
+        return wire.encode_tops(await self._parts.tops.of(self._parts.opened_store(), scope))
 
     async def _cells_of(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """How many members there are, then cells for as long as the asker reads."""
-        del sender
         scope, _ = wire.decode_scope(body)
         store = self._parts.opened_store()
-        if self._cells.value <= 0:
+        if sender in self._celled or len(self._celled) >= CELLS_AT_ONCE:
             raise RefusedError("busy", retry_after_s=5.0)
-        async with self._cells:
+        self._celled.add(sender)
+        try:
             symbols = await symbols_of(store, scope)
             if symbols is None:
                 raise RefusedError("too-many")
@@ -91,6 +95,8 @@ class Answers:
                     lambda _archive, _intake, start=made, end=end: encode_cells(symbols.cells(start, end))  # type: ignore[misc]  # a loop's values
                 )
                 made = end
+        finally:
+            self._celled.discard(sender)
 
     async def _members(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         del sender
@@ -102,13 +108,19 @@ class Answers:
                 yield wire.encode_members(members[at : at + LISTED_AT_ONCE])
 
     async def _lacks(self, sender: PeerKey, body: bytes) -> bytes:
-        del sender
         keys = wire.decode_keys(body)
-        return wire.encode_outcomes(
-            await self._parts.opened_store().work(
-                lambda archive, _intake: [self._standing_of(archive, key) for key in keys]
-            )
+        found = await self._parts.opened_store().work(
+            lambda archive, _intake: [self._standing_of(archive, key) for key in keys]
         )
+        for number, key in enumerate(keys):
+            if found[number] == wire.WANTED and self._is_coming(key, sender):
+                found[number] = wire.COMING
+        return wire.encode_outcomes(found)
+
+    def _is_coming(self, key: bytes, sender: PeerKey) -> bool:
+        parts = self._parts
+        is_fetched = member_of(CAPTURE + key) in parts.wanted
+        return is_fetched or not parts.offers.is_to_send(key, sender, parts.now())
 
     def _standing_of(self, archive: Archive, key: bytes) -> int:
         if archive.is_deleted(CAPTURE + key):
@@ -170,10 +182,6 @@ def frames_of_member(parts: Parts, archive: Archive, member: bytes) -> list[byte
         for parcel in parcels_of(archive, member, parts.sign):
             found += wire.frames_of(wire.PARCEL, parcel.data)
     return found or list(wire.frames_of(wire.MISSING, member))
-
-
-async def tops_of(store: ArchiveStore, scope: Scope) -> list[bytes]:
-    return scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])
 
 
 async def members_of(store: ArchiveStore, scope: Scope) -> list[bytes]:

@@ -6,6 +6,7 @@ confirmed is named; a content that we have not is fetched, and then both are kep
 
 import hashlib
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from herodotus.replication.wire import Proof
 logger = logging.getLogger(__name__)
 
 SAMPLE = 16
+PAST_MAX = 32
 
 
 def proofs_of(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
@@ -57,6 +59,27 @@ class Verdict:
     different: list[bytes] = field(default_factory=list)
     """It has content of that day that we have not."""
 
+    @property
+    def result(self) -> str:
+        """The worst of it in a word."""
+        return (
+            "unproven"
+            if self.unproven
+            else "without"
+            if self.without
+            else "different"
+            if self.different
+            else "proven"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    peer: PeerKey
+    at: float
+    asked: int
+    result: str
+
 
 def judge(members: list[bytes], ours: list[list[Proof]], theirs: list[list[Proof]]) -> Verdict:
     verdict = Verdict()
@@ -80,6 +103,8 @@ class Auditor:
         self._every_s = every_s
         self._on_doubt = on_doubt
         self._doubted: set[PeerKey] = set()
+        self.past: deque[Audited] = deque(maxlen=PAST_MAX)
+        """Newest last."""
 
     async def run(self) -> None:
         while True:
@@ -94,6 +119,8 @@ class Auditor:
         verdict = await audit(parts, peer, members)
         if verdict is None:
             return
+        self._doubted.intersection_update(parts.view.contacts)
+        self.past.append(Audited(peer=peer, at=parts.now(), asked=len(members), result=verdict.result))
         if verdict.without:
             # It may have let go of it when it was no holder for a while; who says again that it has it lies.
             if peer in self._doubted:
@@ -104,12 +131,10 @@ class Auditor:
         if verdict.without or verdict.unproven:
             self._on_doubt(peer)
         if verdict.different:
-            before = parts.counts.pulled
             try:
                 await fetch(parts, peer, verdict.different)
             except ArchiveError as error:
                 logger.warning("a content that another peer has cannot be stored error=%s", error)
-            parts.counts.disputed += parts.counts.pulled - before
 
     async def _draw(self, peer: PeerKey) -> list[bytes]:
         """Members that the peer said it has all contents of, from all over what we share with it."""

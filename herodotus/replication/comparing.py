@@ -16,14 +16,20 @@ from herodotus.core.digests import MEMBER_BYTES
 from herodotus.core.replication import scope as scopes
 from herodotus.core.replication.scope import Scope
 from herodotus.core.replication.symbols import CellReader, Decoder, Symbols
+from herodotus.core.replication.wanted import WANTED_MAX
 from herodotus.replication import wire
-from herodotus.replication.answering import MEMBERS_MAX, members_of, symbols_of, tops_of
+from herodotus.replication.answering import MEMBERS_MAX, members_of, symbols_of
+from herodotus.replication.tops import Tops
 from herodotus.replication.wire import MalformedMessageError
 
 CELLS_MIN = 1_024
 """As many are always tried: they cost less than a list of the members of a common scope."""
 CELL_BYTES, CELLS_A_DIFFERENCE = 26, 1.4
 """What a cell takes on the wire, and how many of them a difference needs (storage.md 3: 1.35 to 1.72)."""
+MISSING_MAX = WANTED_MAX + 1
+"""As much as can be wanted, and one more, which tells that it was not all: a liar may list without an end."""
+BUSY_LISTED_MAX = 65_536
+"""Members of our own in what is listed where the peer has no time for cells: 1 MB."""
 LISTED_MAX = 1 << 20
 """Members that another peer may list of one directory: a share of 100 million has 400,000."""
 
@@ -41,6 +47,8 @@ class Compared:
     steps: list[str] = field(default_factory=list)
     sent: int = 0
     received: int = 0
+    is_contradictory: bool = False
+    """Its digests are others than ours, its members are not, and nothing came here meanwhile."""
 
 
 async def compare(
@@ -51,21 +59,24 @@ async def compare(
     nonce: bytes,
     *,
     wants_promise: bool = False,
+    tops: Tops | None = None,
 ) -> Compared:
     """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
     question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
-    return await _Comparing(calls, store, contact).run(scope, nonce, question)
+    return await _Comparing(calls, store, contact, tops or Tops()).run(scope, nonce, question)
 
 
 class _Comparing:
-    def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact) -> None:
+    def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact, tops: Tops) -> None:
         self._calls = calls
         self._store = store
+        self._tops = tops
         self._contact = contact
         self._found = Compared()
 
     async def run(self, scope: Scope, nonce: bytes, question: bytes) -> Compared:
-        ours = await tops_of(self._store, scope)
+        before = await self._standing()
+        ours = await self._tops.of(self._store, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
         if answer.root != scopes.salted(scopes.root_of(ours), nonce):
@@ -73,7 +84,12 @@ class _Comparing:
             parts = scopes.differing(scope, ours, theirs)
             for asked in scopes.split(parts):
                 await self._look_into(asked)
+            is_same = not self._found.missing_here and not self._found.missing_there
+            self._found.is_contradictory = is_same and before == await self._standing()
         return self._found
+
+    async def _standing(self) -> int:
+        return await self._store.work(lambda archive, _intake: archive.standing.changes)
 
     async def _call(self, service: str, body: bytes) -> bytes:
         self._found.steps.append(service)
@@ -109,7 +125,8 @@ class _Comparing:
             async with self._calls.stream(self._contact, wire.CELLS, body) as pieces:
                 decoder = await self._decode(own, pieces)
         except RefusedError as error:
-            if error.reason != "too-many":
+            is_listed = error.reason == "busy" and len(own) <= BUSY_LISTED_MAX
+            if error.reason != "too-many" and not is_listed:
                 raise
             return False
         if decoder is None:
@@ -118,7 +135,7 @@ class _Comparing:
         if any(not scopes.has(scope, member) or member[-1:] not in b"ct" for member in decoder.theirs):
             raise LiarError("cells of members that are outside of what was asked")
         # What we had when the cells were made may have gone since: then nobody lacks it.
-        self._found.missing_here |= decoder.theirs
+        self._miss(decoder.theirs)
         self._found.missing_there |= decoder.ours & members
         return True
 
@@ -171,5 +188,9 @@ class _Comparing:
         if rest or any(not scopes.has(scope, member) for member in theirs):
             raise LiarError("a list of members that are outside of what was asked")
         ours = set(await members_of(self._store, scope))
-        self._found.missing_here |= theirs - ours
+        self._miss(theirs - ours)
         self._found.missing_there |= ours - theirs
+
+    def _miss(self, members: set[bytes]) -> None:
+        room = max(0, MISSING_MAX - len(self._found.missing_here))
+        self._found.missing_here |= members if len(members) <= room else set(sorted(members)[:room])

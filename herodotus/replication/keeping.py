@@ -1,15 +1,15 @@
 """How does this peer's share stay right while peers come and go? `Copies` watches the ring and keeps all at work.
 
-One task looks at the ring and says with whom to compare, two compare, others fetch, send, count, let go and audit.
-What is decided is decided in `core.replication`; everything known here can be found out again, so a peer that ends in
-the middle of anything begins anew.
+One task looks at the ring and says with whom to compare (`rounds`), others hear what is new (`arrivals`), fetch, send,
+count, let go and audit. What is decided is decided in `core.replication`; everything known here can be found out again,
+so a peer that ends in the middle of anything begins anew.
 """
 
 import logging
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -17,45 +17,41 @@ import anyio
 import anyio.to_thread
 
 from dht import Contact, EventsLost, PeerChanged
+from herodotus import clock
 from herodotus.archive.engine import Archive
-from herodotus.archive.holding import Sign, has_member, keys_in, keys_of
-from herodotus.archive.loops import Bell, current_bell
+from herodotus.archive.holding import Sign
 from herodotus.archive.store import ArchiveStore
-from herodotus.calls import CallError, Calls, Services
+from herodotus.calls import Calls, Services
 from herodotus.config.sections import CopiesSettings
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.deposits import CaptureId
-from herodotus.core.entries import CAPTURE, TOMBSTONE, capture_key
 from herodotus.core.replication.absence import Absence
+from herodotus.core.replication.pace import Pace
 from herodotus.core.replication.places import PeerKey, Places
-from herodotus.core.replication.schedule import Purpose, Schedule, Task
-from herodotus.core.replication.scope import Range, Scope, joined, split
-from herodotus.core.status import CopiesStatus, HolderStatus
-from herodotus.replication import wire
+from herodotus.core.replication.schedule import Purpose, Task
+from herodotus.core.replication.scope import Scope
+from herodotus.core.status import CopiesStatus
 from herodotus.replication.answering import Answers
+from herodotus.replication.arrivals import Arrivals
 from herodotus.replication.auditing import Auditor
 from herodotus.replication.backlog import Added, Backlog
-from herodotus.replication.comparing import Compared, compare
 from herodotus.replication.deletions import Deletions
-from herodotus.replication.leaving import HandedOver, hand_over
+from herodotus.replication.leaving import HandedOver, give, hand_over, heirs
 from herodotus.replication.meter import Meter, Spend, freely
-from herodotus.replication.parts import SHOWN_KEY, Parts, RingView
+from herodotus.replication.parts import Parts, RingView
 from herodotus.replication.pulling import Puller
 from herodotus.replication.pushing import Pusher
+from herodotus.replication.repairing import Repairs
+from herodotus.replication.reporting import audits_of, counted, holders_of, suspects_of
+from herodotus.replication.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.replication.surveying import Survey, let_go, survey
 from herodotus.replication.view import View
 
 logger = logging.getLogger(__name__)
 
-COMPARED_AT_ONCE = 2
-COMPARE_DEADLINE_S = 600.0
 SETTLE_S = 1.0
 """After a change of the ring, others often follow at once."""
-LOOK_S = 30.0
 SURVEY_SHARE = 10
 """Surveys in the time between two comparisons with one peer, but one in `LOOK_S` at most."""
-ACKNOWLEDGE_S = 60.0
-"""So long a store waits for other holders, where it waits for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +70,8 @@ class CopiesPorts:
     backlog: Path | None = None
     spend_out: Spend = freely
     spend_in: Spend = freely
-
-
-@dataclass(slots=True)
-class _Met:
-    """The last comparison with a peer."""
-
-    at: float
-    differences: int
-    bytes: int
+    now: Callable[[], float] = clock.waking_seconds
+    """From any thread. It goes on while the machine sleeps: the promises of others run out meanwhile."""
 
 
 class Copies:
@@ -99,33 +88,34 @@ class Copies:
             random=ports.random,
             upload=Meter(ports.spend_out),
             download=Meter(ports.spend_in),
+            now=ports.now,
         )
         self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
-        self._schedule = Schedule(
-            every_s=settings.compare_s, soon_s=min(5.0, settings.compare_s / 10), random=ports.random
-        )
-        self._puller = Puller(self.parts)
+        self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
         self._deletions = Deletions(self.parts)
+        self._repairs = Repairs(self.parts)
+        self._rounds = Rounds(
+            self.parts,
+            every_s=settings.compare_s,
+            puller=self._puller,
+            pusher=self._pusher,
+            deletions=self._deletions,
+        )
+        self._arrivals = Arrivals(self.parts, self._pusher, None if ports.backlog is None else self._write)
+        self.parts.hear = self._arrivals.hear
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
         self._answers = Answers(self.parts, on_come=self._puller.poke)
-        self._scopes: dict[Task, Scope] = {}
         self._survey = Survey()
-        self._met: dict[PeerKey, _Met] = {}
-        self._fresh: deque[bytes] = deque()
-        self._unwritten: deque[Added] = deque()
-        self._stored = 0
-        self._bell: Bell
-        self._scheduled = anyio.Event()
-        self._arrived = anyio.Event()
-        self.histogram: dict[int, int] = {}
+        self._pace = Pace()
+        self._looked_at: tuple[object, ...] = ()
 
     def services(self) -> Services:
         return self._answers.services()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        self._bell = current_bell()
+        self._arrivals.listen()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._work, tasks)
             try:
@@ -137,62 +127,22 @@ class Copies:
         await self._wait_for_store()
         self._look(self._ports.ring())
         self._pusher.resume()
-        loops = (self._watch_ring, self._watch_store, self._survey_now_and_then, self._auditor.run)
-        for work in (*loops, self._puller.run, self._pusher.run):
+        parts = (self._arrivals, self._rounds, self._auditor, self._puller, self._pusher)
+        for work in (self._watch_ring, self._survey_now_and_then, *(part.run for part in parts)):
             tasks.start_soon(work)
-        for _ in range(COMPARED_AT_ONCE):
-            tasks.start_soon(self._compare_when_due)
 
     async def _wait_for_store(self) -> None:
         await self._ports.store_opened()
         store = self.parts.opened_store()
         if self._settings.acknowledge == "k":
-            store.acknowledge = self.wait_copied
+            store.acknowledge = self._arrivals.wait_copied
         await store.work(lambda archive, _intake: self._listen_to(archive))
 
     def _listen_to(self, archive: Archive) -> None:
-        archive.sign, archive.on_stored = self._ports.sign, self._on_stored
+        archive.sign, archive.on_stored = self._ports.sign, self._arrivals.on_stored
 
-    # -- what is new here ---------------------------------------------------------------------------------
-
-    def _on_stored(self, ids: Sequence[CaptureId]) -> None:
-        """In the thread that made it durable."""
-        self._stored += len(ids)
-        for id_ in ids:
-            key = capture_key(id_)
-            if key not in self.parts.receiving:
-                self._fresh.append(key[1:])
-        self._bell.ring(self._note_fresh)
-
-    def _note_fresh(self) -> None:
-        self._arrived.set()
-
-    def _push_fresh(self) -> None:
-        """Nobody is known to have what just came here."""
-        keys: list[bytes] = []
-        while self._fresh:
-            key = self._fresh.popleft()
-            self.parts.ledger.stored(key)
-            keys.append(key)
-        if keys:
-            self._unwritten.append(self._pusher.add_fresh(keys))
-            self._arrived.set()
-
-    async def _watch_store(self) -> None:
-        while True:
-            await self._arrived.wait()
-            self._arrived = anyio.Event()
-            self._push_fresh()
-            while self._unwritten:
-                added = self._unwritten.popleft()
-                if self._ports.backlog is not None:
-                    await anyio.to_thread.run_sync(self._pusher.write, added)
-
-    async def wait_copied(self, id_: CaptureId) -> None:
-        """Until every holder of a capture that can be reached has it, or has said why not; some time at most."""
-        self._push_fresh()
-        with anyio.move_on_after(ACKNOWLEDGE_S):
-            await self._pusher.wait_settled(capture_key(id_)[1:])
+    async def _write(self, added: Added) -> None:
+        await anyio.to_thread.run_sync(self._pusher.write, added)
 
     # -- who holds what -----------------------------------------------------------------------------------
 
@@ -220,6 +170,11 @@ class Copies:
             self.parts.ledger.doubt(peer)  # it may have lost its disk
         self._absence.advance(now)
         view = self.parts.view
+        view.end_promises(now)
+        looked_at = contacts, self._absence.standing(now)
+        if looked_at == self._looked_at:
+            return
+        self._looked_at = looked_at
         view.absent = self._absence.absent
         first: dict[PeerKey, Contact] = {contact.peer: contact for contact in reversed(contacts)}
         view.take(self._absence.places(now), first, now)
@@ -232,103 +187,10 @@ class Copies:
         scopes: dict[Task, Scope] = {(peer, Purpose.SHARED): view.shared_with(peer) for peer in view.others()}
         for peer in sorted({peer for segment in self._survey.surplus for peer in segment.holders}):
             scopes[peer, Purpose.SURPLUS] = self._survey.surplus_of(peer)
-        changed = [task for task, scope in scopes.items() if self._scopes.get(task) != scope]
-        self._scopes = scopes
-        self._schedule.set_tasks(scopes.keys(), self.parts.now(), changed=changed)
-        self._scheduled.set()
+        self._rounds.plan(scopes)
 
     def _compare_again(self, peer: PeerKey) -> None:
-        for purpose in Purpose:
-            self._schedule.hurry((peer, purpose), self.parts.now())
-        self._scheduled.set()
-
-    # -- comparing ----------------------------------------------------------------------------------------
-
-    async def _compare_when_due(self) -> None:
-        while True:
-            self._scheduled = anyio.Event()
-            now = self.parts.now()
-            task = self._schedule.take(now)
-            if task is None:
-                deadline = self._schedule.next_deadline()
-                with anyio.move_on_after(LOOK_S if deadline is None else max(0.0, deadline - now)):
-                    await self._scheduled.wait()
-                continue
-            if await self._compare(task):
-                self._schedule.done(task, self.parts.now())
-            else:
-                self.parts.counts.failed += 1
-                self._schedule.failed(task, self.parts.now())
-
-    async def _compare(self, task: Task) -> bool:
-        peer = task[0]
-        try:
-            with anyio.fail_after(COMPARE_DEADLINE_S):
-                for scope in split(self._scopes.get(task, ())):
-                    await self._compare_scope(peer, task[1], scope)
-        except (CallError, TimeoutError):
-            return False
-        except wire.MalformedMessageError as error:
-            self.parts.suspects.note(peer, str(error) or "malformed answer")
-            return False
-        except ArchiveError as error:
-            logger.warning("copies could not be compared error=%s", error)
-            return False
-        return True
-
-    async def _compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> int:
-        """How many captures the peer lacks; they are on their way."""
-        parts, store, contact = self.parts, self.parts.opened_store(), self.parts.contact(peer)
-        if contact is None:
-            raise CallError
-        began = parts.ledger.begin(peer, scope, parts.now())
-        try:
-            nonce = parts.random.randbytes(wire.NONCE_BYTES)
-            wants = purpose is Purpose.SURPLUS
-            found = await compare(parts.calls(), store, contact, scope, nonce, wants_promise=wants)
-            lacking = await self._act_on(peer, purpose, found)
-            if purpose is Purpose.SURPLUS:
-                lacking |= await self._contents_lacking(contact, scope)
-        except BaseException:
-            parts.ledger.give_up(began)
-            raise
-        self._pusher.add_missing(peer, sorted(lacking))
-        self._push_fresh()  # before the word of this peer counts for what it did not hear of
-        is_promise = found.is_holder and purpose is Purpose.SURPLUS
-        parts.ledger.confirm(began, lacking, is_promise=is_promise)
-        parts.counts.compared += 1
-        differences = len(found.missing_here) + len(found.missing_there)
-        self._met[peer] = _Met(parts.now(), differences, found.sent + found.received)
-        return len(lacking)
-
-    async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
-        """Fetch what is missing here; the captures that the peer lacks."""
-        store = self.parts.opened_store()
-        self._deletions.claim(peer, {one for one in found.missing_here if one[-1:] == TOMBSTONE})
-        if purpose is Purpose.SHARED:
-            missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
-            wanted = await store.work(
-                lambda archive, _intake: [one for one in missing if not has_member(archive, one)]
-            )
-            self.parts.wanted.add(wanted, peer)
-            self._puller.poke()
-        lacking = [one for one in found.missing_there if one[-1:] == CAPTURE]
-        return await store.work(
-            lambda archive, _intake: {key for one in lacking for key in keys_of(archive, one)}
-        )
-
-    async def _contents_lacking(self, contact: Contact, scope: Scope) -> set[bytes]:
-        """What is to be let go must be there to the last content, not only something of each day."""
-        keys = await self.parts.opened_store().work(
-            lambda archive, _intake: [key for one in scope for key in keys_in(archive, *one)]
-        )
-        lacking: set[bytes] = set()
-        for at in range(0, len(keys), wire.ASKED_MAX):
-            asked = keys[at : at + wire.ASKED_MAX]
-            answer = await self.parts.calls().call(contact, wire.LACKS, wire.encode_keys(asked))
-            outcomes = wire.decode_outcomes(answer, len(asked))
-            lacking |= {key for key, outcome in zip(asked, outcomes, strict=True) if outcome not in wire.HELD}
-        return lacking
+        self._rounds.hurry(peer)
 
     # -- counting, letting go -----------------------------------------------------------------------------
 
@@ -347,12 +209,13 @@ class Copies:
         if self._survey.surplus != before.surplus:
             self._plan()
         now = parts.now()
-        segments = [*parts.view.segments, *self._survey.surplus]
-        since = now - 2 * self._settings.compare_s - COMPARE_DEADLINE_S
-        self.histogram = parts.ledger.histogram(parts.view.me, segments, self._survey.counts, since)
+        self._pace.note(parts.counts.received + parts.counts.pushed, now)
+        if await self._repairs.look(store):
+            self._puller.poke()
         await self._deletions.follow(store)
-        keep_s = self._settings.keep_s
-        await let_go(parts, store, self._survey, keep_s=keep_s, stored=lambda: self._stored)
+        await let_go(
+            parts, store, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
+        )
         self._ask_about_surplus(now)
         self._ask_about_lacking(now)
 
@@ -365,76 +228,53 @@ class Copies:
                 continue
             for peer in self.parts.ledger.needs_promises(segment, now):
                 if not self._pusher.is_pending(peer) and peer not in self.parts.view.absent:
-                    self._schedule.hurry((peer, Purpose.SURPLUS), now)
-        self._scheduled.set()
+                    self._rounds.hurry(peer, Purpose.SURPLUS)
 
     def _ask_about_lacking(self, now: float) -> None:
         """What came from another holder, the others may have as well: nobody knows until they are asked."""
         for peer in self.parts.view.others():
-            met = self._met.get(peer)
+            met = self._rounds.met.get(peer)
             is_due = met is not None and now - met.at >= self._settings.compare_s / SURVEY_SHARE
             if is_due and self.parts.ledger.is_behind(peer) and not self._pusher.is_pending(peer):
-                self._schedule.hurry((peer, Purpose.SHARED), now)
+                self._rounds.hurry(peer, Purpose.SHARED)
+
+    @property
+    def histogram(self) -> dict[int, int]:
+        """How many captures of ours are known to be with how many hosts, as of the last survey."""
+        found = self._survey
+        since = self.parts.now() - 2 * self._settings.compare_s - COMPARE_DEADLINE_S
+        return self.parts.ledger.histogram(self._ports.me, [*found.own, *found.surplus], found.counts, since)
 
     # -- leaving, status ----------------------------------------------------------------------------------
 
     async def hand_over(self, tell: Callable[[HandedOver], None] = lambda _: None) -> HandedOver:
         """Give what we hold to those who will hold it without us; tries until all of them have it."""
-        self._push_fresh()
-        return await hand_over(self._heirs, self._give, tell)
+        self.parts.hear()
 
-    def _heirs(self) -> dict[PeerKey, Scope]:
-        view = self.parts.view
-        others = Places(
-            [(c.position, c.peer) for c in self._ports.ring().positions() if c.peer != view.me], view.copies
-        )
-        surplus = [one for segment in self._survey.surplus for one in segment.ranges]
-        scopes: dict[PeerKey, list[Range]] = {}
-        for segment in others.segments_in([*view.scope, *surplus]):
-            for peer in segment.holders:
-                scopes.setdefault(peer, []).extend(segment.ranges)
-        return {peer: joined(ranges) for peer, ranges in scopes.items()}
+        def heirs_now() -> dict[PeerKey, Scope]:
+            surplus = [one for segment in self._survey.surplus for one in segment.ranges]
+            return heirs(self.parts, self._ports.ring(), surplus)
 
-    async def _give(self, peer: PeerKey, scope: Scope) -> int | None:
-        try:
-            with anyio.fail_after(COMPARE_DEADLINE_S):
-                lacking = await self._compare_scope(peer, Purpose.SURPLUS, scope)
-        except (CallError, TimeoutError, wire.MalformedMessageError, ArchiveError) as error:
-            logger.warning("a share could not be handed over yet error=%s", error)
-            return None
-        await self._pusher.wait_idle(peer)
-        return lacking
+        return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
 
-    def status(self) -> CopiesStatus:
-        counts, now = self.parts.counts, self.parts.now()
+    def status(self, capture_bytes: float = 0.0) -> CopiesStatus:
+        """`capture_bytes`: what a capture takes here on average."""
+        to_send, to_fetch = self._pusher.pending, len(self.parts.wanted)
+        too_few = sum(count for copies, count in self.histogram.items() if copies < self._expected_copies())
         return CopiesStatus(
-            to_send=self._pusher.pending,
-            to_fetch=len(self.parts.wanted),
-            pushed=counts.pushed,
-            pulled=counts.pulled,
-            received=counts.received,
-            refused=counts.refused,
-            dropped=counts.dropped,
-            compared=counts.compared,
-            failed=counts.failed,
-            audited=counts.audited,
-            disputed=counts.disputed,
+            to_send=to_send,
+            to_fetch=to_fetch,
+            done_in_s=self._pace.left_s(to_send + to_fetch),
+            too_few=too_few,
+            too_few_bytes=round(too_few * capture_bytes),
+            under_repair=len(self._repairs),
             claimed_deleted=len(self._deletions),
-            bytes_in=self.parts.download.spent,
-            bytes_out=self.parts.upload.spent,
-            holders=tuple(
-                HolderStatus(
-                    peer=peer.hex()[:SHOWN_KEY],
-                    compared_s_ago=None if (met := self._met.get(peer)) is None else int(now - met.at),
-                    differences=0 if met is None else met.differences,
-                    is_absent=peer in self.parts.view.absent,
-                )
-                for peer in self.parts.view.others()
-            ),
-            suspects={
-                peer.hex()[:SHOWN_KEY]: ", ".join(
-                    f"{how} ({number})" for how, number in sorted(known.items())
-                )
-                for peer, known in sorted(self.parts.suspects.counts.items())
-            },
+            **counted(self.parts),
+            holders=holders_of(self.parts, self._rounds.met),
+            audits=audits_of(self.parts, self._auditor.past),
+            suspects=suspects_of(self.parts),
         )
+
+    def _expected_copies(self) -> int:
+        """k, or as many as there are hosts."""
+        return min(self._ports.copies, len(self.parts.view.places.peers))

@@ -6,14 +6,23 @@ moment are. Nothing is remembered on disk, as comparing what is there already co
 anew.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import anyio
 
-from herodotus.core.replication.places import PeerKey
-from herodotus.core.replication.schedule import AGAIN_S
-from herodotus.core.replication.scope import Scope, split
+from herodotus.calls import CallError
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.replication.places import PeerKey, Places
+from herodotus.core.replication.schedule import AGAIN_S, Purpose
+from herodotus.core.replication.scope import Range, Scope, joined, split
+from herodotus.replication import wire
+from herodotus.replication.parts import Parts, RingView
+from herodotus.replication.pushing import Pusher
+from herodotus.replication.rounds import COMPARE_DEADLINE_S, Rounds
+
+logger = logging.getLogger(__name__)
 
 Heirs = Callable[[], Mapping[PeerKey, Scope]]
 """Who will hold what without us, as the ring is now."""
@@ -43,6 +52,28 @@ def others(count: int) -> str:
 async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]) -> HandedOver:
     """Returns when all heirs have their parts; at once where there are none. `tell` hears of every part."""
     return await _HandOver(heirs, give, tell).run()
+
+
+def heirs(parts: Parts, ring: RingView, surplus: Iterable[Range]) -> dict[PeerKey, Scope]:
+    view = parts.view
+    others = Places([(c.position, c.peer) for c in ring.positions() if c.peer != view.me], view.copies)
+    scopes: dict[PeerKey, list[Range]] = {}
+    for segment in others.segments_in([*view.scope, *surplus]):
+        for peer in segment.holders:
+            scopes.setdefault(peer, []).extend(segment.ranges)
+    return {peer: joined(ranges) for peer, ranges in scopes.items()}
+
+
+async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> int | None:
+    """A `Give`, once the first two are known."""
+    try:
+        with anyio.fail_after(COMPARE_DEADLINE_S):
+            lacking = await rounds.compare_scope(peer, Purpose.SURPLUS, scope)
+    except (CallError, TimeoutError, wire.MalformedMessageError, ArchiveError) as error:
+        logger.warning("a share could not be handed over yet error=%s", error)
+        return None
+    await pusher.wait_idle(peer)
+    return lacking
 
 
 class _HandOver:

@@ -15,14 +15,18 @@ from herodotus.archive.holding import Sign
 from herodotus.archive.store import ArchiveStore
 from herodotus.calls import Calls, RefusedError
 from herodotus.core.replication.ledger import Ledger
+from herodotus.core.replication.offers import Offers
 from herodotus.core.replication.places import PeerKey
 from herodotus.core.replication.wanted import Wanted
 from herodotus.replication.meter import Meter
+from herodotus.replication.tops import Tops
 from herodotus.replication.view import View
 
 logger = logging.getLogger(__name__)
 
 SUSPECTS_MAX = 1_024
+REASONS_MAX = 16
+"""Of one suspect; the others are counted together."""
 SHOWN_KEY = 16
 
 
@@ -48,6 +52,8 @@ class Suspects:
             if len(self.counts) >= SUSPECTS_MAX:
                 return
             known = self.counts[peer] = Counter()
+        if reason not in known and len(known) >= REASONS_MAX:
+            reason = "in other ways"
         if not known[reason]:
             logger.warning("a peer breaks its word peer=%s how=%s", peer.hex()[:SHOWN_KEY], reason)
         known[reason] += 1
@@ -65,6 +71,7 @@ class Counts:
     failed: int = 0
     dropped: int = 0
     disputed: int = 0
+    repaired: int = 0
     audited: int = 0
     overflowed: int = 0
 
@@ -84,8 +91,12 @@ class Parts:
     wanted: Wanted = field(default_factory=Wanted)
     suspects: Suspects = field(default_factory=Suspects)
     counts: Counts = field(default_factory=Counts)
+    offers: Offers = field(default_factory=Offers)
+    tops: Tops = field(default_factory=Tops)
     receiving: set[bytes] = field(default_factory=set)
     """Captures being stored that came from another peer: they are not pushed on from here."""
+    hear: Callable[[], None] = lambda: None
+    """Takes notice of all that was stored until now."""
 
     def opened_store(self) -> ArchiveStore:
         store = self.store()

@@ -5,7 +5,7 @@ next comparison. So a peer that is killed in the middle loses nothing but the re
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
 import anyio
@@ -24,6 +24,8 @@ ASKED_AT_ONCE = 256
 TOGETHER_BYTES = 1 << 20
 """Of what arrives, stored with one flush of the disk."""
 SOURCES_AT_ONCE = 4
+GIVEN_MIN = 0.5
+"""Of what was asked. Who gives less announces what it has not, and must not keep others from being asked."""
 DEADLINE_S = 300.0
 """For what was asked at once; the budget of a slow line gives some 40 MB in it."""
 REST_S = 30.0
@@ -31,8 +33,10 @@ REST_S = 30.0
 
 
 class Puller:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *, on_more: Callable[[PeerKey], None]) -> None:
+        """`on_more`: the peer gave all that was known of, and has more."""
         self._parts = parts
+        self._on_more = on_more
         self._changed = anyio.Event()
         self._busy: set[PeerKey] = set()
 
@@ -53,8 +57,11 @@ class Puller:
     async def _fetch_from(self, source: PeerKey) -> None:
         """One question; the next may be another source's turn."""
         members = self._parts.wanted.take(source, ASKED_AT_ONCE)
+        wanted = self._parts.wanted
         try:
             settled = await fetch(self._parts, source, members) if members else set()
+            if len(settled) < len(members) * GIVEN_MIN:
+                wanted.lost(source)
         except ArchiveError as error:
             logger.warning("copies cannot be stored, fetching rests error=%s", error)
             settled = set()
@@ -63,9 +70,11 @@ class Puller:
             self._busy.discard(source)
         for member in members:
             if member in settled:
-                self._parts.wanted.got(member)
+                wanted.got(member)
             else:
-                self._parts.wanted.failed(member, source)
+                wanted.failed(member, source)
+        if wanted.has_more(source):
+            self._on_more(source)
         self._changed.set()
 
 

@@ -32,6 +32,9 @@ TRIES = 4
 QUEUE_MAX = 65_536
 """Captures for one peer."""
 PUT_DEADLINE_S = 120.0
+COMING_S = 20.0
+"""Until a peer is asked again whether it got what another was sending it."""
+COMING_TRIES = 30
 PUT_BYTES = 1 << 20
 """Sent at once, where captures are small: some 300 pages."""
 KEY_PADDING = bytes(8)
@@ -48,12 +51,14 @@ class Pusher:
         self._waiting: dict[bytes, set[PeerKey]] = {}
         """For captures of the backlog, who has not answered yet."""
         self._settled: dict[bytes, anyio.Event] = {}
+        self._coming: dict[PeerKey, list[bytes]] = {}
+        """What the peer gets from another; it is asked again whether it came."""
         self._busy: set[PeerKey] = set()
         self._changed = anyio.Event()
 
     @property
     def pending(self) -> int:
-        return sum(map(len, self._queues.values()))
+        return sum(map(len, self._queues.values())) + sum(map(len, self._coming.values()))
 
     def is_pending(self, peer: PeerKey) -> bool:
         return bool(self._queues.get(peer))
@@ -128,7 +133,7 @@ class Pusher:
                 await self._changed.wait()
 
     async def _push_to(self, peer: PeerKey) -> None:
-        failures = 0
+        failures = waits = 0
         try:
             while queue := self._queues.get(peer):
                 left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
@@ -139,10 +144,18 @@ class Pusher:
                     self._give_up(peer)
                 elif error is not None:
                     await anyio.sleep(_pause_s(error, failures))
+                elif not queue and peer in self._coming:
+                    waits += 1
+                    if waits > COMING_TRIES:
+                        self._give_up(peer)
+                        continue
+                    await anyio.sleep(COMING_S)
+                    queue.extend(self._coming.pop(peer))
         finally:
             self._busy.discard(peer)
             if not self._queues.get(peer):
                 self._queues.pop(peer, None)
+                self._coming.pop(peer, None)
             self._changed.set()
 
     async def _try_send(self, peer: PeerKey, left: "deque[bytes]") -> Exception | None:
@@ -160,6 +173,7 @@ class Pusher:
 
     def _give_up(self, peer: PeerKey) -> None:
         queue = self._queues.pop(peer, deque())
+        queue.extend(self._coming.pop(peer, ()))
         logger.info("a holder does not take copies, left for later copies=%d", len(queue))
         for key in queue:
             self._answered(peer, key)
@@ -176,6 +190,8 @@ class Pusher:
         for key, outcome in zip(keys, wire.decode_outcomes(answer, len(keys)), strict=True):
             if outcome == wire.WANTED:
                 lacking.append(key)
+            elif outcome == wire.COMING:
+                self._coming.setdefault(peer, []).append(key)
             else:
                 self._settle(peer, key, outcome)
         left.clear()

@@ -1,19 +1,24 @@
 """May this parcel come in? Whatever way it came, each is taken apart, checked and stored here, or refused."""
 
 from collections.abc import Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import anyio
 
+from herodotus.archive.engine import Archive
 from herodotus.archive.holding import unpacked
 from herodotus.archive.intake import Outcome
+from herodotus.archive.reading import Reader
 from herodotus.core.archive_errors import MalformedRecordError, StoreRefusedError
-from herodotus.core.deposits import CaptureId
-from herodotus.core.digests import member_of
+from herodotus.core.deposits import CaptureId, Deposit
+from herodotus.core.digests import keys_of_member, member_of
+from herodotus.core.disputes import disputed
 from herodotus.core.entries import capture_key
 from herodotus.core.replication.places import PeerKey
-from herodotus.core.signatures import signer_of
+from herodotus.core.signatures import SIGNATURE, signer_of, voucher_in
 from herodotus.replication.parts import Parts
-from herodotus.replication.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
+from herodotus.replication.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED, VERSIONS_MAX
 
 _OUTCOMES = {
     Outcome.NEW: STORED,
@@ -72,6 +77,7 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
         parts.suspects.note(sender, "a signature that does not fit")
         return UNSIGNED, member
     key = capture_key(deposit.id)
+    parts.offers.came(key[1:])
     parts.receiving.add(key)
     try:
         outcome = _OUTCOMES[(await store.store(deposit)).outcome]
@@ -81,7 +87,25 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
         parts.receiving.discard(key)
     if outcome == STORED:
         parts.counts.received += 1
-        parts.ledger.stored(key[1:])
+        if await store.work(lambda archive, _intake: _is_disputed(archive, deposit)):
+            parts.counts.disputed += 1
+        parts.hear()  # nobody is known to have it; then, that the sender is
     if outcome != DELETED:
         parts.ledger.held(sender, [key[1:]])
     return outcome, member
+
+
+class Vouched(NamedTuple):
+    id: CaptureId
+    voucher: str
+
+
+def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
+    """Does somebody else vouch for another content of that day? Most days have one capture: then nothing is read."""
+    start, end = keys_of_member(member_of(capture_key(deposit.id)))
+    entries = list(islice(archive.index.scan(start, end), VERSIONS_MAX))
+    if len(entries) < 2:
+        return False
+    of_day = (Reader(archive).try_read(key, value) for key, value in entries)
+    vouched = [Vouched(one.id, voucher_in(one.record.get(SIGNATURE))) for one in of_day if one is not None]
+    return deposit.id in disputed(vouched)

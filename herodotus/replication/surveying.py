@@ -18,12 +18,15 @@ logger = logging.getLogger(__name__)
 
 SURPLUS_DIRECTORIES_MAX = 256
 """Of 16 bits, looked at in one survey: what else is not ours waits until these are gone."""
+DEED_S = 300.0
+"""From the look at promises to the end of what is done on their strength: they are kept for 20 minutes longer."""
 
 
 @dataclass(slots=True)
 class Survey:
     counts: dict[Range, int] = field(default_factory=dict)
     """Captures in each range of our segments, and of those that are not ours."""
+    own: list[Segment] = field(default_factory=list)
     surplus: list[Segment] = field(default_factory=list)
     standing: tuple[int, int, int] = (-1, -1, -1)
     """What it was made from; while that is the same, so is it."""
@@ -45,6 +48,7 @@ async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
     )
     return Survey(
         counts=counts,
+        own=segments,
         surplus=[one for one in surplus if any(counts[part] for part in one.ranges)],
         standing=standing,
     )
@@ -71,18 +75,17 @@ def _directory_in(directory: int, rest: Range) -> Range:
 async def let_go(
     parts: Parts, store: ArchiveStore, found: Survey, *, keep_s: float, stored: Callable[[], int]
 ) -> int:
-    """Drop what every holder promised to hold. `stored` counts what was ever stored here: when it moves between the
-    look at the promises and the deed, nothing goes."""
-    view, now = parts.view, parts.now()
-    if now - view.changed_at < keep_s or not view.scope:
+    """Drop what every holder promised to hold. `stored` counts what was ever stored here: when that, the ring or what
+    others count on us for is another between the look at the promises and the deed, nothing goes."""
+    view = parts.view
+    if parts.now() - view.changed_at < keep_s or not view.scope:
         return 0
     total = 0
     for segment in found.surplus:
-        before = stored()
-        if view.is_promised(segment.ranges, now) or not parts.ledger.may_go(segment, view.absent, now):
-            continue
-        for one in segment.ranges:
-            total += await store.work(_dropping(one, before, stored))
+        standing = _Standing(parts, stored)
+        if standing.version == found.standing[2] and _may_go(parts, segment):
+            for one in segment.ranges:
+                total += await store.work(_dropping(one, standing))
     if total:
         parts.counts.dropped += total
         logger.info("copies that others hold were dropped copies=%d", total)
@@ -93,5 +96,28 @@ async def let_go(
     return total
 
 
-def _dropping(one: Range, before: int, stored: Callable[[], int]) -> Callable[[Archive, Intake], int]:
-    return lambda archive, intake: drop(archive, intake, one.low, one.high, lambda: stored() == before)
+def _may_go(parts: Parts, segment: Segment) -> bool:
+    view, now = parts.view, parts.now()
+    if len(segment.holders) < view.copies or view.me in segment.holders:
+        return False
+    return not view.is_promised(segment.ranges, now) and parts.ledger.may_go(segment, view.absent, now)
+
+
+class _Standing:
+    """What the decision that something may go rests upon, as it is now. `is_so` is asked in another thread."""
+
+    def __init__(self, parts: Parts, stored: Callable[[], int]) -> None:
+        self._parts, self._stored = parts, stored
+        self._at = parts.now()
+        self._before = stored()
+        parts.hear()  # of all that is counted in it
+        self.version, self._given = parts.view.version, parts.view.given
+
+    def is_so(self) -> bool:
+        view = self._parts.view
+        is_as_it_was = (self.version, self._given) == (view.version, view.given)
+        return is_as_it_was and self._stored() == self._before and self._parts.now() - self._at <= DEED_S
+
+
+def _dropping(one: Range, standing: _Standing) -> Callable[[Archive, Intake], int]:
+    return lambda archive, intake: drop(archive, intake, one.low, one.high, standing.is_so)

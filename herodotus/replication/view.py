@@ -11,6 +11,8 @@ SLACK = 1
 """Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5)."""
 PROMISES_MAX = 16
 """To one peer; more are made one, of all their ranges and the longest."""
+PROMISED_MAX = 4_096
+"""Peers at a time: whoever holds something with us is one of far fewer."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class View:
     version: int = 0
     """Grows with every change of who holds what, anywhere."""
     promises: dict[PeerKey, list[Promise]] = field(default_factory=dict)
+    given: int = 0
+    """Promises ever."""
 
     def take(self, places: Places, contacts: Mapping[PeerKey, Contact], now: float) -> bool:
         """A new look at the ring; whether who holds what of ours is different now."""
@@ -57,24 +61,31 @@ class View:
     def may_hold_all(self, scope: Scope) -> bool:
         return all(covers(self.wide_scope, one) for one in scope)
 
-    def promise(self, peer: PeerKey, scope: Scope, until: float) -> None:
-        """Nothing of it goes from here until then."""
+    def promise(self, peer: PeerKey, scope: Scope, until: float) -> bool:
+        """Nothing of it goes from here until then. False when too many others count on us already."""
+        if peer not in self.promises and len(self.promises) >= PROMISED_MAX:
+            return False
         known = self.promises.setdefault(peer, [])
         known[:] = [one for one in known if one.scope != scope or one.until > until]
         known.append(Promise(scope, until))
         if len(known) > PROMISES_MAX:
             everything = joined(part for one in known for part in one.scope)
             known[:] = [Promise(everything, max(one.until for one in known))]
+        self.given += 1
+        return True
 
     def is_promised(self, scope: Scope, now: float) -> bool:
         """Does somebody count on us for any of it?"""
+        self.end_promises(now)
+        return any(_touches(one.scope, scope) for known in self.promises.values() for one in known)
+
+    def end_promises(self, now: float) -> None:
         for peer in list(self.promises):
             kept = [one for one in self.promises[peer] if one.until > now]
             if kept:
                 self.promises[peer] = kept
             else:
                 del self.promises[peer]
-        return any(_touches(one.scope, scope) for known in self.promises.values() for one in known)
 
     def shared_with(self, peer: PeerKey) -> Scope:
         return shared_with(self.segments, peer)

@@ -39,7 +39,7 @@ PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
 _KINDS = frozenset({PART, PARCEL, TOMBSTONE, MISSING})
 CAPTURE_KEY_BYTES = 19
 """Position[12] time[4] variant[3], as in the index."""
-STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED = range(7)
+STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING = range(8)
 """What became of a parcel, or would. The first two say that the peer holds it."""
 HELD = frozenset({STORED, KNOWN})
 
@@ -171,7 +171,7 @@ def encode_outcomes(outcomes: Iterable[int]) -> bytes:
 
 
 def decode_outcomes(data: bytes, count: int) -> list[int]:
-    if len(data) != count or any(outcome > WANTED for outcome in data):
+    if len(data) != count or any(outcome > COMING for outcome in data):
         raise MalformedMessageError("not an outcome to each capture")
     return list(data)
 
@@ -229,7 +229,7 @@ class Frames:
         self._rest += data
         while len(self._rest) >= _FRAME_HEAD:
             kind, length = bytes(self._rest[:1]), int.from_bytes(self._rest[1:_FRAME_HEAD], "big")
-            if kind not in _KINDS or length > FRAME_BYTES_MAX:
+            if kind not in _KINDS or length > FRAME_BYTES_MAX or not length:
                 raise MalformedMessageError("no such frame")
             end = _FRAME_HEAD + length
             if len(self._rest) < end:

@@ -13,7 +13,7 @@ import anyio
 import anyio.abc
 
 from dht import Contact
-from herodotus.calls import CallError, Calls, PeerKey, RefusedError
+from herodotus.calls import CallError, PeerKey, Questions, RefusedError
 from herodotus.stewards.wire import (
     ASKS_MAX,
     RETURNS_MAX,
@@ -65,7 +65,7 @@ class _Counter:
 
 
 class Desk:
-    def __init__(self, calls: Callable[[], Calls]) -> None:
+    def __init__(self, calls: Callable[[], Questions]) -> None:
         self._calls = calls
         self._counters: dict[PeerKey, _Counter] = {}
         self._has_returns = anyio.Event()

@@ -1,13 +1,12 @@
 """What do stewards ask of the ring? Who owns a key, which keys are ours, and when that changes."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
-from dht import Contact, Key, RingNode
-from dht.core.effects import ArcsChanged
+from dht import Arc, Contact, EventsLost, Key, Subscription
+from dht.core.effects import ArcsChanged, RingChanged
 from dht.errors import NoAnswerError
-from dht.node import EventsLost
 from herodotus.core.tenure import OwnedArc
 
 
@@ -23,10 +22,18 @@ class StewardRing(Protocol):
         ...
 
 
+class AskedRing(Protocol):
+    """What of `dht.Ring` is needed here."""
+
+    async def owner(self, key: Key) -> Contact: ...
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]: ...
+    def events(self) -> AbstractContextManager[Subscription]: ...
+
+
 class NodeRing:
     """The real one."""
 
-    def __init__(self, node: RingNode) -> None:
+    def __init__(self, node: AskedRing) -> None:
         self._node = node
 
     async def owner(self, key: Key) -> Contact | None:
@@ -43,7 +50,7 @@ class NodeRing:
 
 
 class _Changes:
-    def __init__(self, node: RingNode) -> None:
+    def __init__(self, node: AskedRing) -> None:
         self._events = node.events()
 
     async def __aenter__(self) -> AsyncIterator[bool]:
@@ -52,7 +59,8 @@ class _Changes:
         async def listen() -> AsyncIterator[bool]:
             while True:
                 events = await subscription.wait()
-                if any(isinstance(event, ArcsChanged | EventsLost) for event in events):
+                # In a ring of few all hold everything: what we own changes there without what we hold.
+                if any(isinstance(event, ArcsChanged | RingChanged | EventsLost) for event in events):
                     yield not any(isinstance(event, EventsLost) for event in events)
 
         return listen()

@@ -22,14 +22,14 @@ from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
-from herodotus.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.core.status import StewardStatus
 from herodotus.core.tenure import Tenure
 from herodotus.stewards.desk import ASK_DEADLINE_S, ASK_SERVICE, Desk
 from herodotus.stewards.office import OfficeWorld, StewardOffice, key_of_subject, subject_of
 from herodotus.stewards.ports import StewardRing
 from herodotus.stewards.rulebook import RuleBook, rules_of, version_of
-from herodotus.stewards.windows import Windows, soon
+from herodotus.stewards.windows import WAIT_MAX_S, Windows, soon
 from herodotus.stewards.wire import (
     Answer,
     Ask,
@@ -73,7 +73,7 @@ class StewardParts:
     product_token: str
     wall_clock: Callable[[], float]
     ring: Callable[[], StewardRing]
-    calls: Callable[[], Calls]
+    calls: Callable[[], Questions]
     may_visit_private: bool
     opted_out: OptOutList = field(default_factory=OptOutList)
 
@@ -195,10 +195,14 @@ class RingSteward(LocalSteward):
             self.core.set_rules(origin, closed, anyio.current_time())
             return soon(found.reason, 0.0)
         is_told = found.steward is not None and not is_for_robots  # as steward we know by ourselves
-        if is_told and self._seen.setdefault(origin, found.rules) != found.rules:
+        window = found.window
+        if is_told and window is not None and self._seen.setdefault(origin, found.rules) != found.rules:
             self._seen[origin] = found.rules
-            self.core.doubt_rules(origin)
-            return soon("robots.txt may have changed", 0.0)
+            # Once: a steward that always says so would keep us asking for ever.
+            if found.doubted != window.number:
+                found.doubted = window.number
+                self.core.doubt_rules(origin)
+                return soon("robots.txt may have changed", 0.0)
         return self._windows.start(found)
 
     # -- whom to ask
@@ -233,7 +237,7 @@ class RingSteward(LocalSteward):
             logger.debug("no rules origin=%s error=%s", origin, error)
             return soon("its steward does not answer")
         if isinstance(answer, RulesLater):
-            return soon(answer.reason, max(answer.wait_ms / 1000, 0.05))
+            return soon(answer.reason, min(max(answer.wait_ms / 1000, 0.05), WAIT_MAX_S))
         if isinstance(answer, NoRules):
             if answer.reason == "not-steward":
                 return soon(answer.reason)

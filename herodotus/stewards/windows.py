@@ -22,6 +22,8 @@ HOSTS_NOTED_MAX = 100_000
 """Beyond, hosts of which no window is held are forgotten: some 30 MB."""
 IDLE_LOOK_S, IDLE_S = 0.5, 2.0
 """A window that could have been used for so long goes back."""
+WAIT_MAX_S = 600.0
+"""Whatever the steward says, it is asked again by then: it may be another one, or have lied."""
 SLOW_AFTER_S = 600.0
 """A host that waits so long for its steward, without being told of a rest, is shown to the operator."""
 _FINAL = frozenset({"opted-out", "not-public", "malformed"})
@@ -46,6 +48,8 @@ class HostNote:
     waits_since: float | None = None
     is_out: bool = False
     """A fetch is under way."""
+    doubted: int = -1
+    """The window on whose word the rules were asked for again."""
 
 
 def soon(reason: str, in_s: float = ASK_AGAIN_S) -> Wait:
@@ -58,6 +62,7 @@ class Windows:
         self._ask_steward = ask_steward
         self._return_to = return_to
         self._notes: dict[str, HostNote] = {}
+        self._has_windows = anyio.Event()
 
     async def get(self, host: str, purpose: str) -> HostNote | Wait | Refusal:
         """A note with a window that is not over, held already or asked for now."""
@@ -132,7 +137,10 @@ class Windows:
     async def return_idle(self) -> None:
         """For as long as the peer lives: a crawl that was paused, or ended, does not keep others waiting."""
         while True:
+            await self._has_windows.wait()
             await anyio.sleep(IDLE_LOOK_S)
+            if not self.held:
+                self._has_windows = anyio.Event()
             now = anyio.current_time()
             for note in self._notes.values():
                 window = note.window
@@ -156,24 +164,34 @@ class Windows:
                 note.returned = -1
             if answer.number == note.returned:
                 return soon("the steward has not heard yet that its window was given back")
+            life_s = self._terms.life_s
+            if answer.starts_in_ms / 1000 >= life_s:
+                return self._waits(
+                    note, soon("its steward's window is further away than a lease lives", life_s)
+                )
             note.steward, note.rules = steward, answer.rules
             note.window = HeldWindow.received(
                 answer.number,
                 answer.starts_in_ms / 1000,
-                answer.lasts_ms / 1000,
+                min(answer.lasts_ms, 1000 * life_s - answer.starts_in_ms) / 1000,
                 answer.count,
                 max(answer.spacing_ms / 1000, self._terms.policy.delay_floor_s),
                 asked=asked,
                 got=got,
             )
+            self._has_windows.set()
             return None
         wait = soon("its steward does not answer")
         if isinstance(answer, NotYet):
-            wait = Wait(until=got + max(answer.wait_ms / 1000, 0.01), reason=answer.reason)
+            wait_s = min(max(answer.wait_ms / 1000, 0.01), WAIT_MAX_S)
+            wait = Wait(until=got + wait_s, reason=answer.reason)
         elif isinstance(answer, No):
             if answer.reason in _FINAL:
                 return Refusal(reason=answer.reason)
             wait = soon(answer.reason)
+        return self._waits(note, wait)
+
+    def _waits(self, note: HostNote, wait: Wait) -> Wait:
         if wait.reason in _RESTS:
             note.waits_since = None
         elif note.waits_since is None:

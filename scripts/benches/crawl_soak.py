@@ -6,6 +6,7 @@ One process crawls a small web into an archive, day after day: everything is new
 ones; then the archive is thrown away and a new one begun, which bounds the disk. Another process samples it every
 second. The first fifth is warming up (caches fill, bounded). Of the rest, memory is flat when the median of the last
 third is at most 5 % and 4 MiB above that of the first third; descriptors when they are at most 8 above. Exit 1 if not.
+The slope of the memory over all that was not warming up is told beside it.
 """
 
 import argparse
@@ -37,8 +38,10 @@ def crawl_for(folder: Path, minutes: float, days: int, connections: int) -> None
     from crawler.core.scope import ScopeKind
     from herodotus.crawl_once import crawl_into
     from herodotus.crawling import CrawlOrder
+    from herodotus.heap import keep_heap_small
     from scripts.benches.crawling.clients import DAY_S, RUDE, START_S
 
+    keep_heap_small()  # as the commands do
     urls = [url for url in (folder / "urls").read_text().split() if url.count("/") == 3 and url[-1] == "/"]
     order = CrawlOrder(
         urls=tuple(urls),
@@ -88,10 +91,17 @@ def judged(samples: list[tuple[float, int]]) -> dict[str, object]:
         "memory_mib_max": round(max(mib for mib, _ in samples), 1),
         "descriptors": descriptors,
         "descriptors_max": max(count for _, count in samples),
+        "memory_mib_per_hour": round(_slope(steady) * 3600, 2),
         "memory_is_flat": memory[1] <= memory[0] * (1 + GROWTH_SHARE_MAX) + GROWTH_MIB_MAX,
         "descriptors_are_flat": descriptors[1] <= descriptors[0] + DESCRIPTORS_MORE_MAX,
         "samples": len(samples),
     }
+
+
+def _slope(samples: list[tuple[float, int]]) -> float:
+    """MiB a second, by least squares."""
+    seconds = [number * SAMPLE_S for number in range(len(samples))]
+    return statistics.linear_regression(seconds, [mib for mib, _ in samples]).slope
 
 
 def main() -> None:
@@ -113,8 +123,9 @@ def main() -> None:
     module = [sys.executable, "-m", "scripts.benches.crawl_soak", "--inside", str(folder)]
     more = [f"--minutes={options.minutes}", f"--days={options.days}", f"--connections={options.connections}"]
     samples: list[tuple[float, int]] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    crawl = subprocess.Popen(pinned([*module, *more], CLIENT_CORE))
     try:
-        crawl = subprocess.Popen(pinned([*module, *more], CLIENT_CORE))
         while True:
             try:
                 crawl.wait(SAMPLE_S)
@@ -127,6 +138,8 @@ def main() -> None:
                         told_now = {"samples": len(samples), "memory_mib": round(found[0], 1)}
                         print(json.dumps({**told_now, "descriptors": found[1]}), flush=True)
     finally:
+        crawl.kill()  # by itself it would end its crawl first
+        crawl.wait()
         origin.send_signal(signal.SIGTERM)
         origin.wait()
         shutil.rmtree(folder)

@@ -12,7 +12,7 @@ import json
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import anyio
 
@@ -67,11 +67,6 @@ class Alone:
 
     async def call(self, to: Contact, service: str, body: bytes, *, deadline_s: float = 1.0) -> bytes:
         raise UnreachableError
-
-    def stream(
-        self, to: Contact, service: str, body: bytes
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        raise NotImplementedError
 
 
 def books_per_s(hosts: int) -> float:

@@ -174,6 +174,20 @@ def our_peer(folder: Path, warc: Path) -> Iterator[Server]:
 
 
 @contextmanager
+def answering(run: list[str], name: str, port: int, path: str, place: Path | None = None) -> Iterator[Server]:
+    """A program, once it answers something at that path."""
+    with subprocess.Popen(run, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        server = Server(name=name, base=f"http://127.0.0.1:{port}", pid=process.pid)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and fetch(server, path)[0] == 0:
+            select.select([], [], [], 0.2)
+        try:
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+@contextmanager
 def pywb(folder: Path, warc: Path) -> Iterator[Server]:
     python = (_PYWB / "bin/python").absolute()
     if not python.exists():
@@ -186,15 +200,8 @@ def pywb(folder: Path, warc: Path) -> Iterator[Server]:
     quietly([manager, "add", "bench", str(warc)], place)
     port = free_port()
     run = pinned([str(python), "-c", _WAYBACK, "-p", str(port), "-b", "127.0.0.1"], CLIENT_CORE)
-    with subprocess.Popen(run, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        server = Server(name="pywb", base=f"http://127.0.0.1:{port}", pid=process.pid)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and fetch(server, "/")[0] == 0:
-            select.select([], [], [], 0.2)
-        try:
-            yield server
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with answering(run, "pywb", port, "/", place) as server:
+        yield server
 
 
 @contextmanager
@@ -215,30 +222,16 @@ def nginx(folder: Path) -> Iterator[Server | None]:
         f"server {{ listen 127.0.0.1:{port}; root {place}; }} }}\n"
     )
     run = pinned([program, "-p", str(place), "-c", str(place / "conf")], CLIENT_CORE)
-    with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        server = Server(name="nginx", base=f"http://127.0.0.1:{port}", pid=process.pid)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and fetch(server, "/four")[1] == 0:
-            select.select([], [], [], 0.2)
-        try:
-            yield server
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with answering(run, "nginx", port, "/four") as server:
+        yield server
 
 
 @contextmanager
 def bare_aiohttp() -> Iterator[Server]:
     port = free_port()
     run = pinned([sys.executable, "-c", _BARE, str(port)], CLIENT_CORE)
-    with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        server = Server(name="bare aiohttp", base=f"http://127.0.0.1:{port}", pid=process.pid)
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and fetch(server, "/")[0] == 0:
-            select.select([], [], [], 0.2)
-        try:
-            yield server
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with answering(run, "bare aiohttp", port, "/") as server:
+        yield server
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):

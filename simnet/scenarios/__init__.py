@@ -9,7 +9,18 @@ from pathlib import Path
 
 from simnet.runs import Play, Scenario, SimnetError
 
-MODULES = ("links", "measures", "month", "ring", "rumour", "steward", "storms", "swarm", "toylog")
+MODULES = (
+    "crawlday",
+    "links",
+    "measures",
+    "month",
+    "ring",
+    "rumour",
+    "steward",
+    "storms",
+    "swarm",
+    "toylog",
+)
 _KNOWN: dict[str, Scenario] = {}
 
 

@@ -8,8 +8,7 @@ vocabulary with more chance in it; both are told as they are, and scaled to the 
 
 import re
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from pathlib import Path
 from pydoc_data import topics
 from random import Random
@@ -18,6 +17,7 @@ import anyio
 
 from dht import Contact
 from herodotus.calls import CALL_DEADLINE_S
+from herodotus.core.exchange.silences import Silences
 from herodotus.exchange.disk import ExchangeDisk
 from herodotus.exchange.outbox import Outbox
 from herodotus.exchange.sight import RingSight
@@ -60,11 +60,6 @@ class CountingCalls:
         self.links += len(links)
         await anyio.lowlevel.checkpoint()
         return answer
-
-    def stream(
-        self, to: Contact, service: str, body: bytes
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        raise NotImplementedError(f"{to} {service} {len(body)}")
 
 
 def on_wire(size: int) -> int:
@@ -138,7 +133,7 @@ async def walked(
             outbox.add(links, 0.0)
             letters += sum(len(link.url) for link in links)
         mean = letters / max(1, len(outbox) + outbox.statistics().repeated)
-        report = await LinkWalks(outbox, calls, RingSight(ring, COPIES), "ip").walk(0.0)
+        report = await LinkWalks(outbox, calls, RingSight(ring, COPIES), Silences(Random(1)), "ip").walk(0.0)
     finally:
         disk.close()
     return calls, report, mean

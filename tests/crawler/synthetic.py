@@ -36,7 +36,7 @@ QUICK = PolitenessPolicy(
     per_address_concurrency=8,
 )
 LOCAL = FetchSettings(
-    allow_private_addresses=True, connect_timeout_s=5.0, head_timeout_s=5.0, body_timeout_s=5.0
+    allow_private_addresses=True, connect_timeout_s=60.0, head_timeout_s=60.0, body_timeout_s=60.0
 )
 
 

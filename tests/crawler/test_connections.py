@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from crawler.connections import Connection, Endpoint, Opener, Pool
+from crawler.connections import Connection, Endpoint, Limits, Opener, Pool
+from crawler.core.answers import AnswerReader
 from tests.crawler.origin import Origin, origin, says
 
 pytestmark = pytest.mark.anyio
@@ -42,3 +43,36 @@ async def test_an_idle_connection_that_speaks_unasked_is_not_used_again() -> Non
         connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
         assert pool.take(endpoint) is None
         pool.close()
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+async def test_an_answer_that_comes_as_its_asker_is_cancelled_leaves_no_open_connection(
+    is_large: bool,
+) -> None:
+    room = asyncio.Event()
+    limits = Limits(
+        head_timeout_s=60.0,
+        body_timeout_s=60.0,
+        body_bytes_max=2**30,
+        is_wanted=lambda reader: True,
+        wait_for_room=room.wait,
+    )
+    size = 2**21 if is_large else 1
+    async with origin({}) as served:
+        connection = await opened(served)
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(connection.ask(b"", AnswerReader(), limits))
+            await asyncio.sleep(0)  # it waits for the head
+            if is_large:
+                connection.data_received(
+                    b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + bytes(size - 1)
+                )
+                await asyncio.sleep(0)  # and now for room
+                asking.cancel()
+                connection.data_received(bytes(1))
+            else:
+                asking.cancel()
+                connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na")
+        assert asking.cancelled()
+        assert connection.transport.is_closing()
+        assert not connection.is_open

@@ -9,6 +9,7 @@ from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.urls import Origin, origin_of, url_key
 from crawler.frontier import REFILL, Entry, FoundLink, Frontier, FrontierLimits, fingerprint
+from crawler.frontier_disk import CACHE_BYTES
 
 A = Origin("http://a.example")
 B = Origin("http://b.example")
@@ -50,6 +51,13 @@ def test_a_url_is_new_once_and_handed_out_once_a_day(tmp_path: Path) -> None:
     frontier.start_day(2)
     assert len(crawl_all(frontier)) == 2
     frontier.close()
+
+
+def test_an_opened_frontier_has_the_whole_cache_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        frontier = Frontier(tmp_path, day=1)
+        assert frontier.cache_bytes[1] == CACHE_BYTES
+        frontier.close()
 
 
 def test_an_origin_hands_out_by_priority_even_what_came_late(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from dht.core.messages import Item
 from dht.core.records import Contact
 from dht.endpoint import packed_address
 from dht.identity import peer_key
-from dht.node import NodePorts, NodeSettings, RingNode, open_node
+from dht.node import RingNode, open_node
+from dht.node_types import NodePorts, NodeSettings
 from dht.transport import TransportLimits
 from dht.udp import bind
 from dht.wire import encode_record

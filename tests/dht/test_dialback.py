@@ -21,7 +21,8 @@ from dht.core.reachability import Standing
 from dht.core.records import LEAF, Address, Contact
 from dht.dialback import AT_ONCE_MAX, DialBacks, dial_back
 from dht.endpoint import Endpoint, packed_address
-from dht.node import NodePorts, NodeSettings, OpenTransport, RingNode, open_node
+from dht.node import RingNode, open_node
+from dht.node_types import NodePorts, NodeSettings, OpenTransport
 from dht.transport import OnEvent, OnMessages, TransportLimits
 from dht.udp import UdpTransport, bind, open_udp
 from tests.dht.link_world import NETWORK, key_from

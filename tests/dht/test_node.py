@@ -18,7 +18,8 @@ from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.errors import NoAnswerError
 from dht.identity import peer_key
-from dht.node import EVENTS_MAX, EventsLost, NodePorts, NodeSettings, RingNode, Subscription, open_node
+from dht.node import RingNode, open_node
+from dht.node_types import EVENTS_MAX, EventsLost, NodePorts, NodeSettings, Subscription
 from dht.transport import OwnAddressChanged, TransportLimits
 from dht.udp import bind
 from tests.dht.link_world import NETWORK, key_from

@@ -486,6 +486,31 @@ def test_a_walk_visits_each_owner_once_and_gives_back_what_nobody_takes() -> Non
     assert [item.payload for item in ended[0].undelivered] == [b"2"]
 
 
+def test_a_helper_that_is_dead_itself_does_not_hold_up_the_examination() -> None:
+    """Two that died together: a third one sees the first silent, and the second answers no question about it."""
+    one = member()
+    one.learn([signed(n) for n in (2, 3, 4)], NOW)
+    now, asked, clocks = NOW, set[Contact](), dict[str, float]()
+    while "suspect" not in clocks:
+        effects = one.take_effects()
+        for effect in effects:
+            if isinstance(effect, PeerChanged) and effect.peer == PEERS[2].peer:
+                clocks.setdefault(effect.clock, now)
+        for to, message in sent(effects):
+            if isinstance(message, ProbeRequest) and message.target == PEERS[2]:
+                asked.add(to)
+            if to == PEERS[3]:
+                is_probe = isinstance(message, ProbeRequest)
+                one.receive(
+                    ProbeReply(id=message.id, is_alive=False) if is_probe else Pong(id=message.id), to, now
+                )
+        now = max(now, one.next_deadline() or now)
+        one.advance(now)
+        assert now < NOW + 60
+    assert asked == {PEERS[3], PEERS[4]}
+    assert clocks["suspect"] - clocks["unreachable"] <= 12.0
+
+
 def test_what_must_be_held_reaches_back_over_k_distinct_hosts() -> None:
     one = member(successors=(1, 2, 3), predecessor=7)
     one.learn([signed(n) for n in range(1, 8)], NOW)

@@ -3,20 +3,26 @@
 import json
 import signal
 import urllib.request
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from crawler.core.urls import url_key
+from dht.core.ids import CIRCLE, Key, number_of
 from herodotus import labweb, ringlab
 from herodotus.asking import NoAnswer
 from herodotus.cli.ring import DEMO_DELAY_S
+from herodotus.core.charter import TEST_CHARTER
+from herodotus.home import Home
 from herodotus.ringlab import LabPeer
-from tests.herodotus.cli.processes import called
 from tests.herodotus.test_ring_lab import free_base, herodotus, status, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -33,7 +39,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     labweb.end(folder)
 
 
-def up(folder: Path, count: int, *more: str) -> tuple[list[LabPeer], str]:
+def up(folder: Path, count: int, *more: object) -> tuple[list[LabPeer], str]:
     base = free_base(count, labweb.PORT_OFFSET)
     done = herodotus(
         "ring", "up", "--peers", count, "--base-port", base, "--web", "demo", "--dir", folder, "--json", *more
@@ -69,7 +75,28 @@ def is_done(peers: list[LabPeer]) -> bool:
 
 
 def captured(peer: LabPeer, urls: set[str]) -> set[str]:
-    return {url for url in urls if called("history", "--peer", peer.http, "--json", url).code == 0}
+    """Which of them some peer of the ring holds: this one asks the others."""
+    found = set[str]()
+    for host in sorted({url.split("/")[2] for url in urls}):
+        question = f"{peer.http}/cdx/search/cdx?url={host}&matchType=host&fl=original&limit=100000"
+        with urllib.request.urlopen(question, timeout=60) as answer:
+            found |= set(answer.read().decode().split())
+    return found & urls
+
+
+def shares(peers: list[LabPeer]) -> list[tuple[int, str]]:
+    """Where on the circle whose stretch ends, in order."""
+    return sorted(
+        (number_of(Key(bytes.fromhex(node["position"]))), peer.peer)
+        for peer in peers
+        for node in status(peer)["ring"]["nodes"]
+    )
+
+
+def owned(urls: set[str], ends: list[tuple[int, str]]) -> Counter[str]:
+    """How many URLs fall to each peer."""
+    places = [place for place, _ in ends]
+    return Counter(ends[bisect_left(places, number_of(Key(url_key(url)))) % len(ends)][1] for url in urls)
 
 
 def spacings(lines: list[dict[str, Any]]) -> dict[str, float]:
@@ -82,19 +109,23 @@ def spacings(lines: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def test_a_ring_crawls_the_made_up_web_wholly_once_and_politely(folder: Path) -> None:
-    peers, control = up(folder, 3)
+def test_eight_peers_crawl_the_made_up_web_wholly_once_politely_and_each_its_share(folder: Path) -> None:
+    peers, control = up(folder, 8)
     expected = reachable(control)
     anyio.run(until, lambda: is_done(peers) and seen(folder, control) >= expected, CRAWLED_S)
     lines = requests(folder, control)
     pages = Counter(line["url"] for line in lines if line["path"] != "/robots.txt")
     assert pages == Counter(expected)
     assert min(spacings(lines).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S
-    missing = expected
-    for peer in peers:
-        missing = missing - captured(peer, missing)
-    assert missing == set()
-    assert "stopped 3 peers" in herodotus("ring", "down", "--dir", folder).stderr
+    assert captured(peers[0], expected) == expected
+    ends = shares(peers)
+    fetched = Counter({peer.peer: status(peer)["crawl"]["fetched"] for peer in peers})
+    assert +fetched == owned(expected, ends)
+    for (before, _), (end, peer) in pairwise([ends[-1], *ends]):
+        share = (end - before) % CIRCLE / CIRCLE
+        spread = sqrt(len(expected) * share * (1 - share))  # of a binomial distribution: keys are hashes
+        assert abs(fetched[peer] - len(expected) * share) <= 5 * spread + 1
+    assert "stopped 8 peers" in herodotus("ring", "down", "--dir", folder).stderr
     anyio.run(until, lambda: not labweb.processes_of(folder))
 
 
@@ -126,9 +157,13 @@ def test_what_the_charter_and_the_web_do_not_agree_on_is_refused(folder: Path, t
 
 
 def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) -> None:
-    peers, control = up(folder, 4)
+    charter = replace(TEST_CHARTER, name="test demo", delay_floor_s=DEMO_DELAY_S)
+    for number in range(4):
+        home = Home(Path(ringlab.place(folder, number, 0).home))
+        ringlab.make_home(home, charter, {"ring.suspicion_s": 1.0})
+    peers, control = up(folder, 4, "--web-pages", labweb.PAGES_LEAST)
     expected = reachable(control)
-    anyio.run(until, lambda: len(requests(folder, control)) > 60, CRAWLED_S)
+    anyio.run(until, lambda: len(requests(folder, control)) > 40, CRAWLED_S)
     herodotus("ring", "kill", 2, 3, "--dir", folder)
     left = peers[:2]
     # Whoever is left finds out, takes over their hosts, is silent for a while, and goes on.

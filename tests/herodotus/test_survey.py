@@ -1,14 +1,22 @@
 """Does a survey find every link and count every capture once, however the archive changes meanwhile?"""
 
 import random
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
+import anyio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler.core.capture import Capture
+from crawler.reading import Reading, read_capture
 from herodotus.archive.engine import Archive
 from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.memory import MemoryDisk
 from herodotus.archive.sealing import seal
+from herodotus.archive.store import DiskStore
 from herodotus.core.deposits import Deposit, url_key
 from herodotus.core.entries import LINK, TALLY, after
 from herodotus.survey import (
@@ -18,6 +26,7 @@ from herodotus.survey import (
     Tally,
     decode_span,
     decode_tally,
+    keep_surveyed,
     links_to,
     tally_key,
 )
@@ -123,3 +132,46 @@ def _forget(archive: Archive, content: list[tuple[bytes, bytes]]) -> None:
 def _index(archive: Archive) -> MemoryIndex:
     assert isinstance(archive.index, MemoryIndex)
     return archive.index
+
+
+# -- captures that no reader can take ---------------------------------------------------------------------
+
+
+def faulty(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+    def reading(capture: Capture, **options: Any) -> Reading:
+        if capture.url in urls:
+            raise ZeroDivisionError
+        return read_capture(capture, **options)
+
+    monkeypatch.setattr("herodotus.survey.read_capture", reading)
+
+
+def test_a_capture_that_cannot_be_read_is_counted_and_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faulty(monkeypatch, A)
+    archive = open_on(MemoryDisk())
+    store(archive, linking(A, NOW_S, B), linking(C, NOW_S, B), linking(B, NOW_S, A))
+    survey = Survey(archive)
+    with pytest.raises(ZeroDivisionError):
+        survey.catch_up()
+    while not survey.is_current():
+        survey.step_one_by_one()
+    assert set(links(archive, B)) == {url_key(C)[:12]}
+    assert set(links(archive, A)) == {url_key(B)[:12]}
+    assert tally(archive, Property.TOTAL, "").captures == 3
+
+
+@pytest.mark.anyio
+async def test_a_survey_is_not_held_for_ever_by_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty(monkeypatch, A)
+    archive = open_on(MemoryDisk())
+    store(archive, linking(A, NOW_S, B), linking(C, NOW_S, B))
+    surveying = cast("DiskStore", SimpleNamespace(archive=archive))
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(keep_surveyed, surveying, period_s=0.001, work_share=1.0))
+            while not Survey(archive).is_current():  # noqa: ASYNC110  # a survey tells nobody when it is done
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+    assert set(links(archive, B)) == {url_key(C)[:12]}

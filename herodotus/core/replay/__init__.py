@@ -4,11 +4,11 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 `isolation_headers`, and the body through the rewriter:
 
     context = ReplayContext(page_url=url, timestamp="20260102000000", flag=Flag.PAGE, portal_origin=origin)
-    status, headers = replay_headers(200, fields, context, is_rewritten=rewriter is not None)
+    status, headers = replay_headers(200, fields, context)
 """
 
 from herodotus.core.replay.banner import BannerFacts, Holder, banner_html, frame_html
-from herodotus.core.replay.choosing import charset_of, looks_like_html, rewriter_for
+from herodotus.core.replay.choosing import looks_like_html, rewriter_for, shown_flag, shown_type
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
 from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
 from herodotus.core.replay.headers import replay_headers, replay_status
@@ -22,23 +22,25 @@ from herodotus.core.replay.isolation import (
 from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
 from herodotus.core.replay.rewriter import Rewriter
 from herodotus.core.replay.strays import stray_target
+from herodotus.core.replay.types import NO_TYPE, MediaType, media_type
 
 __all__ = [
     "FLAGS",
     "GUARD_PATH",
     "GUARD_SCRIPT",
+    "NO_TYPE",
     "WORKER_PATH",
     "WORKER_SCRIPT",
     "BannerFacts",
     "Flag",
     "Holder",
+    "MediaType",
     "Reference",
     "ReplayContext",
     "Rewriter",
     "Shown",
     "Unresolved",
     "banner_html",
-    "charset_of",
     "checked_origin",
     "frame_headers",
     "frame_html",
@@ -46,12 +48,15 @@ __all__ = [
     "isolation_headers",
     "looks_like_html",
     "may_change",
+    "media_type",
     "merged_head",
     "replay_headers",
     "replay_status",
     "resolution",
     "rewriter_for",
     "script_headers",
+    "shown_flag",
+    "shown_type",
     "stray_target",
     "wants_frame",
 ]

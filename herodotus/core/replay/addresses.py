@@ -18,6 +18,11 @@ _PARTS = re.compile(rb"(https?:)//([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE | 
 _ODD = re.compile(rb"[\x00-\x20\\]")
 _DOTS = re.compile(rb"(?:^|/)(?:\.|%2[Ee]){1,2}(?:/|$)")
 _ARCHIVED = re.compile(rb"(?:\d{1,14}|\*)(?:[a-z]{2}_)?/https?:/")
+BASE_BYTES_MAX = 512
+"""Of the folder or the page that relative references are resolved against: a letter may not become a page. Beyond,
+they stay relative, and the browser resolves them, in the archive as well."""
+ORIGIN_BYTES_MAX = 300
+"""A host's name has 253 letters at most."""
 _BLANKS = bytes(range(0x21))
 _DROPPED = b"\t\n\r"
 _DOT = re.compile(rb"\.|%2[Ee]")
@@ -46,13 +51,14 @@ class Addresses:
             self._origin = self._scheme + b"//" + match[2]
             path = match[3] or b"/"
         self._origin, path = self._escaped(self._origin), self._escaped(path)
-        self._path = path
+        self._page = self._origin + path
         self._folder = self._origin + path[: path.rfind(b"/") + 1]
 
     def move_base(self, reference: bytes) -> bytes:
         """What `<base href>` becomes; what follows is resolved against it. A base that is none stays."""
         absolute = self.resolve(reference)
-        if absolute is None or _PARTS.match(absolute) is None:
+        parts = None if absolute is None else _PARTS.match(absolute)
+        if absolute is None or parts is None or len(parts[2]) > ORIGIN_BYTES_MAX:
             return reference
         self._set_base(absolute)
         return b"%s/%s" % (self._head, absolute)
@@ -66,13 +72,19 @@ class Addresses:
         """What a clean reference becomes an address in the archive by, put before it: one that is absolute,
         begins with two slashes, with one, with a name. Clean: see `markup.py`; and none of `near`."""
         head = b"%s%s/" % (self._head, flag.encode())
-        return head, head + self._scheme, head + self._origin, head + self._folder
+        below = head + self._folder if len(self._folder) <= BASE_BYTES_MAX else b""
+        return head, head + self._scheme, head + self._origin, below
 
     def rewrite_absolute(self, reference: bytes, flag: str) -> bytes:
         """Only if it names a host: for values that are perhaps no addresses."""
         if reference[:4].lower() == b"http" or reference[:2] == b"//":
             return self.rewrite(reference, flag)
         return reference
+
+    def stays(self, reference: bytes) -> bool:
+        """Of a reference that is left as it is: whether it leads within the page, or into the archive."""
+        local = reference.removeprefix(self._portal)
+        return reference[:1] in (b"#", b"") or self._is_archived(local)
 
     def resolve(self, reference: bytes) -> bytes | None:
         """Absolute, http or https; None: leave it alone."""
@@ -89,9 +101,10 @@ class Addresses:
             return None
         scheme = _SCHEME.match(reference)
         if scheme is None:
-            if first == b"?":
-                return self._origin + self._path + reference
-            return _normal(self._folder + reference)
+            base = self._page if first == b"?" else self._folder
+            if len(base) > BASE_BYTES_MAX:
+                return None
+            return base + reference if first == b"?" else _normal(base + reference)
         return self._resolve_absolute(reference, scheme[0].lower())
 
     def _is_archived(self, reference: bytes) -> bool:

@@ -49,9 +49,11 @@ addEventListener("message", function (event) {
   var said = event.data, facts = document.documentElement.dataset;
   if (!said || said.herodotus !== "open" || typeof said.address !== "string") return;
   if (navigator.userActivation && !navigator.userActivation.isActive) return;
-  var address = said.address.replace(/^(.*?\\/\\d{14})(?:if_|mp_)\\//, "$1/");
-  var inner = new URL(facts.inner, location.href).href, own = new URL(facts.archive, location.href).href;
-  if (address.indexOf(inner) === 0) location.href = own + address.slice(inner.length);
+  var address, inner = new URL(facts.inner, location.href).href, own = new URL(facts.archive, location.href).href;
+  try { address = new URL(said.address).href; } catch (error) { return; }
+  if (address.indexOf(inner) !== 0) return;
+  var memento = /^(\\d{14})(?:[a-z]{2}_)?\\/(https?:\\/\\/.+)$/.exec(address.slice(inner.length));
+  if (memento) location.href = own + memento[1] + "/" + memento[2];
 });
 """
 

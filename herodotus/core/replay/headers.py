@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from herodotus.core.replay.addresses import Addresses
 from herodotus.core.replay.context import Flag, ReplayContext
+from herodotus.core.replay.types import media_type
 
 Headers = list[tuple[str, str]]
 
@@ -21,14 +22,13 @@ HEAD_BYTES_MAX = 32_768
 REFRESH_S_MIN = 1
 """A page that refreshes without a pause would not let a reader use the banner."""
 
-_PASSED = frozenset({"content-type", "content-language", "content-disposition"})
-# Which of them describe bytes that a rewriter changes.
-_OF_THE_BYTES = frozenset({"content-encoding", "content-range", "accept-ranges", "content-length"})
+_PASSED = {"content-language": "Content-Language", "content-disposition": "Content-Disposition"}
+# HTML standard, "shared declarative refresh steps". What is behind the number is nothing, or is parted from it.
 _REFRESH = re.compile(
-    rb"[\t\n\f\r ]*(\d*)(?:\.[\d.]*)?[\t\n\f\r ]*[;,]?[\t\n\f\r ]*(?:url[\t\n\f\r ]*=[\t\n\f\r ]*)?"
-    rb"(?:(['\"])(.*?)(?:\2.*|$)|(.*))",
-    re.IGNORECASE | re.DOTALL,
+    rb"[\t\n\f\r ]*(?:([0-9]+)[0-9.]*|\.[0-9.]*)(?:[\t\n\f\r ]*[;,][\t\n\f\r ]*|[\t\n\f\r ]+|\Z)(.*)",
+    re.DOTALL,
 )
+_REFRESH_URL = re.compile(rb"url[\t\n\f\r ]*=[\t\n\f\r ]*", re.IGNORECASE)
 _LINK_TARGET = re.compile(rb"<([^<>]*)>([^,<]*)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -54,39 +54,43 @@ def replay_status(status: int, *, has_location: bool) -> int:
 
 
 def replay_headers(
-    status: int, fields: Iterable[tuple[str, str]], context: ReplayContext, *, is_rewritten: bool
+    status: int, fields: Iterable[tuple[str, str]], context: ReplayContext
 ) -> tuple[int, Headers]:
-    """Status and fields to send, without Content-Length and Content-Encoding, which are the handler's.
+    """Status and fields to send, each at most once but Link, without Content-Length and Content-Encoding, which are
+    the handler's. Content-Type is what all the archived ones come to for a browser.
 
-    `is_rewritten`: whether a rewriter changes the body. With the flag `id_` Location, too, stays as it was
-    and is told under X-Archive-Orig-Location alone."""
-    kept: Headers = []
+    With the flag `id_` Location, too, stays as it was and is told under X-Archive-Orig-Location alone."""
+    kept: dict[str, str] = {}
+    links: Headers = []
+    types: list[str] = []
     originals: Headers = [(ORIGINAL + "Status", str(status))]
     location: str | None = None
     addresses = Addresses(context)
     for name, value in _bounded(fields):
         lower = name.lower()
         originals.append((ORIGINAL + name, value))
-        if lower == "location" and location is None:
+        if lower == "content-type":
+            types.append(value)
+        elif lower == "location" and location is None:
             location = value
         elif lower == "refresh" and not context.flag.is_raw:
-            kept.append(("Refresh", refreshed(_bytes(value), addresses, context).decode("latin-1")))
+            kept["Refresh"] = refreshed(_bytes(value), addresses, context).decode("latin-1")
         elif lower == "link" and not context.flag.is_raw:
-            kept.extend(("Link", one) for one in _links(value, addresses, context))
+            links.extend(("Link", one) for one in _links(value, addresses, context))
         elif lower in _PASSED:
-            kept.append((name, value))
+            kept[_PASSED[lower]] = value
+    shown = media_type(types)
+    sent: Headers = [("Content-Type", shown.sent())] if shown.is_known else []
+    sent += [*((name, value) for name, value in kept.items() if value), *links]
     target = None if location is None else moved(location, addresses, context)
     # A page that sends visitors to itself, with a cookie, would go round in circles: the archive keeps none.
     is_moved = target is not None and status in _MOVED and target.partition("#")[0] != _own(context)
-    sent = replay_status(status, has_location=is_moved)
-    if is_moved and target is not None:
-        kept.append(("Location", target))
+    status = replay_status(status, has_location=is_moved)
     if context.flag is Flag.RAW:
-        kept = [pair for pair in kept if pair[0] != "Location"]
-        sent = 200 if 300 <= sent < 400 else sent
-    if is_rewritten:
-        kept = [pair for pair in kept if pair[0].lower() not in _OF_THE_BYTES]
-    return sent, kept + originals
+        status = 200 if 300 <= status < 400 else status
+    elif is_moved and target is not None:
+        sent.append(("Location", target))
+    return status, sent + originals
 
 
 def moved(location: str, addresses: Addresses, context: ReplayContext) -> str:
@@ -102,16 +106,29 @@ def _own(context: ReplayContext) -> str:
 
 def refreshed(content: bytes, addresses: Addresses, context: ReplayContext) -> bytes:
     """Of a Refresh header or `<meta http-equiv=refresh content>`: the target in the archive, after a second
-    at least, so that pages that send the reader in a circle leave him time to go."""
+    at least, so that pages that send the reader in a circle leave him time to go. Always in the one form that all
+    browsers read alike; empty for what the standard calls no refresh, as some browsers see one there."""
     match = _REFRESH.fullmatch(content)
-    if match is None or not (match[1] or b"." in content[:8]):
-        return content
-    pause = max(REFRESH_S_MIN, int(match[1][:6] or b"0"))
-    target = match[3] if match[2] else match[4]
+    if match is None:
+        return b""
+    pause = max(REFRESH_S_MIN, int((match[1] or b"0")[:6]))
+    target = _refresh_target(match[2])
     if not target:
         return b"%d" % pause
     address = addresses.rewrite(target, context.link_flag)
+    if address is target and not addresses.stays(target):
+        return b""  # another scheme: no page of the archive
     return b"%d;url=%s" % (pause, address.replace(b"'", b"%27").replace(b'"', b"%22"))
+
+
+def _refresh_target(rest: bytes) -> bytes:
+    """What is left when the words before an address, and the quotes around it, are gone."""
+    named = _REFRESH_URL.match(rest)
+    target = rest[named.end() :] if named else rest
+    quote = target[:1]
+    if quote in (b"'", b'"'):
+        target = target[1:].partition(quote)[0]
+    return target.strip(b"\t\n\f\r ")
 
 
 def _links(value: str, addresses: Addresses, context: ReplayContext) -> list[str]:

@@ -8,6 +8,7 @@ depends on one is known by its last tag alone (`svg` and `math`, where CDATA and
 
 import json
 import re
+from collections.abc import Callable
 from typing import Final
 
 from herodotus.core.replay import markup
@@ -88,7 +89,7 @@ class HtmlRewriter:
         out, end = self._out, len(data)
         copied = at
         near = self._editor.addresses.near
-        boring = markup.PREFACE.match if self._guard else markup.BORING.match
+        boring = self._boring()
         while True:
             match = boring(low, at)
             assert match is not None  # it may be empty
@@ -115,10 +116,14 @@ class HtmlRewriter:
                 at = copied = self._tag(data, low, tag)
                 if self._state != self._markup:
                     return at, False
-                boring = markup.PREFACE.match if self._guard else markup.BORING.match
+                boring = self._boring()
                 continue
             out.append(data[copied:at])
             return self._oddity(data, low, at, is_last)
+
+    def _boring(self) -> Callable[[bytes, int], re.Match[bytes] | None]:
+        """Before the guard every tag may be its place; in XML any may be one that has another prefix to its name."""
+        return markup.PREFACE.match if self._guard or self._is_xml else markup.BORING.match
 
     def _oddity(self, data: bytes, low: bytes, at: int, is_last: bool) -> tuple[int, bool]:
         """Something with `<` that is no whole tag and no whole comment."""
@@ -160,7 +165,9 @@ class HtmlRewriter:
         if self._guard and name not in (b"html", b"head") and not self._is_xml:
             self._put_guard()
         attributes = _attributes(data, low, match.end(1), end)
-        edits = self._editor.edits(name, attributes)
+        if self._is_xml and b":" in low[start:end]:  # prefixes are the page's own choice
+            attributes = [_unprefixed(one) for one in attributes]
+        edits = self._editor.edits(name.rpartition(b":")[2] if self._is_xml else name, attributes)
         self._put(data, start, end, edits)
         is_empty = low[end - 2 : end] == b"/>"
         if name == b"head" and self._guard:
@@ -341,6 +348,10 @@ class HtmlRewriter:
         self._put(data, at, end, edits)
         self._state = self._markup
         return end, False
+
+
+def _unprefixed(attribute: Attribute) -> Attribute:
+    return attribute._replace(name=b"xlink:href") if attribute.name.endswith(b":href") else attribute
 
 
 def _attributes(data: bytes, low: bytes, start: int, end: int) -> list[Attribute]:

@@ -13,6 +13,8 @@ Rewriting makes pages work; it is no defence, as a page can build any address by
 - *frame busting*: `sandbox` without `allow-top-navigation`
 - *windows, `window.opener`*: `sandbox` without `allow-popups`
 - *show the portal in an archived frame*: the portal's own `frame-ancestors 'none'`
+- *pages that nobody rewrote (raw flags, beyond a bound)*: `sandbox` without `allow-scripts`, which ends meta
+  refreshes, too
 - *lead the reader away by `location =`*: no header stops it for a page that fills the window; our script does
   (`guard.py`), and the page around a frame (`frame_headers`) for certain
 - *ask for camera, place, payment*: `Permissions-Policy`
@@ -35,12 +37,18 @@ PEERS_NAMED_MAX = 16
 _PERMISSIONS = ", ".join(f"{name}=()" for name in _NOT_ALLOWED)
 
 
-def isolation_headers(context: ReplayContext, content_type: str | None = None) -> dict[str, str]:
+def isolation_headers(
+    context: ReplayContext, content_type: str | None = None, *, is_rewritten: bool = True
+) -> dict[str, str]:
     """For every answer with archived bytes, whatever its type and flag: an image may be opened as a page.
-    `content_type` as archived, as browsers show PDF outside of a sandbox only, and in no frame of ours."""
+    `content_type` as archived, as browsers show PDF outside of a sandbox only, and in no frame of ours.
+    `is_rewritten`: false of a page that goes out as it was stored. It runs no scripts, as do those with a raw flag:
+    nothing would keep the window that they fill from going to the live web."""
     portal, archive = _sources(context)
     own = " allow-same-origin" if context.has_own_origin else ""
-    sandbox = f"sandbox allow-scripts allow-forms allow-modals allow-pointer-lock{own}; "
+    runs_scripts = is_rewritten and not context.flag.is_raw
+    allowed = "allow-scripts allow-forms allow-modals allow-pointer-lock" if runs_scripts else "allow-forms"
+    sandbox = f"sandbox {allowed}{own}; "
     is_pdf = (content_type or "").partition(";")[0].strip().lower() == "application/pdf"
     # Root-relative strays of scripts say where they come from only where pages have an origin (Referrer Policy,
     # 8.3: none for an opaque one); there they are let through to be redirected into the archive.

@@ -51,11 +51,18 @@ class Absence:
             del self._absent[peer]
         return bool(gone)
 
+    def _missed(self, now: float) -> list[PeerKey]:
+        return [peer for peer, (since, _) in self._absent.items() if now - since >= self._low_s]
+
+    def standing(self, now: float) -> tuple[object, ...]:
+        """While this is the same, and so is the ring's table, so are the places."""
+        return tuple(self._absent.items()), tuple(self._missed(now))
+
     def next_deadline(self) -> float | None:
         return min((since + self._departed_s for since, _ in self._absent.values()), default=None)
 
     def places(self, now: float) -> Places:
         there = [(key, peer) for peer, keys in self._present.items() for key in keys]
         away = [(key, peer) for peer, (_, keys) in self._absent.items() for key in keys]
-        missed = [peer for peer, (since, _) in self._absent.items() if now - since >= self._low_s]
+        missed = self._missed(now)
         return Places(there + away, self._copies, absent=frozenset(self._absent), missed=missed)

@@ -55,12 +55,25 @@ class Ledger:
     def give_up(self, comparison: Comparison) -> None:
         self._open.remove(comparison)
 
-    def confirm(self, comparison: Comparison, lacking: Collection[bytes], *, is_promise: bool) -> None:
-        """What the peer lacks of ours, besides what was stored since the comparison began."""
+    def confirm(
+        self,
+        comparison: Comparison,
+        lacking: Collection[bytes],
+        *,
+        is_promise: bool,
+        is_exact: bool = False,
+    ) -> None:
+        """What the peer lacks of ours, besides what was stored since the comparison began. `is_exact`: it was asked
+        for every content, not only for something of each day; nothing less says that a promised one is there."""
         self._open.remove(comparison)
         missing = set(lacking) | comparison.stored
         known = self._confirmed.setdefault(comparison.peer, [])
         known[:] = [one for one in known if not all(covers(comparison.scope, part) for part in one.scope)]
+        for one in known:  # of other scopes: what was said now is newer, for and against
+            if is_exact or not one.is_promise:
+                one.lacking = {key for key in one.lacking if not has(comparison.scope, key)}
+            one.lacking |= {key for key in missing if has(one.scope, key)}
+        known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         if len(missing) <= LACKING_MAX:
             known.append(Confirmation(comparison.scope, comparison.began, is_promise, missing))
             del known[:-CONFIRMATIONS_MAX]
@@ -111,7 +124,8 @@ class Ledger:
 
     def is_behind(self, peer: PeerKey) -> bool:
         """Is there something that the peer was not asked about, and did not acknowledge?"""
-        return any(one.is_outdated and one.lacking for one in self._confirmed.get(peer, ()))
+        known = self._confirmed.get(peer, ())
+        return any(one.is_outdated and one.lacking for one in known if not one.is_promise)
 
     def needs_promises(self, segment: Segment, now: float) -> list[PeerKey]:
         """Whose word for a segment is missing, or will soon be too old."""

@@ -6,7 +6,9 @@ root is SHA-1 over all of them. Where the digests of one differ, its part of the
 """
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from herodotus.core.digests import root_digest, top_digests
@@ -85,15 +87,22 @@ def rest_of_ring(scope: Scope) -> Scope:
 
 
 def has(scope: Scope, position: bytes) -> bool:
-    return any(one.has(position) for one in scope)
+    """`scope` must be joined, as for `covers`."""
+    at = bisect_right(scope, position[:KEY_BYTES], key=_low) - 1
+    return at >= 0 and scope[at].has(position)
+
+
+def _low(one: Range) -> bytes:
+    return one.low
 
 
 def covers(scope: Scope, part: Range) -> bool:
     """Is all of a range in it? `scope` must be joined."""
-    return any(
-        one.low <= part.low and (one.high is None or (part.high is not None and part.high <= one.high))
-        for one in scope
-    )
+    at = bisect_right(scope, part.low, key=_low) - 1
+    if at < 0:
+        return False
+    high = scope[at].high
+    return high is None or (part.high is not None and part.high <= high)
 
 
 def split(scope: Scope) -> list[Scope]:
@@ -101,7 +110,8 @@ def split(scope: Scope) -> list[Scope]:
     return [scope[at : at + RANGES_MAX] for at in range(0, len(scope), RANGES_MAX)]
 
 
-def directories(scope: Scope) -> list[tuple[int, Range]]:
+@lru_cache(maxsize=64)  # each step of a comparison asks for those of its scope
+def directories(scope: Scope) -> Sequence[tuple[int, Range]]:
     """The directories of 8 bits of which a scope has some, and what it has of each, range by range."""
     found = []
     for one in scope:

@@ -20,6 +20,8 @@ class Wanted:
         self._asked: dict[bytes, PeerKey] = {}
         self._queues: dict[PeerKey, list[bytes]] = {}
         """Sorted when they were made, the next one last; what is not in one of them makes it anew."""
+        self._cut: set[PeerKey] = set()
+        """They have more than there was room for."""
         self.dropped = 0
 
     def __len__(self) -> int:
@@ -36,6 +38,7 @@ class Wanted:
         for member in members:
             if member not in self._sources and self.is_full:
                 self.dropped += 1
+                self._cut.add(source)
                 continue
             self._sources.setdefault(member, set()).add(source)
             self._by_source.setdefault(source, set()).add(member)
@@ -89,8 +92,20 @@ class Wanted:
         if not sources:
             del self._sources[member]
 
+    def cut(self, source: PeerKey) -> None:
+        """The peer has more than was given here."""
+        self._cut.add(source)
+
+    def has_more(self, source: PeerKey) -> bool:
+        """Is all that was noted of a peer settled, and was that not all? Said once."""
+        if source in self._by_source or source not in self._cut:
+            return False
+        self._cut.discard(source)
+        return True
+
     def lost(self, source: PeerKey) -> None:
-        """The peer does not answer."""
+        """The peer does not answer, or not with what it announced."""
+        self._cut.discard(source)
         for member in list(self._by_source.get(source, ())):
             self.failed(member, source)
 

@@ -1,9 +1,8 @@
-"""What is asked about addresses and their captures: versions, records, a search, a sample."""
+"""What is asked about addresses and their captures: versions, records, a sample."""
 
 import hashlib
 from collections.abc import Callable
 from io import BytesIO
-from itertools import islice
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -12,11 +11,11 @@ from msgspec import Meta
 from herodotus.archive.deleting import deposit_of_stored
 from herodotus.archive.engine import Archive
 from herodotus.archive.intake import compress_bundle
-from herodotus.archive.neighbours import around
 from herodotus.archive.reading import Reader, Version
 from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.deposits import StoredCapture
-from herodotus.core.entries import ADDRESS, CAPTURE, KEY_BYTES, after, decode_entry, url_of_address
+from herodotus.core.disputes import disputed
+from herodotus.core.entries import CAPTURE, KEY_BYTES, after, decode_entry
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.table import (
@@ -30,8 +29,7 @@ from herodotus.portal.api.table import (
     Url,
     moment_of,
 )
-from herodotus.portal.api.tokens import key_of_token, number_of, position_of_token, token_of_key
-from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.api.tokens import number_of, position_of_token
 from herodotus.portal.histories import contents_of
 from herodotus.portal.memento import Places
 from herodotus.portal.moments import Moment
@@ -39,12 +37,10 @@ from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import spellings
 from herodotus.portal.web import Asked
 
-SEARCHED_MAX = 100_000
-"""Addresses that one search looks at; some tenths of a second."""
 VERSIONS_SHOWN_MAX = 1_000
 """Of one content; the rest is counted."""
-_BEHIND = b"\0"
-"""Appended to a key, the least key that is greater."""
+CAPTURES_SHOWN_MAX = 5_000
+"""Of all contents of an answer: 2 MB."""
 
 T = TypeVar("T")
 
@@ -71,6 +67,8 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     visits: int
     last_seen: str
     memento: str
+    disputed: bool
+    """Another peer stored something else on that day."""
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,21 +86,6 @@ class Captures(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     contents: tuple[Content, ...]
-    next: str | None
-
-
-class SearchQuestion(Question, frozen=True, kw_only=True):
-    q: Annotated[
-        str, Meta(min_length=1, max_length=200, description="words that all stand somewhere in the address")
-    ]
-    limit: Annotated[int, Meta(ge=1, le=1000, description="addresses in one answer")] = 100
-    after: Token | None = None
-
-
-class Addresses(msgspec.Struct, frozen=True, kw_only=True):
-    """`next` is there, too, where a part of the list was looked at and nothing found."""
-
-    urls: tuple[str, ...]
     next: str | None
 
 
@@ -185,14 +168,6 @@ def capture_endpoints(shelf: Shelf) -> list[Endpoint]:
             may_be_elsewhere=True,
         ),
         Endpoint(
-            path="/api/v1/search",
-            summary="Addresses of this peer in which all words stand.",
-            question=SearchQuestion,
-            shape=Addresses,
-            work=found.search,
-            cost=5.0,
-        ),
-        Endpoint(
             path="/api/v1/sample",
             summary="A random sample of this peer's addresses, each with its newest capture.",
             question=SampleQuestion,
@@ -217,31 +192,8 @@ class CaptureAnswers:
                 break
         else:
             raise AbsentError(spellings(question.url)[0])
-        contents = contents_of(versions)
-        end = skipped + question.limit
-        shown = tuple(
-            Content(
-                digest=f"sha256:{one.digest.hex()}",
-                first_seen=format_date(one.first_s),
-                last_seen=format_date(one.last_s),
-                count=len(one.versions),
-                captures=tuple(map(_facts, one.versions[:VERSIONS_SHOWN_MAX])),
-            )
-            for one in contents[skipped:end]
-        )
-        following = str(end) if end < len(contents) else None
-        return Reply(value=Captures(url=url, contents=shown, next=following), next=following)
-
-    async def search(self, question: SearchQuestion, asked: Asked) -> Reply:
-        words = [word.lower() for word in question.q.split()]
-        if not words:
-            raise BadQuestionError("q: there is no word in it")
-        start = ADDRESS if question.after is None else key_of_token(question.after, ADDRESS)
-        urls, stopped = await self._shelf.ask(
-            lambda archive: _searched(archive, words, start, question.limit)
-        )
-        following = None if stopped is None else token_of_key(stopped)
-        return Reply(value=Addresses(urls=tuple(urls), next=following), next=following)
+        found = await self._shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
+        return Reply(value=found, next=found.next)
 
     async def sample(self, question: SampleQuestion, asked: Asked) -> Reply:
         begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
@@ -320,7 +272,30 @@ def record_facts(record: WarcRecord) -> RecordFacts:
     )
 
 
-def _facts(version: Version) -> CaptureFacts:
+def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Captures:
+    contents, of_doubt = contents_of(versions), disputed(versions)
+    shown: list[Content] = []
+    end, left = skipped + limit, CAPTURES_SHOWN_MAX
+    for one in contents[skipped:end]:
+        told = one.versions[: min(left, VERSIONS_SHOWN_MAX)]
+        captures = tuple(_facts(version, version.id in of_doubt) for version in told)
+        left -= len(captures)
+        shown.append(
+            Content(
+                digest=f"sha256:{one.digest.hex()}",
+                first_seen=format_date(one.first_s),
+                last_seen=format_date(one.last_s),
+                count=len(one.versions),
+                captures=captures,
+            )
+        )
+        if not left:
+            end = skipped + len(shown)
+            break
+    return Captures(url=url, contents=tuple(shown), next=str(end) if end < len(contents) else None)
+
+
+def _facts(version: Version, is_disputed: bool) -> CaptureFacts:
     return CaptureFacts(
         url=version.url,
         date=format_date(version.first_seen_s),
@@ -330,26 +305,11 @@ def _facts(version: Version) -> CaptureFacts:
         visits=version.visits,
         last_seen=format_date(version.last_seen_s),
         memento=Places(origin="", url=version.url).memento(version.first_seen_s),
+        disputed=is_disputed,
     )
 
 
 # -- in a thread ------------------------------------------------------------------------------------------
-
-
-def _searched(archive: Archive, words: list[str], start: bytes, limit: int) -> tuple[list[str], bytes | None]:
-    found: list[str] = []
-    last = start
-    for last, _ in islice(archive.index.scan(start, after(ADDRESS)), SEARCHED_MAX):
-        url = url_of_address(last)
-        text = url.lower()
-        if all(word in text for word in words) and around(archive, url, 0) is not None:
-            found.append(url)
-            if len(found) == limit:
-                break
-    else:
-        if next(archive.index.scan(last + _BEHIND, after(ADDRESS)), None) is None:
-            return found, None
-    return found, last + _BEHIND
 
 
 def _sampled(

@@ -1,4 +1,8 @@
-"""What is asked about the peer itself and the ring that it is in?"""
+"""What is asked about the peer itself and the ring that it is in?
+
+Strangers are told what machines may rely on (DESIGN 9), the operator all figures: from his own machine or with his
+token, and not where a page of somebody's asks in his browser.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -6,9 +10,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from herodotus.core.replay import may_change
 from herodotus.core.status import NodeStatus, PeerStatus
 from herodotus.portal.api.table import Endpoint, Question, Reply, Token
 from herodotus.portal.api.tokens import number_of
+from herodotus.portal.operator import OperatorRule
 from herodotus.portal.web import Asked
 
 
@@ -21,6 +27,49 @@ class Peer(msgspec.Struct, frozen=True, kw_only=True):
     positions: int
     clock: str
     is_self: bool
+
+
+class PublicRing(msgspec.Struct, frozen=True, kw_only=True):
+    members: int
+    ideal: bool
+    arcs: tuple[tuple[str, str], ...]
+
+
+class PublicCrawl(msgspec.Struct, frozen=True, kw_only=True):
+    """`known` and `due` as they are now; the rest is of today."""
+
+    known: int
+    due: int
+    fetched: int
+    unchanged: int
+    failed: int
+
+
+class PublicStore(msgspec.Struct, frozen=True, kw_only=True):
+    captures: int
+    bytes: int
+    state: str
+
+
+class PublicStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What anybody may know of a peer; `copies` counts captures by how many peers hold them."""
+
+    peer_id: str
+    nickname: str
+    version: str
+    network: str
+    network_id: str
+    http: str
+    started: str
+    uptime_s: int
+    ring: PublicRing
+    crawl: PublicCrawl
+    store: PublicStore
+    copies: dict[str, int]
+
+
+def public_status(status: PeerStatus) -> PublicStatus:
+    return msgspec.convert(status, PublicStatus, from_attributes=True)
 
 
 class PeersQuestion(Question, frozen=True, kw_only=True):
@@ -49,14 +98,17 @@ class RingFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def network_endpoints(
-    status: Callable[[], Awaitable[PeerStatus]], peers: Callable[[], tuple[Peer, ...]] = tuple
+    status: Callable[[], Awaitable[PeerStatus]],
+    peers: Callable[[], tuple[Peer, ...]] = tuple,
+    operator: OperatorRule | None = None,
 ) -> list[Endpoint]:
-    found = NetworkAnswers(status, peers)
+    found = NetworkAnswers(status, peers, operator or OperatorRule(has_public_name=True))
     return [
         Endpoint(
             path="/api/v1/status",
-            summary="What this peer says about itself.",
-            shape=PeerStatus,
+            summary="What this peer says about itself; to its operator, everything.",
+            shape=PublicStatus,
+            operators_shape=PeerStatus,
             work=found.status,
             cost=0.0,
         ),
@@ -75,13 +127,20 @@ def network_endpoints(
 
 class NetworkAnswers:
     def __init__(
-        self, status: Callable[[], Awaitable[PeerStatus]], peers: Callable[[], tuple[Peer, ...]]
+        self,
+        status: Callable[[], Awaitable[PeerStatus]],
+        peers: Callable[[], tuple[Peer, ...]],
+        operator: OperatorRule,
     ) -> None:
         self._status = status
         self._peers = peers
+        self._operator = operator
 
     async def status(self, question: Question, asked: Asked) -> Reply:
-        return Reply(value=await self._status())
+        status, request = await self._status(), asked.request
+        if self._operator.may_see(request) is None and may_change(request.headers, asked.origin):
+            return Reply(value=status, is_private=True)
+        return Reply(value=public_status(status))
 
     async def ring(self, question: Question, asked: Asked) -> Reply:
         status = await self._status()

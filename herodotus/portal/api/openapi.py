@@ -38,6 +38,7 @@ _HEADERS = {
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     types = {endpoint.shape for endpoint in endpoints if endpoint.shape is not None}
+    types |= {endpoint.operators_shape for endpoint in endpoints if endpoint.operators_shape is not None}
     types |= {endpoint.body for endpoint in endpoints if endpoint.body is not None}
     ordered = sorted(types, key=lambda kind: kind.__name__)
     references, schemas = msgspec.json.schema_components(ordered, ref_template=_REFERENCE)
@@ -122,6 +123,8 @@ def _parameter(name: str, schema: dict[str, Any], *, is_in_path: bool, is_requir
 
 def _responses(endpoint: Endpoint, reference_of: Mapping[Any, Any]) -> dict[str, Any]:
     schema = reference_of[endpoint.shape] if endpoint.shape is not None else {}
+    if endpoint.operators_shape is not None:
+        schema = {"anyOf": [schema, reference_of[endpoint.operators_shape]]}
     good: dict[str, Any] = {
         "description": endpoint.summary,
         "content": {one: {"schema": schema} for one in endpoint.media},

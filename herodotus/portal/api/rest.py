@@ -3,14 +3,17 @@
 import json
 import re
 from collections.abc import Sequence
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote
 
+import anyio
+import anyio.to_thread
 import msgspec
 
 from herodotus.core.archive_errors import ArchiveError, CursorExpiredError, MalformedRecordError
-from herodotus.portal.answer import PUBLIC, Answer, problem
+from herodotus.portal.answer import PUBLIC, Answer, problem, told_to_readers
 from herodotus.portal.api.openapi import describe
 from herodotus.portal.api.table import (
     AbsentError,
@@ -31,6 +34,7 @@ from herodotus.portal.targets import BadTargetError
 from herodotus.portal.web import Asked
 
 DESCRIPTION_PATH = "/api/v1/openapi.json"
+_WRITERS = 2
 _WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 
 
@@ -49,7 +53,13 @@ class RestApi:
         self._operator = operator
         self._elsewhere = elsewhere
         self._peer = peer
-        self._description = json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
+        self._writers = anyio.CapacityLimiter(_WRITERS)
+
+    @cached_property
+    def _description(self) -> bytes:
+        """Made when somebody first asks: most peers are never asked, and it would keep each waiting at its start."""
+        endpoints = [endpoint for _, endpoint in self._endpoints]
+        return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
         if not asked.request.path.startswith("/api/v1/"):
@@ -75,7 +85,7 @@ class RestApi:
         if refused is not None:
             return refused
         answer = await self._tried(endpoint, asked, places)
-        if endpoint.access is Access.PUBLIC:
+        if endpoint.access is Access.PUBLIC and "Cross-Origin-Resource-Policy" not in answer.headers:
             for name, value in PUBLIC.items():
                 answer.headers.setdefault(name, value)
         if self._peer:
@@ -96,10 +106,14 @@ class RestApi:
         except (GoneError, CursorExpiredError) as error:
             return problem(HTTPStatus.GONE, str(error))
         except ArchiveError as error:
-            busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+            busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
             busy.headers["Retry-After"] = "5" if isinstance(error, TooBusyError) else "30"
             return busy
-        return reply if isinstance(reply, Answer) else _written(endpoint, asked.request, reply)
+        if isinstance(reply, Answer):
+            return reply
+        # A long answer takes longer to write than others should wait.
+        write = partial(_written, endpoint, asked.request, reply)
+        return await anyio.to_thread.run_sync(write, limiter=self._writers)
 
     async def _absent(self, asked: Asked, url: str) -> Answer:
         if self._elsewhere is not None:
@@ -109,6 +123,11 @@ class RestApi:
         return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
 
 
+_PRIVATE = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 _READ = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", **PUBLIC}
 
 
@@ -161,8 +180,8 @@ def _sentence(problem_: str) -> str:
 def _written(endpoint: Endpoint, request: Request, reply: Reply) -> Answer:
     value = msgspec.to_builtins(reply.value)
     headers = dict(_READ)
-    if endpoint.access is Access.OPERATOR:
-        headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+    if endpoint.access is Access.OPERATOR or reply.is_private:
+        headers = dict(_PRIVATE)
     if reply.next is not None:
         headers["Link"] = f'<{following(request, reply.next)}>; rel="next"'
     return Answer(

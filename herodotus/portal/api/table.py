@@ -76,6 +76,8 @@ class Reply:
 
     value: Any
     next: str | None = None
+    is_private: bool = False
+    """For the operator's eyes: no page of another site may read it, and nothing on the way may keep it."""
 
 
 Work = Callable[[Any, Asked], Awaitable[Reply | Answer]]
@@ -91,6 +93,8 @@ class Endpoint:
     question: type[Question] = Nothing
     shape: Any = None
     """The type of `Reply.value`; None where the answer is no JSON."""
+    operators_shape: Any = None
+    """What the operator gets instead, where strangers are told less."""
     media: tuple[str, ...] = ("application/json",)
     method: str = "GET"
     body: type[msgspec.Struct] | None = None

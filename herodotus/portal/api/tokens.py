@@ -2,11 +2,13 @@
 
 import base64
 import binascii
+import re
 
 from herodotus.core.entries import KEY_BYTES
 from herodotus.portal.cdx import BadQuestionError
 
 _DIGITS_MAX = 15
+_SHORT_PARTS_TOLD_MAX = 9_999
 
 
 class _ForeignTokenError(BadQuestionError):
@@ -46,3 +48,15 @@ def position_of_token(token: str) -> bytes:
     if len(position) != KEY_BYTES:
         raise _ForeignTokenError
     return position
+
+
+def token_of_place(position: bytes, short_parts: int) -> str:
+    """`short_parts`: how many parts of an answer of all peers were cut short before (`portal/shares.py`)."""
+    return f"{position.hex()}.{min(short_parts, _SHORT_PARTS_TOLD_MAX)}" if short_parts else position.hex()
+
+
+def place_of_token(token: str) -> tuple[bytes, int]:
+    position, _, count = token.partition(".")
+    if count and not re.fullmatch(r"[0-9]{1,4}", count):
+        raise _ForeignTokenError
+    return position_of_token(position), int(count or 0)

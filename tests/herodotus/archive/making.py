@@ -3,10 +3,12 @@
 import base64
 import hashlib
 import random
+from io import BytesIO
 from pathlib import Path
 
 from herodotus.archive.disk import Disk, OsDisk
 from herodotus.archive.engine import Archive, ArchiveSettings
+from herodotus.archive.exporting import export_warc
 from herodotus.archive.files import Files
 from herodotus.archive.index import Index, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
@@ -99,3 +101,17 @@ def foreign_revisit(url: str, date: str, body: bytes, head: bytes = b"HTTP/1.1 2
         ("Content-Type", "application/http;msgtype=response"),
     )
     return format_record(fields, head)
+
+
+def two_versions_file(folder: Path, url: str) -> Path:
+    """A WARC file of two days of one page, for imports."""
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    archive = open_on(elsewhere)
+    store(archive, page(url, NOW_S, b"first"), page(url, NOW_S + DAY_S, b"second"))
+    out = BytesIO()
+    export_warc(archive, out)
+    archive.close()
+    file = folder / "two.warc.gz"
+    file.write_bytes(out.getvalue())
+    return file

@@ -2,7 +2,6 @@
 
 import json
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import click
@@ -12,9 +11,8 @@ from click.testing import CliRunner, Result
 from herodotus.archive import commands
 from herodotus.archive.commands import COMMANDS
 from herodotus.archive.console import parse_moment
-from herodotus.archive.exporting import export_warc
 from herodotus.archive.upkeep import tidy_before_leaving
-from tests.herodotus.archive.making import NOW_S, open_on, page, store
+from tests.herodotus.archive.making import NOW_S, two_versions_file
 
 URL = "http://example.org/"
 
@@ -27,15 +25,7 @@ def run(home: Path, *words: str) -> Result:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """With two versions of a page, which came by import."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    archive = open_on(elsewhere)
-    store(archive, page(URL, NOW_S, b"first"), page(URL, NOW_S + 86_400, b"second"))
-    out = BytesIO()
-    export_warc(archive, out)
-    archive.close()
-    file = tmp_path / "two.warc.gz"
-    file.write_bytes(out.getvalue())
+    file = two_versions_file(tmp_path, URL)
     imported = run(tmp_path / "home", "import", "--json", str(file))
     assert imported.exit_code == 0, imported.output
     assert json.loads(imported.stdout)[0]["stored"] == 2

@@ -542,19 +542,6 @@ def test_verifying_misses_notes_that_are_gone(is_cut: bool, tmp_path: Path) -> N
     again.close()
 
 
-def test_an_index_of_rotten_blocks_is_not_taken_for_one_that_is_in_use(tmp_path: Path) -> None:
-    (tmp_path / "archive").mkdir()
-    archive = open_on(tmp_path / "archive", RocksIndex(tmp_path / "blocks"))
-    deposits = _pages(5)
-    store(archive, *deposits)
-    archive.close()
-    for path in (tmp_path / "blocks").glob("MANIFEST-*"):
-        path.write_bytes(b"rubbish")
-    again = open_on(tmp_path / "archive", RocksIndex(tmp_path / "blocks"))
-    assert all(Reader(again).read(deposit.id) is not None for deposit in deposits)
-    again.close()
-
-
 def test_a_rotten_block_of_the_index_is_an_error_and_not_the_end(tmp_path: Path) -> None:
     index = RocksIndex(tmp_path)
     rng = random.Random(1)

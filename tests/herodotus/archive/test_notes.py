@@ -3,6 +3,7 @@
 import random
 import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from herodotus.archive.deleting import delete
 from herodotus.archive.engine import Archive
 from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake
+from herodotus.archive.items import NOTE_TARGET
 from herodotus.archive.noted import all_visits
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive, rebuild
@@ -20,10 +22,12 @@ from herodotus.archive.rocks import RocksIndex
 from herodotus.archive.sealing import compact, seal
 from herodotus.archive.slices import archive_at
 from herodotus.archive.sorting import SortedLines
+from herodotus.archive.written import end_of_companion
 from herodotus.core.archive_errors import UpkeepStoppedError
+from herodotus.core.bundles import format_bundle
 from herodotus.core.deposits import url_key
 from herodotus.core.entries import after, family_key, url_prefix
-from herodotus.core.notes import Visit
+from herodotus.core.notes import Visit, format_tombstones, format_visits
 from simnet.world.disk import Disk as SimulatedDisk
 from tests.herodotus.archive.making import DAY_S, NOW_S, note_visits, open_on, page, random_text, store
 
@@ -37,6 +41,24 @@ def _visit(url: str, number: int) -> Visit:
 def _counted(archive: Archive) -> dict[str, int]:
     reader = Reader(archive)
     return {url: sum(version.visits for version in reader.history(url)) for url in URLS}
+
+
+def test_what_belongs_to_a_capture_is_known_by_its_form_and_a_note_is_not_taken_for_it() -> None:
+    capture = replace(page(URLS[0], NOW_S), metadata=(("fetchTimeMs", "12"),))
+    _, request, metadata = format_bundle(capture, None)
+    assert end_of_companion(b"!" + request + metadata, 1) == 1 + len(request)
+    assert end_of_companion(request + metadata, len(request)) == len(request + metadata)
+    for note in (
+        format_visits([_visit(URLS[0], 0)], NOTE_TARGET),
+        format_tombstones([capture.id], NOTE_TARGET),
+    ):
+        assert b"\r\nWARC-Type: metadata\r\n" in note
+        assert end_of_companion(note, 0) == -1
+        hidden = note.replace(
+            b"\r\nContent-Length", b"\r\nContent-Type: application/warc-fields\r\nContent-Length"
+        )
+        assert end_of_companion(hidden, 0) == -1
+    assert end_of_companion(metadata[:-1], 0) == -1
 
 
 def _peak_of_rebuilding(archive: Archive) -> int:

@@ -2,13 +2,11 @@
 
 import json
 import urllib.request
-from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from herodotus.archive.exporting import export_warc
-from tests.herodotus.archive.making import NOW_S, open_on, page, store
+from tests.herodotus.archive.making import two_versions_file
 from tests.herodotus.cli.processes import called, new_home, running
 
 pytestmark = pytest.mark.e2e
@@ -17,16 +15,7 @@ URL = "http://example.org/"
 
 @pytest.fixture
 def two_versions(tmp_path: Path) -> Path:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    archive = open_on(elsewhere)
-    store(archive, page(URL, NOW_S, b"first"), page(URL, NOW_S + 86_400, b"second"))
-    out = BytesIO()
-    export_warc(archive, out)
-    archive.close()
-    file = tmp_path / "two.warc.gz"
-    file.write_bytes(out.getvalue())
-    return file
+    return two_versions_file(tmp_path, URL)
 
 
 def test_the_commands_reach_the_archive_through_the_running_peer(two_versions: Path, tmp_path: Path) -> None:

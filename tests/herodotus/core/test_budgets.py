@@ -53,8 +53,32 @@ def budgets(**limits: object) -> Budgets:
 # -- rates ------------------------------------------------------------------------------------------------
 
 
+def test_only_what_no_limit_speaks_of_is_free() -> None:
+    def free_of(**limits: object) -> set[Spending]:
+        return {kind for kind in Spending if budgets(**limits).is_free(kind)}
+
+    down = {Spending.CRAWL, Spending.COPIES_IN, Spending.FETCHED, Spending.RING_IN}
+    assert free_of(down_bytes_per_s=1.0) == set(Spending) - down
+    assert free_of(up_bytes_per_s=1.0) == down
+    assert free_of(month_bytes=1) == {Spending.FETCHED}
+    assert free_of(hours=(Hours.parse("01:00-02:00"),)) == {
+        kind for kind in Spending if not kind.is_background
+    }
+
+
+def test_each_spending_is_booked_in_the_month_of_its_moment_also_when_the_clock_goes_back() -> None:
+    free = budgets(month_day=5)
+    for text in ("2026-11-18T12:00:00", "2026-12-04T23:59:59", "2026-12-05T00:00:00", "2026-11-05T00:00:00"):
+        free.charge(Spending.FETCHED, 1, at(text))
+    assert {name: volume.down for name, volume in free.ledger.months().items()} == {
+        "2026-12": 1,
+        "2026-11": 3,
+    }
+
+
 def test_without_limits_nothing_waits() -> None:
     free = budgets()
+    assert all(map(free.is_free, Spending))
     assert [free.grant(kind, 10**12, NOON) for kind in Spending] == [0.0] * len(Spending)
 
 

@@ -111,7 +111,7 @@ class Room(Library):
         self.rooms = PortalRooms(parts, asking=self.ring)
         self.handlers = Handlers(
             self.status,
-            ArchivePages(self.shelf, elsewhere=elsewhere, peer=STATUS.peer_id),
+            ArchivePages(self.shelf, elsewhere=elsewhere, peer=STATUS.peer_id, takes_saves=saves is not None),
             public_url=public_url,
             rooms=self.rooms.all,
         )

@@ -16,9 +16,8 @@ from tests.herodotus.portal.test_walking import site
 AXE = Path(sys.prefix) / "judges" / "npm" / "axe-core" / "package" / "axe.min.js"
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.needs("chromium"),
+    pytest.mark.needs("chromium", AXE),
     pytest.mark.anyio,
-    pytest.mark.skipif(not AXE.exists(), reason="axe-core is not there: scripts/setup dev fetches it"),
 ]
 PAGES = {
     "start": "/",
@@ -27,6 +26,12 @@ PAGES = {
     "listing": f"/web/*/{SITE}/*",
     "around a page": f"/web/20260105060000/{HOME}",
     "no address": "/web/2026/mailto:somebody",
+    "differences": f"/web/diff/20260101060000/20260105060000/{HOME}",
+    "differences in one column": f"/web/diff/inline/20260101060000/20260105060000/{HOME}",
+    "history of a year": f"/web/2026*/{HOME}",
+    "nothing to list": "/web/*/https://nobody.example/*",
+    "no such page": "/nowhere",
+    "status": "/status",
 }
 LOOKS = {"desktop": (1200, False), "phone": (390, False), "dark": (1200, True)}
 

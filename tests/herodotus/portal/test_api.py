@@ -136,8 +136,22 @@ def test_a_search_finds_addresses_by_words_in_any_case(room: Room) -> None:
 
 
 def test_a_search_looks_at_a_bounded_part_of_the_list(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("herodotus.portal.api.captures.SEARCHED_MAX", 3)
+    monkeypatch.setattr("herodotus.portal.api.search.SEARCHED_MAX", 3)
     assert whole(room, "/api/v1/search?q=sub", "urls", parts_min=3) == ["https://sub.example.org/News"]
+
+
+def test_a_search_goes_on_behind_addresses_of_any_length_and_alike() -> None:
+    """16 kB, of which the first 8 are the same: tokens are of 2,048 characters at most."""
+    long = [f"{SITE}/{'a' * 8_000}{n}{'b' * 8_000}" for n in range(4)]
+    urls = [f"{SITE}/0", *long, f"{SITE}/z"]
+    room = Room(*(response(url, "20260101", b"x") for url in urls))
+    assert whole(room, "/api/v1/search?q=example&limit=1", "urls", parts_min=6) == urls
+    token = asked(room, "/api/v1/search?q=example&limit=2")["next"]
+    assert len(token) <= 2_048
+    without = Room(*(response(url, "20260101", b"x") for url in urls if url != long[0]))
+    assert "begin anew" in problem(without, f"/api/v1/search?q=example&after={token}", 410)
+    for bad in (token[:-2], token + "00", token.replace(".", ".."), "." + token.partition(".")[2]):
+        problem(without, f"/api/v1/search?q=example&after={bad}", 400)
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_goes_once_around(room: Room) -> None:
@@ -405,7 +419,8 @@ def test_a_page_that_shows_nothing_else_is_whole(room: Room) -> None:
 
 
 def test_the_peer_its_ring_and_its_members_are_told(room: Room) -> None:
-    assert asked(room, "/api/v1/status")["nickname"] == "Halikarnassos"
+    stranger = Room(client="192.0.2.9")  # the operator gets more, which no page of another site may read
+    assert asked(stranger, "/api/v1/status")["nickname"] == "Halikarnassos"
     assert asked(room, "/api/v1/ring")["members"] == 20
     assert asked(room, "/api/v1/peers")["peers"][0]["is_self"] is True
 

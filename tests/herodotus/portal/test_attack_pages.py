@@ -65,6 +65,18 @@ POLYGLOTS = {
              b"<img src=\0https://live.example/x>")),
 }  # fmt: skip
 
+CLICKED = f"""<!DOCTYPE html><title>Waiting</title><button id=b>b</button><button id=c>c</button><script>
+var portal = location.href.split('/web/')[0], archive = portal + '/web/';
+function say(address) {{ top.postMessage({{herodotus: 'open', address: address}}, '*'); }}
+b.onclick = function () {{
+  [portal + '/web/../status', archive + '%2e%2e/status', archive + '{DATE}mp_/../../status', archive + '*/{SITE}/',
+   archive + '{DATE}/{SITE}/../../../../status', archive + '{DATE}mp_/javascript:alert(1)', archive + '_/worker.js',
+   archive + 'https://live.example/', portal.replace('http', 'HTTP') + '/WEB/../status', '{DATE}/{SITE}/', portal,
+   archive + '..\\\\..\\\\status', archive + '{DATE}xx_/../../status'].forEach(say);
+  setTimeout(function () {{ document.title = 'Nothing'; }}, 500);
+}};
+c.onclick = function () {{ say(archive + '{DATE}mp_/{SITE}/x/../no-attack'); }};
+</script>""".encode()
 e2e = pytest.mark.e2e
 chromium = pytest.mark.needs("chromium")
 
@@ -102,6 +114,7 @@ def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPeer]:
             + b"<script>onload = () => document.title = 'Nothing'</script>",
         ),
     ]
+    parts.append(response(f"{SITE}/clicked", DATE, CLICKED))
     with peer_with(tmp_path_factory.mktemp("attacks"), *pages, *others, *parts) as running:
         yield running
 
@@ -135,6 +148,24 @@ async def test_every_attack_achieves_nothing(peer: RunningPeer, tmp_path: Path) 
             assert banner.startswith("1 January 2026, 00:00:00"), name
             assert await window.run("document.querySelector('header').getBoundingClientRect().top") == 0, name
             check_nothing_happened(peer, window, name)
+
+
+@e2e
+@chromium
+@pytest.mark.anyio
+async def test_a_click_leads_the_window_to_archived_pages_only(peer: RunningPeer, tmp_path: Path) -> None:
+    """What the page says to the banner counts for a moment after a click."""
+    async with browser(tmp_path) as window:
+        address = f"{peer.http}/web/{DATE}/{SITE}/clicked"
+        await window.visit(address)
+        inside = await window.until("document.title === 'Waiting' && document.readyState === 'complete'")
+        window.forget()
+        await window.press("#b", inside)
+        await window.until("document.title === 'Nothing'")
+        assert await window.run("location.href") == address
+        check_nothing_happened(peer, window, "clicked")
+        await window.press("#c", inside)  # the same way, to where it may lead
+        await window.until(f"location.href === '{peer.http}/web/{DATE}/{SITE}/no-attack'")
 
 
 @e2e

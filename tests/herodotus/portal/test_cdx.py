@@ -1,9 +1,14 @@
 """Are the CDX server's questions answered as its clients expect, and bounded?"""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from herodotus.archive.reading import Version
+from herodotus.core.deposits import CaptureId
+from herodotus.portal.cdx import row_of
 from tests.herodotus.portal.library import HOME, SITE, Library, response
 
 FIRST = "org,example)/ 20260101000000 https://example.org/ text/html 200"
@@ -100,6 +105,12 @@ def test_fields_counts_and_json(library: Library) -> None:
     assert json.loads(library.get("/cdx/search/cdx?url=nobody.example&output=json").body) == []
 
 
+def test_each_capture_is_a_file_that_can_be_loaded(library: Library) -> None:
+    """Its name goes below the REST interface, where readers that load records by offset find it."""
+    [line] = lines(library, f"url={HOME}&fl=offset,filename,redirect&limit=1")
+    assert line == "0 records/warc?date=20260101000000&url=https%3A%2F%2Fexample.org%2F -"
+
+
 @pytest.mark.parametrize("where", [f"url={HOME}", f"url={SITE}&matchType=domain"])
 def test_a_long_answer_is_taken_piece_by_piece(library: Library, where: str) -> None:
     whole = lines(library, where)
@@ -143,3 +154,51 @@ def test_what_cannot_be_answered_is_a_problem_with_a_reason(library: Library, qu
     answer = library.get(f"/cdx/search/cdx?{question}")
     assert (answer.status, answer.content_type) == (400, "application/problem+json")
     assert len(json.loads(answer.body)["detail"]) > 10
+
+
+def test_that_there_is_nothing_is_not_said_again_from_memory() -> None:
+    library = Library()
+    for target in (f"/cdx/search/cdx?url={HOME}", f"/wayback/available?url={HOME}"):
+        answer = library.get(target)
+        assert answer.headers["Cache-Control"] in ("no-cache", "no-store")
+        assert answer.is_of_archive_alone is False, "another peer may have it the next moment"
+    library.add(response(HOME, "20260101", b"1"))
+    answer = library.get(f"/cdx/search/cdx?url={HOME}")
+    assert (len(answer.body.splitlines()), answer.is_of_archive_alone) == (1, True)
+    assert library.get(f"/wayback/available?url={HOME}").is_of_archive_alone is True
+
+
+def test_long_lists_are_written_in_threads_and_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library(*(response(HOME, f"202601{day:02}", b"%d" % day) for day in range(1, 8)))
+    targets = [f"/cdx/search/cdx?url={HOME}", f"/web/*/{HOME}", f"/web/timemap/link/{HOME}"]
+    targets += [f"/web/timemap/cdxj/{HOME}", f"/web/timemap/json/{HOME}"]
+    quick = [library.get(target).body for target in targets]
+    asked_in_threads = 0
+    in_thread = library.shelf.in_thread
+
+    async def counted(work: Callable[[], Any]) -> Any:
+        nonlocal asked_in_threads
+        asked_in_threads += 1
+        return await in_thread(work)
+
+    monkeypatch.setattr("herodotus.portal.web.QUICK_ROWS", 5)
+    monkeypatch.setattr("herodotus.portal.shelf.QUICK_ROWS", 5)
+    monkeypatch.setattr(library.shelf, "in_thread", counted)
+    assert [library.get(target).body for target in targets] == quick
+    assert asked_in_threads == len(targets) + 1  # rows are chosen in one, too
+
+
+def test_a_listing_tells_addresses_that_are_no_text() -> None:
+    """As imported files may have them."""
+    library = Library(response("https://example.org/\udce9", "20260101", b"1"))
+    answer = library.get("/web/*/https://example.org/*", {"accept": "application/json"})
+    assert (answer.status, b"https://example.org/?" in answer.body) == (200, True)
+
+
+@pytest.mark.parametrize("mime", ["text/html; charset=x", "no type at all", "t\u00e9xt/html", "\udcff"])
+def test_a_type_is_one_word_of_a_line_whatever_an_imported_record_says(mime: str) -> None:
+    version = Version(
+        id=CaptureId(key=bytes(20), time_s=0, digest=bytes(32)), url=HOME, status=200, mime=mime, size=1,
+        is_revisit=False, visits=0, last_seen_s=0, sha1="sha1:A", stored_bytes=1,
+    )  # fmt: skip
+    assert row_of(version)["mimetype"] in ("text/html", "unk")

@@ -16,7 +16,8 @@ from herodotus.portal.front import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Fro
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.kept import Kept
 from herodotus.portal.request import Request
-from tests.herodotus.portal.library import HOME, Library, response
+from herodotus.portal.shelf import ArchiveShelf
+from tests.herodotus.portal.library import HOME, Library, at, response
 from tests.herodotus.portal.test_server import parsed, received, status
 
 PLAIN = b"GET /web/2026/https://a.example/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -186,6 +187,24 @@ def test_a_stored_capture_changes_the_stamp_of_a_shelf() -> None:
     before = library.shelf.stamp
     library.add(response(HOME, "20260102", b"b"))
     assert library.shelf.stamp != before
+
+
+def test_another_archive_at_the_same_count_has_another_stamp() -> None:
+    """As one that was closed, replaced or rebuilt, and opened again: each counts from its opening on."""
+    first = Library(response(HOME, "20260101", b"a"))
+    second = Library(response(HOME, "20260102", b"b"))
+    opened = [first.store.archive]
+    shelf = ArchiveShelf(lambda: opened[0])
+    stamps = [shelf.stamp]
+    assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260101")
+    opened[0] = second.store.archive
+    stamps.append(shelf.stamp)
+    assert second.store.archive.counters.commits == first.store.archive.counters.commits
+    assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260102")
+    opened[0] = first.store.archive
+    stamps.append(shelf.stamp)
+    assert len(set(stamps)) == 3
+    assert shelf.stamp == stamps[2]
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,31 @@ def test_the_operator_sees_from_this_machine_or_with_the_token(path: str) -> Non
         {"forwarded": "for=203.0.113.5"},
         {"via": "1.1 proxy"},
         {"user-agent": "Herodotus/0.1.0 (+https://example.org/)"},  # a crawl, whose captures anybody may read
+        {"x-herodotus-relayed": "1"},  # another peer's reader
+        {"user-agent": "Mozilla/5.0"},  # a browser here would say whose page asks
+        {"referer": "https://archive.example.org/"},
+        {"referer": "http://[x/"},
+        {"origin": "https://archive.example.org"},
     ],
 )
 def test_what_comes_from_this_machine_for_somebody_else_is_not_the_operator(headers: dict[str, str]) -> None:
     assert Room().ask("/status", headers).status == 401
+
+
+def test_a_browser_on_this_machine_is_the_operators() -> None:
+    headers = {
+        "user-agent": "Mozilla/5.0",
+        "sec-fetch-site": "same-origin",
+        "referer": "http://127.0.0.1:5484/",
+    }
+    assert Room().ask("/status", headers).status == 200
+
+
+def test_a_proxy_that_says_nothing_is_known_by_its_old_tongue() -> None:
+    request = Request(
+        target="/status", headers={"host": "127.0.0.1:5484"}, client="127.0.0.1", is_http_1_0=True
+    )
+    assert anyio.run(Room().handlers.answer, request).status == 401
 
 
 def test_a_name_that_leads_here_is_refused_before_anything_is_shown() -> None:
@@ -262,8 +283,11 @@ def test_an_order_that_makes_no_sense_is_a_problem(body: bytes, headers: dict[st
         (f"/cdx/search/cdx?url={HOME}*", 2), (f"/web/diff/2025/2026/{HOME}", 10), (f"/web/*/{HOME}*", 2),
     ],
 )  # fmt: skip
-def test_a_reader_has_a_share_of_what_is_costly_and_another_one_has_his_own(target: str, cost: float) -> None:
+def test_a_reader_has_a_share_of_what_is_costly_and_another_one_has_his_own(
+    target: str, cost: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     room = Room(response(HOME, "20260101", b"a"), client="192.0.2.1")
+    monkeypatch.setattr(room.rooms._limits, "_now", lambda: 7.0)  # shares fill while a slow machine asks
     statuses = [room.ask(target).status for _ in range(int(RATE.burst / cost) + 3)]
     assert 429 not in statuses[: int(RATE.burst / cost)]
     assert statuses[-1] == 429

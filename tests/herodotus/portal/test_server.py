@@ -95,6 +95,22 @@ async def test_a_page_travels_with_its_headers_and_length() -> None:
     assert b"Halikarnassos" in reply.body
 
 
+@pytest.mark.parametrize(("version", "is_old"), [("1.0", True), ("1.1", False)])
+async def test_the_old_tongue_of_a_proxy_is_noticed(version: str, is_old: bool) -> None:
+    seen: list[bool] = []
+
+    class Noting(Handlers):
+        async def answer(self, request: Request) -> Answer:
+            seen.append(request.is_http_1_0)
+            return await super().answer(request)
+
+    made = Portal(HttpSettings(listen=LOOPBACK), Noting(status))
+    with anyio.fail_after(60):
+        async with made.serving(stop_s=0.5):
+            await exchange(made, request().replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
+    assert seen == [is_old]
+
+
 async def test_head_is_the_same_without_the_body() -> None:
     async with portal() as served:
         full, head = await exchange(served, request("/")), await exchange(served, request("/", "HEAD"))

@@ -13,7 +13,7 @@ from herodotus.portal.answer import Answer
 from herodotus.portal.cdx import parse_question
 from herodotus.portal.elsewhere import RELAYED, Place
 from herodotus.portal.request import Request
-from herodotus.portal.together import read_share
+from herodotus.portal.shares import read_share
 from tests.herodotus.portal.library import HOME, SITE, Library, response
 from tests.herodotus.portal.rooms import Ring, Room
 
@@ -151,6 +151,7 @@ def test_no_more_peers_are_asked_than_the_bound(monkeypatch: pytest.MonkeyPatch)
     assert answer.headers["X-Herodotus-Partial"] == "true"
 
 
+EVERYTHING = parse_question([("url", f"{SITE}/*")])
 ROW = ["org,example)/", "20260101000000", HOME, "text/html", "200", "A" * 32, "10"]
 
 
@@ -169,9 +170,9 @@ ROW = ["org,example)/", "20260101000000", HOME, "text/html", "200", "A" * 32, "1
 )  # fmt: skip
 def test_rows_that_make_no_sense_are_left_out(spoil: Callable[[list[str]], object]) -> None:
     body = json.dumps([["head"], ROW, spoil(ROW)]).encode()
-    share = read_share(Answer(content_type="application/json", body=body))
+    share = read_share(Answer(content_type="application/json", body=body), EVERYTHING)
     assert share is not None
-    assert [list(row.values()) for row in share.rows] == [ROW]
+    assert [list(row.values()) for row in share.rows.values()] == [ROW]
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_a_peer_that_stops_where_it_began_does_not_hold_everybody_there() -> Non
     key = answer.body.decode().strip().splitlines()[-1]
     body = json.dumps([["head"], [], [key]]).encode()
     question = parse_question([("url", f"{SITE}/*"), ("resumeKey", key)])
-    assert read_share(Answer(content_type="application/json", body=body), question.resume_at) is None
+    assert read_share(Answer(content_type="application/json", body=body), question) is None
 
 
 def test_links_to_a_page_come_from_all_peers() -> None:

@@ -14,6 +14,8 @@ from herodotus.core.digests import directory_of, leaf_digest
 
 
 class _Standing:
+    changes = 0
+
     def __init__(self, members: Iterable[bytes]) -> None:
         self._sorted = sorted(members)
 

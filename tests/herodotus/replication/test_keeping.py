@@ -65,7 +65,7 @@ def test_who_returns_with_its_disk_gets_only_what_it_missed() -> None:
         away = net.peers[5]
         net.crash(away)
         keys = before | {await deposit(net.peers[0], f"http://example.org/new/{n}") for n in range(6)}
-        await anyio.sleep(6 * 3_600)
+        await anyio.sleep(2 * 3_600)
         net.bytes.clear()
         await net.start(away)
         await net.settle(keys, within_s=1_500)
@@ -166,7 +166,7 @@ def test_liars_lose_nothing_and_are_named() -> None:
         for number, tamper in liars.items():
             net.peers[number].tamper = tamper
         await anyio.sleep(60)
-        keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(60)}
+        keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(30)}
         await anyio.sleep(1_000)
         for number in (4, 6, 7):
             net.crash(net.peers[number], loses_disk=True)
@@ -197,6 +197,20 @@ def test_what_most_holders_deleted_is_deleted_by_the_rest_and_what_one_deleted_i
         assert net.copies_of(keys[0]) == {1, 2, 3, 4, 5}
         assert net.copies_of(keys[1]) == set()
         assert await net.peers[5].store.history("http://example.org/1") == []
+
+    in_world(play)
+
+
+def test_in_a_ring_smaller_than_the_copies_nobody_deletes_for_the_others() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, 3)
+        await anyio.sleep(60)
+        key = await deposit(net.peers[0], "http://example.org/")
+        await net.settle({key}, within_s=900)
+        for peer in net.peers[1:]:
+            await peer.store.delete_url("http://example.org/")
+        await anyio.sleep(2_000)
+        assert net.copies_of(key) == {0}
 
     in_world(play)
 

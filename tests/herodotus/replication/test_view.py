@@ -2,7 +2,7 @@
 
 from herodotus.core.replication.places import Places
 from herodotus.core.replication.scope import Range, Scope
-from herodotus.replication.view import PROMISES_MAX, View
+from herodotus.replication.view import PROMISED_MAX, PROMISES_MAX, View
 
 A, B = b"a" * 32, b"b" * 32
 
@@ -42,3 +42,12 @@ def test_many_promises_to_one_peer_become_one_that_covers_all() -> None:
     assert len(mine.promises[A]) == 1
     assert all(mine.is_promised(part(2 * number), 100) for number in range(PROMISES_MAX + 1))
     assert not mine.is_promised(part(1), 100)
+
+
+def test_promises_to_more_peers_than_there_can_be_are_not_given() -> None:
+    mine = view()
+    for number in range(PROMISED_MAX):
+        assert mine.promise(number.to_bytes(32, "big"), part(1), until=100)
+    assert not mine.promise(A, part(1), until=200)
+    mine.end_promises(100)
+    assert mine.promise(A, part(1), until=200)

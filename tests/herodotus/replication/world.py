@@ -60,6 +60,8 @@ class Peer:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     subscriptions: list[Subscription] = field(default_factory=list)
     tamper: Tamper | None = None
+    stalls: Collection[str] = ()
+    """Streams that never end, once they began."""
     lost: tuple[float, Collection[bytes]] = (0.0, ())
 
     @property
@@ -124,6 +126,8 @@ class Wires:
                 self._services(to)
                 self._net.count(service, len(piece))
                 yield piece if peer.tamper is None else peer.tamper(service, piece)
+                if service in peer.stalls:
+                    await anyio.sleep_forever()
 
         async with aclosing(pieces), aclosing(read()) as reading:
             yield reading
@@ -174,6 +178,7 @@ class Net:
             calls=lambda: cast("Calls", Wires(self, peer)),
             sign=partial(signed, peer.key),
             random=random.Random(self.random.random()),
+            now=anyio.current_time,
         )
         peer.copies = Copies(ports, self.settings)
         peer.is_up = peer.is_in_ring = True

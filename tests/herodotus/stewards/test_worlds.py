@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import count
 
 import anyio
 import anyio.abc
@@ -316,6 +317,26 @@ def test_a_steward_that_grants_too_much_is_held_back_by_those_who_ask() -> None:
                 assert len(own.starts) > 50
 
     run(9, story)
+
+
+def test_a_steward_whose_rules_seem_to_change_all_the_time_keeps_nobody_from_fetching() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(4)
+        liar = steward_up(world, "h.example")
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000})
+        await anyio.sleep(0.1)
+        numbers = count(1)
+        office = liar.steward.office
+        office._world = replace(office._world, rules_number=lambda _host: next(numbers))  # in its own process
+        await settled(world)
+        await anyio.sleep(600)
+        assert too_close(host, 2.0) == []
+        for peer in world.peers:
+            assert share_of(world, "h.example").get(peer.number, 0) > 10
+
+    run(12, story)
 
 
 def test_a_change_of_robots_txt_is_known_to_all_within_one_lease_of_the_steward_finding_it() -> None:

@@ -98,9 +98,7 @@ def _portal(world: World) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - sever
             rewriter = replay.rewriter_for(kind, flag, context)
             if rewriter is not None:
                 body = rewriter.feed(body) + rewriter.close()
-            status, fields = replay.replay_headers(
-                200, [("Content-Type", kind)], context, is_rewritten=rewriter is not None
-            )
+            status, fields = replay.replay_headers(200, [("Content-Type", kind)], context)
             self._send(
                 status if url in world.pages else 404, dict(fields) | replay.isolation_headers(context), body
             )

@@ -6,11 +6,9 @@ from herodotus.core.replay import Flag, ReplayContext, replay_headers
 from herodotus.core.replay.headers import FIELDS_MAX, Headers
 
 
-def replayed(
-    status: int, fields: Headers, flag: Flag = Flag.PAGE, *, is_rewritten: bool = True
-) -> tuple[int, Headers]:
+def replayed(status: int, fields: Headers, flag: Flag = Flag.PAGE) -> tuple[int, Headers]:
     context = ReplayContext(page_url="http://a.example/x/y", timestamp="20260102030405", flag=flag)
-    return replay_headers(status, fields, context, is_rewritten=is_rewritten)
+    return replay_headers(status, fields, context)
 
 
 def acting(headers: Headers) -> Headers:
@@ -62,8 +60,8 @@ def test_a_status_that_would_show_nothing_is_told_only(status: int, sent: int) -
 
 def test_raw_bytes_go_nowhere_and_moved_ones_into_the_archive() -> None:
     location = ("Location", "http://b.example/")
-    assert acting(replayed(302, [location], Flag.RAW, is_rewritten=False)[1]) == []
-    assert acting(replayed(302, [location], Flag.RAW_MOVED, is_rewritten=False)[1]) == [
+    assert acting(replayed(302, [location], Flag.RAW)[1]) == []
+    assert acting(replayed(302, [location], Flag.RAW_MOVED)[1]) == [
         ("Location", "/web/20260102030405ir_/http://b.example/")
     ]
 
@@ -76,10 +74,45 @@ def test_raw_bytes_go_nowhere_and_moved_ones_into_the_archive() -> None:
         ("0", "1"),
         ("7;url='z' and more", "7;url=/web/20260102030405/http://a.example/x/z"),
         ("3.5, http://b.example/", "3;url=/web/20260102030405/http://b.example/"),
+        ("0 ;url=/z", "1;url=/web/20260102030405/http://a.example/z"),
+        ("0 .5;url=/z", "1;url=/web/20260102030405/http://a.example/x/.5;url=/z"),
+        ("\t0 http://b.example/", "1;url=/web/20260102030405/http://b.example/"),
+        (".;url = http://b.example/", "1;url=/web/20260102030405/http://b.example/"),
+        ('.5 , "http://b.example/', "1;url=/web/20260102030405/http://b.example/"),
+        ("1.2.3;uRl\t=\t'http://b.example/'x", "1;url=/web/20260102030405/http://b.example/"),
+        ("0;url", "1;url=/web/20260102030405/http://a.example/x/url"),
+        ("0;u=/z", "1;url=/web/20260102030405/http://a.example/x/u=/z"),
+        ("0;url=''", "1"),
+        ("0;#top", "1;url=#top"),
+        ("0;/web/20260102030405/http://c.example/", "1;url=/web/20260102030405/http://c.example/"),
     ],
 )
 def test_a_refresh_stays_in_the_archive_and_leaves_time(value: str, refresh: str) -> None:
     assert acting(replayed(200, [("Refresh", value)])[1]) == [("Refresh", refresh)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", ";url=http://b.example/", "-1;url=http://b.example/", "1e3;url=http://b.example/", "x", "0x0;url=/z",
+     "+0;url=http://b.example/", "0;url=javascript:alert(1)", "0;url=data:text/html,x", "0;url=ftp://b.example/"],
+)  # fmt: skip
+def test_what_is_no_refresh_of_the_standard_and_what_leaves_the_web_is_none(value: str) -> None:
+    """Some browsers take a number that the standard does not know."""
+    assert acting(replayed(200, [("Refresh", value)])[1]) == []
+
+
+@pytest.mark.parametrize("name", ["Content-type", "content-type", "CONTENT-TYPE", "cOnTeNt-TyPe"])
+def test_the_type_counts_however_its_name_is_written(name: str) -> None:
+    _, headers = replayed(200, [(name, "Text/HTML;charset=utf-8"), (name.swapcase(), "image/png, */*")])
+    assert acting(headers) == [("Content-Type", "image/png")]
+    assert (f"X-Archive-Orig-{name}", "Text/HTML;charset=utf-8") in headers
+
+
+def test_a_field_of_two_spellings_is_sent_once() -> None:
+    fields = [("content-language", "de"), ("Content-LANGUAGE", "fr"), ("Content-disposition", "inline")]
+    assert acting(replayed(200, fields)[1]) == [
+        ("Content-Language", "fr"), ("Content-Disposition", "inline"),
+    ]  # fmt: skip
 
 
 def test_links_keep_what_the_page_loads_and_no_relation_of_the_archive() -> None:

@@ -7,6 +7,7 @@ import pytest
 from herodotus.core.replay import (
     GUARD_PATH,
     WORKER_PATH,
+    Flag,
     ReplayContext,
     is_worker_registration,
     isolation_headers,
@@ -32,6 +33,13 @@ def test_a_page_may_run_scripts_and_reach_the_archive_only() -> None:
     archive = "http://127.0.0.1:5484/web/"
     assert said["default-src"] == [archive, "data:", "blob:", "'unsafe-inline'", "'unsafe-eval'"]
     assert {said[name][0] for name in said if name != "sandbox"} == {archive}
+
+
+@pytest.mark.parametrize("flag", [Flag.RAW, Flag.RAW_MOVED])
+def test_pages_as_they_were_stored_run_no_scripts(flag: Flag) -> None:
+    assert policy(replace(CONTEXT, flag=flag))["sandbox"] == ["allow-forms"]
+    too_large = isolation_headers(CONTEXT, is_rewritten=False)["Content-Security-Policy"]
+    assert too_large.startswith("sandbox allow-forms; ")
 
 
 def test_an_origin_of_its_own_lets_strays_through_to_be_redirected() -> None:

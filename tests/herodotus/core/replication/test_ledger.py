@@ -3,6 +3,7 @@
 import random
 
 from herodotus.core.replication.ledger import LACKING_MAX, PROMISE_USED_WITHIN_S, Ledger
+from herodotus.core.replication.offers import SLOW_S, WAITED_S, Offers
 from herodotus.core.replication.places import Segment
 from herodotus.core.replication.schedule import AGAIN_S, Purpose, Schedule
 from herodotus.core.replication.scope import Range
@@ -62,6 +63,47 @@ def test_what_is_stored_while_a_comparison_runs_is_lacking_after_it() -> None:
     assert not ledger.is_held(B, member(6))
 
 
+def test_newer_words_count_against_a_promise_and_only_exact_ones_for_it() -> None:
+    ledger = Ledger()
+    confirmed(ledger, A, member(3))
+    confirmed(ledger, B)
+    part = (Range(bytes(12), (1_000).to_bytes(12, "big")),)
+    ledger.confirm(
+        ledger.begin(A, part, 10), (), is_promise=False
+    )  # a day's member says nothing of each content
+    assert not ledger.may_go(SEGMENT, (), 20)
+    ledger.confirm(ledger.begin(A, part, 11), (), is_promise=False, is_exact=True)
+    assert ledger.may_go(SEGMENT, (), 20)
+    ledger.confirm(ledger.begin(B, part, 12), [member(4)], is_promise=False)
+    assert not ledger.may_go(SEGMENT, (), 20)
+
+
+def test_who_was_asked_since_is_not_behind_for_what_an_older_word_left_open() -> None:
+    ledger = Ledger()
+    confirmed(ledger, A, is_promise=False)
+    ledger.stored(member(7))
+    assert ledger.is_behind(A)
+    part = (Range(bytes(12), (1_000).to_bytes(12, "big")),)
+    ledger.confirm(ledger.begin(A, part, 10), (), is_promise=False)
+    assert not ledger.is_behind(A)
+
+
+def test_of_several_who_offer_one_sends_and_who_does_not_is_not_waited_for_again() -> None:
+    offers, one = Offers(), member(1)[:12] + bytes(7)
+    assert offers.is_to_send(one, A, 0)
+    assert offers.is_to_send(one, A, 1)
+    assert not offers.is_to_send(one, B, 1)
+    assert offers.is_coming(member(1), 1)
+    assert offers.is_to_send(one, B, WAITED_S + 1)  # A did not send it
+    offers.came(one)
+    assert not offers.is_coming(member(1), WAITED_S + 1)
+    assert offers.is_to_send(one, A, WAITED_S + 2)
+    assert offers.is_to_send(one, C, WAITED_S + 2)  # A is not waited for
+    offers.came(one)
+    assert offers.is_to_send(one, A, WAITED_S + SLOW_S + 2)
+    assert not offers.is_to_send(one, B, WAITED_S + SLOW_S + 2)
+
+
 def test_copies_are_counted_by_hosts_that_said_so() -> None:
     ledger = Ledger()
     segments = [Segment(ranges=LOW, holders=(ME, A, B, C))]
@@ -99,6 +141,18 @@ def test_what_is_wanted_has_a_bound() -> None:
     wanted = Wanted()
     wanted.add((member(n) for n in range(WANTED_MAX + 10)), A)
     assert (len(wanted), wanted.dropped) == (WANTED_MAX, 10)
+
+
+def test_who_had_more_than_there_was_room_for_is_asked_again_once() -> None:
+    wanted = Wanted()
+    wanted.add([member(n) for n in range(WANTED_MAX - 1)], A)
+    wanted.add([member(WANTED_MAX), member(WANTED_MAX + 1)], B)
+    assert not wanted.has_more(B)
+    wanted.got(member(WANTED_MAX))
+    assert [wanted.has_more(B), wanted.has_more(B), wanted.has_more(A)] == [True, False, False]
+    wanted.cut(A)
+    wanted.lost(A)
+    assert not wanted.has_more(A)  # it does not answer: nothing is asked of it
 
 
 def test_tasks_are_due_soon_after_a_change_then_daily_and_fail_ever_more_slowly() -> None:

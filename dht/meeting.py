@@ -1,0 +1,73 @@
+"""Who is at these addresses? Connections to contacts by address, and what they say of ours."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from dht.core.ids import PeerKey
+from dht.core.records import Address, Contact
+from dht.endpoint import socket_address
+from dht.errors import RequestFailedError
+from dht.udp import UdpTransport
+
+logger = logging.getLogger(__name__)
+
+CONNECT_S = 12.0
+"""A handshake repeats each of its frames for 6.5 s; a peer that answers at all does so within two such frames."""
+MEET_AT_ONCE_MAX = 16
+MEET_ENOUGH = 2
+"""A join asks two contacts, apart."""
+MEET_GRACE_S = 1.0
+"""Once so many have answered, the others have this long: a dead contact is silent for 6.5 s."""
+
+
+class Meeting:
+    """For the peer `own`; remembers from which hosts others see us come."""
+
+    def __init__(self, own: PeerKey, transport: Callable[[], UdpTransport]) -> None:
+        self._own = own
+        self._transport = transport
+        self._seen_as: Counter[bytes] = Counter()
+
+    async def meet(self, address: Address) -> Contact | None:
+        """Who is at this address? None when nobody of our network answers."""
+        try:
+            with anyio.fail_after(CONNECT_S):
+                met = await self._transport().connect(address)
+        except (RequestFailedError, TimeoutError) as error:
+            logger.info("no answer address=%s reason=%s", address_text(address), error)
+            return None
+        if met.seen is not None:
+            self._seen_as[met.seen.host] += 1
+        return met.contact
+
+    async def meet_some(self, addresses: Sequence[Address]) -> list[Contact]:
+        """Whom of these we can talk to; the silent are not waited for once some have answered."""
+        contacts: dict[PeerKey, Contact] = {}
+        limiter = anyio.CapacityLimiter(MEET_AT_ONCE_MAX)
+
+        async with anyio.create_task_group() as tasks:
+
+            async def meet_one(address: Address) -> None:
+                async with limiter:
+                    contact = await self.meet(address)
+                if contact is not None and contact.peer != self._own:
+                    contacts[contact.peer] = contact
+                    if len(contacts) >= MEET_ENOUGH:
+                        grace_end = anyio.current_time() + MEET_GRACE_S
+                        tasks.cancel_scope.deadline = min(tasks.cancel_scope.deadline, grace_end)
+
+            for address in addresses:
+                tasks.start_soon(meet_one, address)
+        return sorted(contacts.values(), key=lambda contact: contact.position)
+
+    def seen_host(self) -> bytes | None:
+        """What most of those whom we met saw; None before we met anybody."""
+        return max(sorted(self._seen_as), key=lambda host: self._seen_as[host], default=None)
+
+
+def address_text(address: Address) -> str:
+    host, port = socket_address(address.host, address.port)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,126 @@
+"""What does a node take, tell and report? Its settings and ports, its subscribers' events, its statistics."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from random import Random
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
+from dht.core.ids import PeerKey
+from dht.core.machine import RingStatistics
+from dht.core.messages import Item
+from dht.core.reachability import Standing
+from dht.core.records import Address, Contact, SignedRecord
+from dht.core.rules import RingRules
+from dht.dialback import DialBack, dial_back
+from dht.transport import TransportLimits, TransportStatistics
+from dht.udp import UdpTransport, system_entropy
+
+EVENTS_MAX = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Who we are to the ring. `address` is where others reach us; positions follow from it.
+
+    A guessed address (nobody told us the outside one) gives way to what the contacts of a join saw.
+    """
+
+    rules: RingRules
+    address: Address
+    is_address_guessed: bool = False
+    slot: int = 0
+    virtual_nodes: int = 1
+    incarnation: int = 0
+    """The last one we used: ours must grow even where the clock was set back."""
+    limits: TransportLimits | None = None
+    dial_backs_wanted: int = 0  # peers of other networks that must reach us before we own anything
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # it vouches for a rotated key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsLost:
+    """The subscriber was too slow: read the state anew."""
+
+
+RingEvent = ArcsChanged | RingChanged | PeerChanged | Joined | EventsLost
+
+
+class Subscription:
+    """What changed since it was last asked; bounded, since its owner may be busy."""
+
+    def __init__(self) -> None:
+        self._events: list[RingEvent] = []
+        self._filled = anyio.Event()
+
+    def put(self, event: RingEvent) -> None:
+        if len(self._events) >= EVENTS_MAX:
+            self._events = [EventsLost()]
+        else:
+            self._events.append(event)
+        self._filled.set()
+
+    async def wait(self) -> list[RingEvent]:
+        """At least one event, in order."""
+        while not self._events:
+            self._filled = anyio.Event()
+            await self._filled.wait()
+        events, self._events = self._events, []
+        return events
+
+
+TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
+OnRecord = Callable[[SignedRecord], None]
+OpenTransport = Callable[..., AbstractAsyncContextManager[UdpTransport]]
+
+
+async def _take_nothing(items: tuple[Item, ...], sender: Contact) -> bool:
+    del items, sender
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """What the node asks of the rest of the peer."""
+
+    wall_clock: Callable[[], float]
+    random: Random
+    entropy: Callable[[int], bytes] = system_entropy
+    take_batch: TakeBatch = _take_nothing  # true once the items are durable
+    on_record: OnRecord = lambda signed: None
+    on_met: Callable[[Contact], None] = lambda contact: None
+    dial_back: DialBack = dial_back  # simulations have no sockets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    peer: PeerKey
+    address: Address
+    virtual_nodes: int
+    clock: str  # well, unreachable, suspect, dead, ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatistics:
+    ring: RingStatistics
+    transport: TransportStatistics
+    is_ideal: bool
+    is_joined: bool
+    restarts: int
+    standing: Standing
+    reachability: str  # why it is so, for people
+    dial_backs: Mapping[str, int]  # what came of those we made for others
+    slot: int  # ours among the peers of our address; another than the settings' where that was taken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkReport:
+    """Who took what, and what nobody took: that stays with the caller."""
+
+    delivered: tuple[tuple[Contact, tuple[Item, ...]], ...]
+    undelivered: tuple[Item, ...]
+    stops: int
+    lookups: int

@@ -1,0 +1,35 @@
+"""Do peers say different things of one page on one day? Both contents are kept, and whoever reads is told.
+
+What a single peer fetched twice on a day is a page that changed. Only where different peers vouch for different
+contents may one of them have altered it, or been shown something else; the archive cannot say which.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from herodotus.core.deposits import CaptureId
+from herodotus.core.digests import DAY_S
+
+
+class Vouched(Protocol):
+    @property
+    def id(self) -> CaptureId: ...
+
+    @property
+    def voucher(self) -> str:
+        """Who signed it; "" where nobody did."""
+        ...
+
+
+def disputed(captures: Iterable[Vouched]) -> frozenset[CaptureId]:
+    """Of one URL's captures those that differ from another peer's of the same day."""
+    days: dict[tuple[bytes, int], list[Vouched]] = {}
+    for one in captures:
+        days.setdefault((one.id.key, one.id.time_s // DAY_S), []).append(one)
+    return frozenset(
+        one.id for of_day in days.values() for one in of_day if any(_differ(one, other) for other in of_day)
+    )
+
+
+def _differ(one: Vouched, other: Vouched) -> bool:
+    return one.id.digest != other.id.digest and one.voucher != other.voucher

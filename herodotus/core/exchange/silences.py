@@ -1,0 +1,46 @@
+"""Whom is it no use to call for a while? Peers that did not answer, each left alone for longer each time.
+
+A walk goes around the ring again and again, for those who answer; it must not wait for the silent, nor wait for each
+of them anew until its deadline.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+FIRST_S: Final = 5.0
+LONGEST_S: Final = 300.0
+PEERS_MAX: Final = 4_096
+"""Who was silent longest ago is forgotten, and called once too often."""
+
+
+@dataclass(slots=True)
+class _Silence:
+    lasts_s: float
+    until: float
+
+
+class Silences:
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._known: OrderedDict[bytes, _Silence] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def is_silent(self, peer: bytes, now: float) -> bool:
+        silence = self._known.get(peer)
+        return silence is not None and now < silence.until
+
+    def failed(self, peer: bytes, now: float, *, asks_for_s: float = 0.0) -> None:
+        """It did not answer, or wants nothing for so long."""
+        before = self._known.pop(peer, None)
+        lasts_s = min(2 * before.lasts_s, LONGEST_S) if before is not None else FIRST_S
+        until = now + max(lasts_s * self._random.uniform(0.8, 1.2), min(asks_for_s, LONGEST_S))
+        self._known[peer] = _Silence(lasts_s, until)
+        if len(self._known) > PEERS_MAX:
+            self._known.popitem(last=False)
+
+    def answered(self, peer: bytes) -> None:
+        self._known.pop(peer, None)

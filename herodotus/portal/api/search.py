@@ -1,0 +1,136 @@
+"""In which addresses of this peer do some words stand? A walk along the list of addresses, some of them at a time."""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from herodotus.archive.engine import Archive
+from herodotus.archive.neighbours import around
+from herodotus.core.entries import ADDRESS, after, url_of_address
+from herodotus.portal.api.table import Endpoint, GoneError, Question, Reply, Token
+from herodotus.portal.cdx import BadQuestionError
+from herodotus.portal.shelf import Shelf
+from herodotus.portal.web import Asked
+
+SEARCHED_MAX = 100_000
+"""Addresses that one search looks at; some tenths of a second."""
+KEY_BYTES_TOLD = 1_200
+"""Of an address, which may have 16 kB, in a token: 1,633 characters with its mark."""
+_MARK_BYTES = 16
+_BEHIND = b"\0"
+"""Appended to a key, the least key that is greater."""
+
+
+class SearchQuestion(Question, frozen=True, kw_only=True):
+    q: Annotated[
+        str, Meta(min_length=1, max_length=200, description="words that all stand somewhere in the address")
+    ]
+    limit: Annotated[int, Meta(ge=1, le=1000, description="addresses in one answer")] = 100
+    after: Token | None = None
+
+
+class Addresses(msgspec.Struct, frozen=True, kw_only=True):
+    """`next` is there, too, where a part of the list was looked at and nothing found."""
+
+    urls: tuple[str, ...]
+    next: str | None
+
+
+def search_endpoints(shelf: Shelf) -> list[Endpoint]:
+    return [
+        Endpoint(
+            path="/api/v1/search",
+            summary="Addresses of this peer in which all words stand.",
+            question=SearchQuestion,
+            shape=Addresses,
+            work=SearchAnswers(shelf).search,
+            cost=5.0,
+            may_be_gone=True,
+        ),
+    ]
+
+
+class SearchAnswers:
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+
+    async def search(self, question: SearchQuestion, asked: Asked) -> Reply:
+        words = [word.lower() for word in question.q.split()]
+        if not words:
+            raise BadQuestionError("q: there is no word in it")
+        place = None if question.after is None else Place.decode(question.after)
+        urls, last = await self._shelf.ask(lambda archive: _searched(archive, words, place, question.limit))
+        following = None if last is None else Place.behind(last).encode()
+        return Reply(value=Addresses(urls=tuple(urls), next=following), next=following)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Behind a key of the list. Of a long one there is its beginning, and a mark by which it is known."""
+
+    begins: bytes
+    mark: bytes = b""
+
+    @classmethod
+    def behind(cls, key: bytes) -> "Place":
+        if len(key) <= KEY_BYTES_TOLD:
+            return cls(begins=key)
+        return cls(begins=key[:KEY_BYTES_TOLD], mark=_mark_of(key))
+
+    def encode(self) -> str:
+        text = base64.urlsafe_b64encode(self.begins).decode()
+        return f"{text}.{self.mark.hex()}" if self.mark else text
+
+    @classmethod
+    def decode(cls, token: str) -> "Place":
+        text, _, mark = token.partition(".")
+        try:
+            begins = base64.b64decode(text.encode("utf-8", "replace"), altchars=b"-_", validate=True)
+            place = cls(begins=begins, mark=bytes.fromhex(mark))
+        except (ValueError, binascii.Error) as error:
+            raise BadQuestionError("after: this is none that this archive gave") from error
+        if not begins.startswith(ADDRESS) or len(place.mark) not in (0, _MARK_BYTES):
+            raise BadQuestionError("after: this is none that this archive gave")
+        return place
+
+
+def _mark_of(key: bytes) -> bytes:
+    return hashlib.sha256(key).digest()[:_MARK_BYTES]
+
+
+# -- in a thread ------------------------------------------------------------------------------------------
+
+
+def _searched(
+    archive: Archive, words: list[str], place: Place | None, limit: int
+) -> tuple[list[str], bytes | None]:
+    """What was found, and the last key that was looked at, if there are more."""
+    found: list[str] = []
+    last = start = _start(archive, place)
+    for last, _ in islice(archive.index.scan(start, after(ADDRESS)), SEARCHED_MAX):
+        url = url_of_address(last)
+        text = url.lower()
+        if all(word in text for word in words) and around(archive, url, 0) is not None:
+            found.append(url)
+            if len(found) == limit:
+                return found, last
+    has_more = next(archive.index.scan(last + _BEHIND, after(ADDRESS)), None) is not None
+    return found, last if has_more else None
+
+
+def _start(archive: Archive, place: Place | None) -> bytes:
+    if place is None:
+        return ADDRESS
+    if not place.mark:
+        return place.begins + _BEHIND
+    begun_alike = archive.index.scan(place.begins, after(place.begins))
+    for key, _ in islice(begun_alike, SEARCHED_MAX):
+        if _mark_of(key) == place.mark:
+            return key + _BEHIND
+    raise GoneError("the address at which the last part ended is not here any more: begin anew")

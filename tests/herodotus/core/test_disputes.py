@@ -1,0 +1,51 @@
+"""When do captures of one page and day contradict each other?"""
+
+from typing import NamedTuple
+
+from herodotus.archive.operations import history_as_json
+from herodotus.archive.reading import Version
+from herodotus.core.deposits import CaptureId
+from herodotus.core.disputes import disputed
+from herodotus.portal.histories import history_page
+
+DAY_S = 86_400
+
+
+class Said(NamedTuple):
+    id: CaptureId
+    voucher: str
+
+
+def said(time_s: int, content: bytes, voucher: str, key: bytes = b"k" * 20) -> Said:
+    return Said(CaptureId(key=key, time_s=time_s, digest=content * 32), voucher)
+
+
+def test_other_contents_of_one_day_by_other_peers_are_disputed() -> None:
+    one, other = said(10, b"1", "aa"), said(20, b"2", "bb")
+    assert disputed([one, other]) == {one.id, other.id}
+    assert disputed([one, said(20, b"1", "bb")]) == frozenset()  # the same content
+    assert disputed([one, said(20, b"2", "aa")]) == frozenset()  # a page that changed
+    assert disputed([one, said(DAY_S + 10, b"2", "bb")]) == frozenset()  # another day
+    assert disputed([one, said(20, b"2", "bb", key=b"o" * 20)]) == frozenset()  # another page
+
+
+def version(time_s: int, content: bytes, voucher: str) -> Version:
+    return Version(
+        id=said(time_s, content, voucher).id,
+        url="http://example.org/",
+        status=200,
+        mime="text/html",
+        size=10,
+        is_revisit=False,
+        visits=0,
+        last_seen_s=time_s,
+        sha1="",
+        stored_bytes=10,
+        voucher=voucher,
+    )
+
+
+def test_histories_say_which_versions_are_disputed() -> None:
+    versions = [version(10, b"1", "aa"), version(20, b"2", "bb"), version(3 * DAY_S, b"3", "bb")]
+    assert [one["disputed"] for one in history_as_json(versions)] == [True, True, False]
+    assert history_page("http://example.org/", versions).count(">disputed<") == 2
