@@ -189,14 +189,14 @@ class FrontierTurns:
             if not active.queue and not self._refill(origin_id, active):
                 active.is_exhausted = True
                 return None
-            row, read = heapq.heappop(active.queue)
+            row, record = heapq.heappop(active.queue)
             key = key_of(row)
             if key in self.taken:
                 continue
-            record = read or self._disk.get(KNOWN + key)
-            if record is None:
+            stored = record or self._disk.get(KNOWN + key)
+            if stored is None:
                 continue
-            known = decode_known(record)
+            known = decode_known(stored)
             if due_row(origin_id, known, key) != row:
                 continue  # moved since it was queued
             entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)

@@ -13,7 +13,6 @@ import json
 import random
 import statistics
 import struct
-import sys
 import tempfile
 import zlib
 from io import BytesIO
@@ -136,4 +135,4 @@ def _figures(values: list[float]) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
