@@ -26,6 +26,7 @@ from herodotus.core.replay import (
     rewriter_for,
     shown_flag,
     shown_type,
+    written_charset,
 )
 from herodotus.core.warc import format_digits
 from herodotus.portal.answer import Answer
@@ -139,6 +140,7 @@ def _shown(replay: Replay) -> _Shown:
         return _Shown(fields=payload.fields, media=media, body=payload.body)
     body = _rewritten(rewriter, payload.body) if rewriter is not None else None
     if body is not None:
+        media = MediaType(media.essence, written_charset(media.charset))
         return _Shown(fields=payload.fields, media=media, body=body)
     whole = payload_of(replay.capture, keep_encodings=keep)
     return _Shown(

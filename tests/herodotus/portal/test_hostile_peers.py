@@ -4,20 +4,27 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 
 import anyio
 import pytest
 from trio.testing import MockClock
 
+from herodotus.config.sections import HttpSettings
+from herodotus.core.fields import Endpoint
+from herodotus.portal import Portal
 from herodotus.portal.adopting import Adopting, adopted_words
 from herodotus.portal.answer import Answer
+from herodotus.portal.differences import DiffPages
 from herodotus.portal.elsewhere import RELAYED_S, Elsewhere, Place
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.limits import ClientLimits
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.request import Request
 from herodotus.portal.saving import SaveOutcome, SavePages
 from herodotus.portal.web import ArchivePages, Asked
+from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, response
 
 THERE = "http://192.0.2.66:5484"
@@ -451,3 +458,52 @@ def test_an_honest_peer_is_passed_on_as_before() -> None:
         answer = anyio.run(handlers.answer, Request(target=target, headers={"host": HOST}))
         assert answer.status == status, target
         check_ours(answer)
+
+
+# -- in a browser -----------------------------------------------------------------------------------------
+
+EVIL = b"""<!DOCTYPE html><title>Page</title><body><script>
+var gained = [];
+function tried(name, work) { return Promise.resolve().then(work).then(g => { if (g) gained.push(name); }, () => {}); }
+Promise.all([
+  tried("origin", () => self.origin !== "null"),
+  tried("cookie", () => { document.cookie = "a=1"; return /Set|a=1; /.test(document.cookie); }),
+  tried("status", () => fetch("/status").then(a => a.text())),
+  tried("api", () => fetch("/api/v1/status", {mode: "no-cors"}).then(() => "sent")),
+  tried("worker", () => navigator.serviceWorker.register("/web/20260101000000js_/https://example.org/sw.js")),
+  tried("top", () => { top.location = "https://evil.example/"; return false; }),
+  tried("live", () => fetch("https://evil.example/").then(() => "sent")),
+]).then(() => { document.title = gained.length ? "Gained " + gained : "Nothing"; });
+</script></body>"""
+
+
+@pytest.mark.e2e
+@pytest.mark.needs("chromium")
+@pytest.mark.anyio
+async def test_a_hostile_peer_gains_nothing_in_a_browser(tmp_path: Path) -> None:
+    library = await anyio.to_thread.run_sync(Library)
+    peer = Hostile(lambda request: capture(b"" if request.method == "HEAD" else EVIL))
+    elsewhere = Elsewhere(peer, peer, now=lambda: 0.0, is_gateway=True)
+    rooms = [DiffPages(library.shelf, ClientLimits(lambda: 0.0), elsewhere)]
+    handlers = Handlers(library.status, ArchivePages(library.shelf, elsewhere=elsewhere), rooms=rooms)
+    made = Portal(HttpSettings(listen=Endpoint(host="127.0.0.1", port=0)), handlers)
+    async with made.serving(stop_s=0.5), browser(tmp_path) as window:
+        base = f"http://127.0.0.1:{made.endpoint.port}"
+        await window.visit(f"{base}/web/{DATE}/{HOME}")
+        inside = await window.until("/^(Gained|Nothing)/.test(document.title)")
+        assert inside != window.session
+        assert await window.run("document.title", inside) == "Nothing"
+        assert await window.run("location.href") == f"{base}/web/{DATE}/{HOME}"
+        assert await window.run("document.cookie") == ""
+        for target in (f"/web/diff/{DATE}/{DATE}/{HOME}", f"/web/{DATE}id_/{HOME}"):
+            await window.visit(base + target)
+            await window.until(
+                "document.title === 'Page' && document.readyState === 'complete'", anywhere=False
+            )
+            assert (
+                await window.run("[self.origin, typeof gained].join()") == "null,undefined"
+            )  # it was not run
+        sent = [
+            one for one in window.asked if one not in window.blocked and not one.startswith(f"{base}/web/")
+        ]
+        assert [one for one in sent if not one.endswith("/favicon.ico")] == []
