@@ -368,8 +368,17 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | None:
-    """By the real relay, from a peer that sends just these bytes."""
+ASKED = Request(
+    target="/web/x",
+    headers={"cookie": "secret", "authorization": "secret", "referer": "secret", "user-agent": "secret",
+             "x-forwarded-for": "secret", "x-herodotus-relayed": "1"},
+)  # fmt: skip
+
+
+async def fetched(
+    reply: bytes, *, body_bytes_max: int = 1_000_000, heard: bytearray | None = None
+) -> Answer | None:
+    """By the real relay, from a peer that sends just these bytes. What it hears is put into `heard`."""
     found: list[Answer | None] = []
     async with (
         await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
@@ -379,7 +388,9 @@ async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | 
 
         async def serve(stream: anyio.abc.SocketStream) -> None:
             async with stream:
-                await stream.receive()
+                question = await stream.receive()
+                if heard is not None:
+                    heard.extend(question)
                 try:
                     await stream.send(reply)
                 except anyio.BrokenResourceError:
@@ -389,9 +400,7 @@ async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | 
             relay = HttpRelay(body_bytes_max=body_bytes_max)
             async with relay.opened():
                 with anyio.fail_after(30):
-                    found.append(
-                        await relay.fetch(Place(origin=f"http://127.0.0.1:{port}"), Request(target="/web/x"))
-                    )
+                    found.append(await relay.fetch(Place(origin=f"http://127.0.0.1:{port}"), ASKED))
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(listener.serve, serve)
@@ -416,6 +425,16 @@ async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | 
 )
 async def test_what_is_no_whole_answer_of_bounded_size_is_none(reply: bytes) -> None:
     assert await fetched(reply) is None
+
+
+@pytest.mark.anyio
+async def test_another_peer_hears_nothing_of_the_reader_and_is_asked_for_plain_bytes() -> None:
+    heard = bytearray()
+    assert await fetched(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", heard=heard) is not None
+    said_of_it = {line.partition(b":")[0].lower() for line in bytes(heard).split(b"\r\n")[1:-2]}
+    assert said_of_it == {b"host", b"accept", b"accept-encoding", b"user-agent", b"x-herodotus-relayed"}
+    assert b"accept-encoding: identity\r\n" in bytes(heard).lower()
+    assert b"secret" not in heard
 
 
 @pytest.mark.anyio
