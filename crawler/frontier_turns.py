@@ -32,7 +32,7 @@ class _Active:
 
     def __init__(self) -> None:
         self.is_exhausted = False  # `take` found nothing more, and nothing came or was released since
-        self.queue: list[tuple[bytes, bytes | None]] = []  # a heap of due rows, with the known row if read
+        self.queue: list[tuple[bytes, bytes]] = []  # a heap of due rows, with the known row, b"" if not read
         self.cursor = b""
 
 
@@ -89,7 +89,7 @@ class FrontierTurns:
         active.is_exhausted = False
         if row < active.cursor:
             batch.put(MARK + key, b"")
-            heapq.heappush(active.queue, (row, None))
+            heapq.heappush(active.queue, (row, b""))
             if len(active.queue) > 2 * REFILL:
                 self._shrink(active)
 
@@ -218,7 +218,7 @@ class FrontierTurns:
                 batch.put(MARK + key_of(row), b"")
             self._disk.write(batch)
             records = self._disk.get_many([KNOWN + key_of(row) for row in rows])
-            active.queue = list(zip(rows, records, strict=True))
+            active.queue = [(row, record or b"") for row, record in zip(rows, records, strict=True)]
         active.cursor = last + b"\x00" if last != start or rows else start
         return bool(rows)
 
@@ -228,7 +228,7 @@ class FrontierTurns:
         origin_id = origin_id_of(entry.origin)
         active = self._active.get(origin_id)
         if active is not None:
-            heapq.heappush(active.queue, (entry.due_row, None))
+            heapq.heappush(active.queue, (entry.due_row, b""))
             active.is_exhausted = False
         else:
             self._note_fresh(origin_id)

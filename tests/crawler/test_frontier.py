@@ -1,13 +1,15 @@
 import random
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler.core.capture import UrlKey
 from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
-from crawler.core.urls import Origin, origin_of
+from crawler.core.urls import Origin, origin_of, url_key
 from crawler.frontier import REFILL, Entry, FoundLink, Frontier, FrontierLimits, fingerprint
 
 A = Origin("http://a.example")
@@ -421,3 +423,48 @@ def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
         frontier = Frontier(tmp_path, day=1)
         assert frontier.statistics().due == 5
         frontier.close()
+
+
+def test_what_was_left_and_taken_back_while_its_host_is_crawled_comes_once(tmp_path: Path) -> None:
+    """Found by `crawl-day` with 200 peers, seed 1: a row that was queued twice could not be compared with itself."""
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link(f"http://a.example/{n}") for n in range(10)])
+    assert frontier.activate(1) == [A]
+    taken(frontier, A)  # the queue is filled
+    keys = [UrlKey(url_key(f"http://a.example/{n}")) for n in range(10)]
+    assert frontier.leave(keys) == 9
+    assert frontier.take(A) is None
+    assert frontier.take_back(keys) == 9
+    visited = set[str]()
+    while (entry := frontier.take(A)) is not None:
+        visited.add(entry.known.url)
+        frontier.record(entry, Result.CHANGED)
+    assert len(visited) == 9
+    frontier.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_whatever_is_left_and_taken_back_nothing_is_lost_or_visited_twice(seed: int) -> None:
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        frontier = Frontier(Path(folder), day=1)
+        urls = [f"http://a.example/{n}" for n in range(30)]
+        frontier.add([link(url, depth=chance.randrange(4)) for url in urls])
+        assert frontier.activate(1) == [A]
+        visited: list[str] = []
+        for _ in range(60):
+            some = [UrlKey(url_key(url)) for url in chance.sample(urls, 6)]
+            chance.choice((frontier.leave, frontier.take_back))(some)
+            if chance.random() < 0.7 and (entry := frontier.take(A)) is not None:
+                if chance.random() < 0.3:
+                    frontier.release(entry)
+                else:
+                    visited.append(entry.known.url)
+                    frontier.record(entry, Result.CHANGED)
+        frontier.take_back([UrlKey(url_key(url)) for url in urls])
+        while (entry := frontier.take(A)) is not None:
+            visited.append(entry.known.url)
+            frontier.record(entry, Result.CHANGED)
+        frontier.close()
+    assert sorted(visited) == sorted(urls), f"seed {seed}"
