@@ -32,7 +32,8 @@ class _Active:
 
     def __init__(self) -> None:
         self.is_exhausted = False  # `take` found nothing more, and nothing came or was released since
-        self.queue: list[tuple[bytes, bytes]] = []  # a heap of due rows, with the known row, b"" if not read
+        # A heap of due rows, with the known row, empty if not read: a row that is there twice must compare.
+        self.queue: list[tuple[bytes, bytes]] = []
         self.cursor = b""
 
 
@@ -53,6 +54,10 @@ class FrontierTurns:
     @property
     def active(self) -> int:
         return len(self._active)
+
+    @property
+    def suspects(self) -> int:
+        return len(self._suspects)
 
     @property
     def held_back(self) -> int:
@@ -188,10 +193,10 @@ class FrontierTurns:
             key = key_of(row)
             if key in self.taken:
                 continue
-            record = record or self._disk.get(KNOWN + key)
-            if record is None:
+            stored = record or self._disk.get(KNOWN + key)
+            if stored is None:
                 continue
-            known = decode_known(record)
+            known = decode_known(stored)
             if due_row(origin_id, known, key) != row:
                 continue  # moved since it was queued
             entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)

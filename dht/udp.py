@@ -18,7 +18,6 @@ from typing import Final, get_args
 
 import anyio
 import sniffio
-import trio
 
 from dht.core.frames import DATAGRAM_BYTES_MAX
 from dht.core.frames import Address as SocketAddress
@@ -337,6 +336,8 @@ class UdpTransport:
                 tasks.start_soon(self._serve_asyncio if is_asyncio else self._serve_trio, sock)
 
     async def _serve_trio(self, sock: socket.socket) -> None:
+        import trio  # a peer on asyncio starts without it
+
         while True:
             await trio.lowlevel.wait_readable(sock)
             self._on_readable(sock)

@@ -9,6 +9,18 @@ from pathlib import Path
 
 import pytest
 
+LONGEST = (
+    "test_demo.py",
+    "test_ring_crawl.py",
+    "test_ring_lab.py",
+    "test_life.py",
+    "test_package.py",
+    "test_private_home.py",
+    "test_setup.py",
+    "test_foreign_tools.py",
+    "test_crawl_and_archive.py",
+)
+"""Files of end-to-end tests that take longest: begun first, so that at the end none is left to a worker alone."""
 _LINK_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 
@@ -44,6 +56,11 @@ def _is_near(host: str) -> bool:
 
 def pytest_configure() -> None:
     sys.addaudithook(_stay_on_this_machine)  # for good: the interpreter has no way to remove it
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 
 
 def pytest_collection_finish() -> None:

@@ -5,8 +5,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-import trio
-
 Call = Callable[[], object]
 
 
@@ -38,5 +36,7 @@ def current_bell() -> Bell:
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
+        import trio  # a peer on asyncio starts without it
+
         return Bell(trio.lowlevel.current_trio_token().run_sync_soon, trio.RunFinishedError)
     return Bell(loop.call_soon_threadsafe, RuntimeError)

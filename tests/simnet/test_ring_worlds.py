@@ -155,10 +155,10 @@ def test_a_seed_is_one_run_on_both_carriers_whatever_python_hashes() -> None:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for hash_seed in ("0", "1", "4242")
+        for hash_seed in ("0", "4242")
     ]
     told = [json.loads(run.communicate()[0]) for run in runs]
-    assert told[0] == told[1] == told[2]
+    assert told[0] == told[1]
     assert len(set(told[0])) == len(told[0]), "another seed or scenario is another run"
 
 

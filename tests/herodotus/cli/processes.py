@@ -18,7 +18,7 @@ import pytest
 from herodotus.cli import main
 
 HERODOTUS = str(Path(sys.executable).with_name("herodotus"))
-WAIT_S = 30.0  # far more than a loaded machine needs; a test that waits so long has failed
+WAIT_S = 60.0  # far more than a loaded machine needs; a test that waits so long has failed
 
 
 def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -166,7 +166,7 @@ def test_liars_lose_nothing_and_are_named() -> None:
         for number, tamper in liars.items():
             net.peers[number].tamper = tamper
         await anyio.sleep(60)
-        keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(60)}
+        keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(30)}
         await anyio.sleep(1_000)
         for number in (4, 6, 7):
             net.crash(net.peers[number], loses_disk=True)
