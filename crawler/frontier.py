@@ -58,6 +58,8 @@ URLS_REMEMBERED = 32_768
 """Known URLs that are not looked up on the disk again: what pages link to repeats. Some 6 MB."""
 LEFT = (1 << 32) - 1
 """The day on which a URL is due that somebody else fetches: never."""
+DOUBTED_MAX = 200_000
+"""Their keys are in memory: some 20 MB."""
 REREAD_BATCH = 1_000
 ETAG_CHARACTERS_MAX = 1_000
 DATE_CHARACTERS_MAX = 100
@@ -318,6 +320,19 @@ class Frontier:
             ),
         )
 
+    def is_out(self, key: UrlKey) -> bool:
+        """It is being fetched."""
+        return key in self._turns.taken
+
+    def doubt(self, keys: Sequence[UrlKey]) -> None:
+        """Somebody else may have visited these today: the archive is asked before they are fetched. Beyond a bound they
+        are fetched once more.
+        """
+        batch = new_batch()
+        for key in keys[: max(0, DOUBTED_MAX - self._turns.suspects)]:
+            self._turns.suspect(batch, key)
+        self._disk.write(batch)
+
     def _make_due(self, keys: Sequence[UrlKey], day_of_known: Callable[[Known], int]) -> int:
         batch, moved = new_batch(), 0
         for key, known in zip(keys, self.known_of(keys), strict=True):
@@ -420,6 +435,11 @@ class Frontier:
             due=self._counts.due_until(self._day),
             held_back=self._turns.held_back,
         )
+
+    @property
+    def cache_bytes(self) -> tuple[int, int]:
+        """What is in memory of the rows on the disk, and the most that may be."""
+        return self._disk.cache_bytes
 
     def sync(self) -> None:
         """All that was said so far outlives a power cut."""

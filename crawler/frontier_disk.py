@@ -36,7 +36,7 @@ class FrontierDisk:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = Rdict(str(folder), _options(), access_type=AccessType.read_write())
+            self._db = _opened(str(folder))
         except Exception as error:  # rocksdict raises bare Exception for all of RocksDB's errors
             raise FrontierUnusableError(str(folder), str(error)) from error
         self._check_format()
@@ -55,6 +55,14 @@ class FrontierDisk:
                 f"it was written by another release (format {version}); upgrade herodotus: this release"
                 f" reads format {FORMAT_VERSION}",
             )
+
+    @property
+    def cache_bytes(self) -> tuple[int, int]:
+        """What the cache holds, and may hold at most."""
+        used, most = (
+            self._db.property_int_value(f"rocksdb.block-cache-{name}") or 0 for name in ("usage", "capacity")
+        )
+        return used, most
 
     def get(self, row: bytes) -> bytes | None:
         found: bytes | None = self._db.get(row)
@@ -110,6 +118,14 @@ class FrontierDisk:
 
 def new_batch() -> WriteBatch:
     return WriteBatch(raw_mode=True)
+
+
+def _opened(path: str) -> Rdict:
+    """With the family named: RocksDB's file of options, which stands for it otherwise, knows neither the cache nor what
+    finds tombstones.
+    """
+    options = _options()
+    return Rdict(path, options, column_families={"default": options}, access_type=AccessType.read_write())
 
 
 def _options() -> Options:

@@ -32,7 +32,8 @@ class _Active:
 
     def __init__(self) -> None:
         self.is_exhausted = False  # `take` found nothing more, and nothing came or was released since
-        self.queue: list[tuple[bytes, bytes | None]] = []  # a heap of due rows, with the known row if read
+        # A heap of due rows, with the known row, empty if not read: a row that is there twice must compare.
+        self.queue: list[tuple[bytes, bytes]] = []
         self.cursor = b""
 
 
@@ -53,6 +54,10 @@ class FrontierTurns:
     @property
     def active(self) -> int:
         return len(self._active)
+
+    @property
+    def suspects(self) -> int:
+        return len(self._suspects)
 
     @property
     def held_back(self) -> int:
@@ -89,7 +94,7 @@ class FrontierTurns:
         active.is_exhausted = False
         if row < active.cursor:
             batch.put(MARK + key, b"")
-            heapq.heappush(active.queue, (row, None))
+            heapq.heappush(active.queue, (row, b""))
             if len(active.queue) > 2 * REFILL:
                 self._shrink(active)
 
@@ -188,10 +193,10 @@ class FrontierTurns:
             key = key_of(row)
             if key in self.taken:
                 continue
-            record = record or self._disk.get(KNOWN + key)
-            if record is None:
+            stored = record or self._disk.get(KNOWN + key)
+            if stored is None:
                 continue
-            known = decode_known(record)
+            known = decode_known(stored)
             if due_row(origin_id, known, key) != row:
                 continue  # moved since it was queued
             entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)
@@ -218,7 +223,7 @@ class FrontierTurns:
                 batch.put(MARK + key_of(row), b"")
             self._disk.write(batch)
             records = self._disk.get_many([KNOWN + key_of(row) for row in rows])
-            active.queue = list(zip(rows, records, strict=True))
+            active.queue = [(row, record or b"") for row, record in zip(rows, records, strict=True)]
         active.cursor = last + b"\x00" if last != start or rows else start
         return bool(rows)
 
@@ -228,7 +233,7 @@ class FrontierTurns:
         origin_id = origin_id_of(entry.origin)
         active = self._active.get(origin_id)
         if active is not None:
-            heapq.heappush(active.queue, (entry.due_row, None))
+            heapq.heappush(active.queue, (entry.due_row, b""))
             active.is_exhausted = False
         else:
             self._note_fresh(origin_id)

@@ -150,10 +150,15 @@ class DailyCrawl:
             await anyio.lowlevel.checkpoint()
         return new
 
-    def take_over(self, links: Sequence[FoundLink]) -> int:
-        """Links of ours that others found; says how many were not known. Raises NotCrawling."""
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+        """Links of ours that others found; says how many were not known. `may_be_done`: somebody else may have fetched
+        them today, and given us a copy. Raises NotCrawling.
+        """
+        keys = [url_key(link.url) for link in links]
         new = self._add_own(links)
-        if self._frontier().take_back([url_key(link.url) for link in links]):
+        if may_be_done:
+            self._frontier().doubt(keys)
+        if self._frontier().take_back(keys):
             self.look_again()
         self._taken_over += len(links)
         return new
@@ -190,6 +195,10 @@ class DailyCrawl:
     def go_on(self) -> None:
         if self._crawler is not None:
             self._crawler.resume()
+
+    def is_out(self, key: UrlKey) -> bool:
+        """It is being fetched. Raises NotCrawling."""
+        return self._frontier().is_out(key)
 
     def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
         """What we know of these URLs. Raises NotCrawling."""

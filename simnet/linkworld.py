@@ -106,6 +106,10 @@ class MemoryFrontier:
         self.today = 0
         self.looked_again = 0
         self.is_held_back = False
+        self.doubted: set[str] = set()
+        """Of which the archive is asked first."""
+        self.out: set[bytes] = set()
+        """Keys of those that are being fetched."""
         self.is_broken = False
         """An error has ended the crawl, and nobody knows yet."""
 
@@ -122,7 +126,9 @@ class MemoryFrontier:
     def seconds_of_today(self) -> float:
         return anyio.current_time() - self.today * DAY_S
 
-    def take_over(self, links: Sequence[FoundLink]) -> int:
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+        if may_be_done:
+            self.doubted |= {link.url for link in links}
         new = 0
         for link in links:
             key = url_key(link.url)
@@ -152,7 +158,11 @@ class MemoryFrontier:
         known = self._known[url_key(url)]
         known.last_day, known.due_day = self.today, self.today + 1
 
+    def is_out(self, key: UrlKey) -> bool:
+        return key in self.out
+
     def leave(self, keys: Sequence[UrlKey]) -> int:
+        keys = [key for key in keys if key not in self.out]
         left = [self._known[key] for key in keys if key in self._known and self._known[key].due_day != LEFT]
         for known in left:
             known.due_day = LEFT

@@ -35,19 +35,26 @@ def around(archive: Archive, url: str, moment_s: int) -> Around | None:
     """None: there is no capture of the URL."""
     prefix = url_prefix(url_key(url))
     end = after(prefix)
-    last = archive.index.last_before(prefix, end)
-    if last is None:
+    first = next(archive.index.scan(prefix, end), None)
+    if first is None:
         return None
-    first = next(archive.index.scan(prefix, end))
     split = prefix + moment_s.to_bytes(4, "big") + b"\xff" * 4
     before = archive.index.last_before(prefix, split)
     following = next(archive.index.scan(split, end), None)
+    last = before if following is None else archive.index.last_before(prefix, end)
     return Around(
         first_s=time_of(first[0]),
-        last_s=time_of(last[0]),
+        last_s=time_of((last or following or first)[0]),
         before_s=None if before is None else time_of(before[0]),
         after_s=None if following is None else time_of(following[0]),
     )
+
+
+def before_s(archive: Archive, url: str, time_s: int) -> int | None:
+    """The second of the newest capture that is older."""
+    prefix = url_prefix(url_key(url))
+    found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big"))
+    return None if found is None else time_of(found[0])
 
 
 def last_visit_s(archive: Archive, url: str, time_s: int) -> int | None:

@@ -57,6 +57,12 @@ def _options() -> Options:
     return options
 
 
+def _opened(path: str) -> Rdict:
+    """With the family named: RocksDB's file of options, which stands for it otherwise, does not know the cache."""
+    options = _options()
+    return Rdict(path, options, column_families={"default": options})
+
+
 class RocksIndex:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +72,7 @@ class RocksIndex:
     def _open(self) -> None:
         path = os.fspath(self.folder)
         try:
-            self._db = Rdict(path, _options())
+            self._db = _opened(path)
         except Exception as error:
             # Not "lock" alone: a broken index is full of "block checksum mismatch".
             if any(words in str(error).lower() for words in ("lock file", "lock hold")):
@@ -76,7 +82,7 @@ class RocksIndex:
             logger.warning("index given up path=%s error=%s", path, error)
             shutil.rmtree(self.folder)
             self.folder.mkdir(mode=0o700, parents=True)
-            self._db = Rdict(path, _options())
+            self._db = _opened(path)
         write_options = WriteOptions()
         # A property, whatever its stub says.
         write_options.disable_wal = True  # type: ignore[method-assign, assignment]
@@ -159,6 +165,10 @@ class RocksIndex:
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force())
         self._db.flush(True)
         self._db.compact_range(None, None, compact_opt=options)
+
+    @property
+    def cache_bytes_max(self) -> int:
+        return self._db.property_int_value("rocksdb.block-cache-capacity") or 0
 
     def bytes_used(self) -> int:
         return sum(path.stat().st_size for path in self.folder.glob("*.sst"))

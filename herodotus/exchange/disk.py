@@ -23,7 +23,7 @@ class ExchangeDisk:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = Rdict(str(folder), _options(), access_type=AccessType.read_write())
+            self._db = _opened(str(folder))
         except Exception as error:  # rocksdict raises bare Exception for all of RocksDB's errors
             raise StorageFailure(path=str(folder), action="open", reason=str(error), hint=_HINT) from error
         self._write_options = WriteOptions()
@@ -72,6 +72,14 @@ class ExchangeDisk:
 
 def new_batch() -> WriteBatch:
     return WriteBatch(raw_mode=True)
+
+
+def _opened(path: str) -> Rdict:
+    """With the family named: RocksDB's file of options, which stands for it otherwise, does not know what finds
+    tombstones.
+    """
+    options = _options()
+    return Rdict(path, options, column_families={"default": options}, access_type=AccessType.read_write())
 
 
 def _options() -> Options:

@@ -55,7 +55,7 @@ HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
 
 
-class CrawlSide(Frontier, OwnFrontier, KnownKeys, Protocol):
+class CrawlSide(OwnFrontier, Frontier, KnownKeys, Protocol):
     """The running crawl, as the exchange sees it."""
 
     @property
@@ -163,6 +163,7 @@ class Exchange:
             outbox,
             standby,
             wall_clock=parts.wall_clock,
+            today=lambda: crawl.today,
             fetches_all=parts.fetches_all,
             on_filled=self._note_filled,
         )
@@ -278,14 +279,13 @@ class Exchange:
 
     async def _follow_ring(self, opened: _Opened) -> None:
         with opened.ring.events() as changes:
-            is_all_told = False
             while True:
                 opened.sight.look_again()
                 with _while_crawling():
-                    is_all_told = False
+                    is_settled = False
                     await opened.standing_in.sweep()
-                    is_all_told = await opened.handing_over.catch_up()
-                with anyio.move_on_after(LOOK_EVERY_S if not is_all_told else ASK_AGAIN_S):
+                    is_settled = await opened.handing_over.catch_up() and opened.standing_in.has_left_all
+                with anyio.move_on_after(ASK_AGAIN_S if is_settled else LOOK_EVERY_S):
                     await changes.wait()
                     await anyio.sleep(SETTLE_S)
 

@@ -6,6 +6,7 @@ joins later asks for what is known (`handing_over`).
 """
 
 from collections.abc import Callable, Sequence
+from itertools import islice, takewhile
 
 from crawler.frontier import FoundLink
 from dht.core.ids import Key, key_of
@@ -32,6 +33,7 @@ class RingOwner:
         standby: Standby,
         *,
         wall_clock: Callable[[], float],
+        today: Callable[[], int],
         fetches_all: bool,
         on_filled: Callable[[], None],
     ) -> None:
@@ -41,8 +43,9 @@ class RingOwner:
         self._wall_clock = wall_clock
         self._fetches_all = fetches_all
         self._on_filled = on_filled
-        self._taken_over: dict[bytes, None] = {}  # in the order of coming, which a set of bytes has not
-        self._given: dict[bytes, None] = {}
+        self._today = today
+        self._taken_over: dict[bytes, int] = {}  # for which day, the oldest first
+        self._given: dict[bytes, int] = {}
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         if self._sight.is_alone:
@@ -73,36 +76,44 @@ class RingOwner:
         if self._fetches_all or self._sight.is_alone:
             return True
         key = key_of(url.encode())
-        return (self._sight.rank(key) == 0 and key not in self._given) or key in self._taken_over
+        return (self._sight.rank(key) == 0 and not self.is_given(key)) or self.has_taken(key)
 
     def take_over(self, key: Key) -> bool:
-        """From now on until `give_up_some` it is ours to fetch, as its owner did not. False when that are too many."""
-        if len(self._taken_over) >= TAKEN_OVER_MAX:
-            return False
-        self._taken_over[key] = None
-        return True
+        """For today it is ours to fetch, as its owner did not. False when that are too many."""
+        return _note(self._taken_over, key, self._today())
 
     def give(self, key: Key) -> bool:
         """A stand-in fetches it today; it may be told so again. False when those are too many."""
-        if key not in self._given and len(self._given) >= TAKEN_OVER_MAX:
-            return False
-        self._given[key] = None
-        return True
+        return _note(self._given, key, self._today())
 
     def has_taken(self, key: Key) -> bool:
-        return key in self._taken_over
+        """Today: with the day's end it is its owner's at once."""
+        return self._taken_over.get(key) == self._today()
 
     def is_given(self, key: Key) -> bool:
-        return key in self._given
+        return self._given.get(key) == self._today()
 
     def give_up_some(self, count: int) -> list[Key]:
-        """Of what was ours for the day that is over: each is told once. Empty: that was all."""
-        return _some(self._taken_over, count)
+        """Of what was ours for days that are over: each is told once. Empty: that was all."""
+        return _some(self._taken_over, count, self._today())
 
     def want_back_some(self, count: int) -> list[Key]:
-        """Of what others had for the day that is over: each is told once. Empty: that was all."""
-        return _some(self._given, count)
+        """Of what others had for days that are over: each is told once. Empty: that was all."""
+        return _some(self._given, count, self._today())
 
 
-def _some(keys: dict[bytes, None], count: int) -> list[Key]:
-    return [Key(keys.popitem()[0]) for _ in range(min(count, len(keys)))]
+def _note(keys: dict[bytes, int], key: Key, today: int) -> bool:
+    if keys.get(key) == today:
+        return True
+    keys.pop(key, None)  # or it would not be in the order of days
+    if len(keys) >= TAKEN_OVER_MAX:
+        return False
+    keys[key] = today
+    return True
+
+
+def _some(keys: dict[bytes, int], count: int, today: int) -> list[Key]:
+    over = [Key(key) for key, _ in islice(takewhile(lambda row: row[1] != today, keys.items()), count)]
+    for key in over:
+        del keys[key]
+    return over

@@ -58,7 +58,8 @@ class OwnFrontier(Protocol):
     def takes_links(self) -> bool: ...
     @property
     def today(self) -> int: ...
-    def take_over(self, links: Sequence[FoundLink]) -> int: ...
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int: ...
+    def is_out(self, key: UrlKey) -> bool: ...
     def leave(self, keys: Sequence[UrlKey]) -> int: ...
     def take_back(self, keys: Sequence[UrlKey]) -> int: ...
     def look_again(self) -> None: ...
@@ -88,6 +89,8 @@ class StandingIn:
         self._standby = standby
         self._owner = owner
         self._owned: list[Ends] | None = None
+        self._to_leave: list[Ends] = []
+        """Stretches that are not ours any more, in which something was being fetched when we left them."""
         self._alone_since: float | None = None
         self._buckets = Buckets(4_096)
         self.counts = StandInCounts()
@@ -112,8 +115,8 @@ class StandingIn:
             return
         owned = ring.owned(self._sight.me.peer)
         before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
-        for arc in minus(_WHOLE if before is None else before, owned):
-            await self._leave(arc)
+        lost = minus(_WHOLE if before is None else [*before, *self._to_leave], owned)
+        self._to_leave = [arc for arc in lost if not await self._leave(arc)]
         new = minus(owned, before or [])
         for arc in new:
             await self._take_up(arc)
@@ -121,20 +124,29 @@ class StandingIn:
         if new:
             self._frontier.look_again()
 
-    async def _leave(self, arc: Ends) -> None:
+    @property
+    def has_left_all(self) -> bool:
+        return not self._to_leave
+
+    async def _leave(self, arc: Ends) -> bool:
+        """False: what is being fetched there is still to be left."""
+        is_all = True
         for chunk in _chunks(self._in_frontier(arc)):
             keys = [key for key, known in chunk if known.due_day != LEFT]
+            is_all = is_all and not any(map(self._frontier.is_out, keys))
             kept = [out_of(known) for key, known in chunk if self._sight.rank(Key(key)) is not None]
             self._standby.add(kept)
             self.counts.left += self._frontier.leave(keys) if keys else 0
             await anyio.lowlevel.checkpoint()
+        return is_all
 
     async def _take_up(self, arc: Ends) -> None:
         for chunk in _chunks(self._in_frontier(arc)):
             self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
             await anyio.lowlevel.checkpoint()
         for rows in _chunks(self._within(arc)):
-            self.counts.swept += self._frontier.take_over([found_link(link) for _, link in rows])
+            found = [found_link(link) for _, link in rows]
+            self.counts.swept += self._frontier.take_over(found, may_be_done=True)
             await anyio.lowlevel.checkpoint()
 
     def _in_frontier(self, arc: Ends) -> Iterator[tuple[UrlKey, Known]]:
@@ -165,9 +177,11 @@ class StandingIn:
 
     async def look(self, rank: int) -> None:
         """At all stretches of which we are this stand-in."""
-        ring, copies = self._sight.map(), self._sight.copies
+        ring, copies, today = self._sight.map(), self._sight.copies, self._frontier.today
         self.counts.looks += 1
         for at_rank, stretch in ring.stands_in(self._sight.me.peer, copies):
+            if self._frontier.today != today:
+                return  # so long did somebody not answer: all of the new day is missed, as yet
             if at_rank == rank and self._frontier.takes_links:
                 before = ring.holders(stretch, copies)[:rank]
                 await self._look_at(ring.arc(stretch), before)
@@ -230,8 +244,7 @@ class StandingIn:
             if key in wanted and self._owner.take_over(key)
         ]
         if found:
-            self._frontier.take_back([UrlKey(key) for key, _ in found])  # those that were ours on another day
-            self._frontier.take_over([found_link(link) for _, link in found])
+            self._frontier.take_over([found_link(link) for _, link in found], may_be_done=True)
             self.counts.taken_over += len(found)
 
     # --- what stand-ins ask of us
@@ -256,7 +269,8 @@ class StandingIn:
                     break
                 at = Key(key)
                 is_open = known.due_day <= today or self._owner.is_given(at)
-                if is_open and known.last_day < today and self._gives(at, peer):
+                is_open = is_open and known.last_day < today and not self._frontier.is_out(key)
+                if is_open and self._gives(at, peer):
                     found.append(at)
             self._frontier.leave([UrlKey(key) for key in found[given:]])
             given = len(found)

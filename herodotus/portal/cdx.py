@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from herodotus.archive.reading import Version
 from herodotus.core.cdxj import surt
@@ -296,7 +296,15 @@ def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
 def _columns(rows: Sequence[Row], fields: tuple[str, ...]) -> Sequence[Sequence[str]]:
     if fields == FIELDS:  # which every row has
         return [_whole(row) for row in rows]
-    return [[row.get(name, "-") for name in fields] for row in rows]
+    return [[row.get(name) or _made(row, name) for name in fields] for row in rows]
+
+
+def _made(row: Row, name: str) -> str:
+    """A file below `/api/v1/` that holds this capture alone, at its start: our own files hold many in one member,
+    by codings that not every tool reads."""
+    if name == "filename":
+        return f"records/warc?date={row['timestamp']}&url={quote(row['original'], safe='')}"
+    return "0" if name == "offset" else "-"
 
 
 def encode_resume_key(at: tuple[bytes, int], short_parts: int = 0) -> str:

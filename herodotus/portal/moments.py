@@ -7,13 +7,16 @@ plainly, the nearest newer one. A date of fewer than 14 digits names a period an
 import calendar
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import format_datetime, parsedate_to_datetime
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.warc import TIME_MAX_S, format_digits, parse_digits
+from herodotus.core.warc import TIME_MAX_S, civil_date, format_digits, parse_digits
 
 DAY_S = 86_400
+_WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DIGITS = re.compile(r"\d{4,14}", re.ASCII)
 
 
@@ -73,7 +76,17 @@ def choose(moment: Moment, before_s: int | None, after_s: int | None) -> int | N
 
 
 def http_date(time_s: int) -> str:
-    return format_datetime(datetime.fromtimestamp(time_s, UTC), usegmt=True)
+    """As in RFC 9110; the standard library's takes ten times as long, and a redirect has three."""
+    day, rest = divmod(time_s, DAY_S)
+    hour, rest = divmod(rest, 3_600)
+    minute, second = divmod(rest, 60)
+    return f"{_http_day(day)} {hour:02}:{minute:02}:{second:02} GMT"
+
+
+@lru_cache(maxsize=1_024)
+def _http_day(day: int) -> str:
+    year, month, day_of_month = civil_date(day)
+    return f"{_WEEKDAYS[(day + 3) % 7]}, {day_of_month:02} {_MONTHS[month - 1]} {year:04}"
 
 
 def parse_http_date(text: str) -> int | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
+from herodotus.core.charter import PUBLIC_CHARTER
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import STYLE
 from herodotus.portal.memento import Places
@@ -92,10 +93,24 @@ def start_page(status: PeerStatus) -> str:
                 ),
                 "<h2>Run a peer yourself</h2>",
                 "<p>A computer that stays on, some free disk, and Python 3.11 or newer are enough.</p>",
-                "<pre>herodotus init --contact https://example.org/about-my-peer\nherodotus run</pre>",
+                _joining(status),
             ]
         ),
         is_start=True,
+    )
+
+
+def _joining(status: PeerStatus) -> str:
+    charter, words = "", ""
+    if status.network != PUBLIC_CHARTER.name:
+        charter = " --network network.toml"
+        words = (
+            f"\n<p>The rules of the network {escape(status.network)} are in the file <code>network.toml</code> of "
+            "everybody who takes part: ask the operator for it.</p>"
+        )
+    return (
+        f"<pre>herodotus init --contact https://example.org/about-my-peer{charter}\n"
+        f"herodotus run --join {escape(status.ring.address)}</pre>{words}"
     )
 
 

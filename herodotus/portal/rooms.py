@@ -15,8 +15,9 @@ from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import completeness_endpoints
 from herodotus.portal.api.containers import container_endpoints
 from herodotus.portal.api.imports import ImportDesk
-from herodotus.portal.api.links import link_endpoints
+from herodotus.portal.api.links import LinkAnswers, link_endpoints
 from herodotus.portal.api.network import Peer, network_endpoints
+from herodotus.portal.api.paths import path_endpoints
 from herodotus.portal.api.rest import RestApi
 from herodotus.portal.api.search import search_endpoints
 from herodotus.portal.api.statistics import statistics_endpoints
@@ -72,6 +73,7 @@ class PortalRooms:
         self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
         self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
         self._desk = ImportDesk(parts.perform)
+        links = LinkAnswers(shelf, gatherer, limits)
         endpoints = [
             *network_endpoints(parts.status, parts.directions.peers, parts.operator),
             *capture_endpoints(shelf),
@@ -79,7 +81,8 @@ class PortalRooms:
             *container_endpoints(shelf),
             *statistics_endpoints(shelf),
             *stream_endpoints(shelf),
-            *link_endpoints(shelf, gatherer),
+            *link_endpoints(links),
+            *path_endpoints(shelf, links),
             *completeness_endpoints(shelf, parts.directions, asking or self._asking),
             *self._desk.endpoints(),
         ]

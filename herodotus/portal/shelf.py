@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.archive.engine import Archive
-from herodotus.archive.neighbours import Around, addresses, around, last_visit_s
+from herodotus.archive.neighbours import Around, addresses, around, before_s, last_visit_s
 from herodotus.archive.reading import HISTORY_MAX, Reader, Version
 from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import ArchiveError
@@ -71,6 +71,7 @@ class Chosen:
     """The capture that is shown is `before_s`; `previous_s` is the one before it."""
     previous_s: int | None
     last_visit_s: int | None
+    """Of what is shown only."""
     capture: StoredCapture | None
     """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
 
@@ -193,14 +194,13 @@ def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: in
             capture = Reader(archive).newest(url, time_s)
             if capture is not None:
                 time_s = capture.time_s
-        at = around(archive, url, time_s)
-        before = around(archive, url, time_s - 1) if time_s else None
+        is_before = time_s == near.before_s
         return Chosen(
             url=url,
             time_s=time_s,
-            around=at or near,
-            previous_s=None if before is None else before.before_s,
-            last_visit_s=last_visit_s(archive, url, time_s),
+            around=near if is_before else around(archive, url, time_s) or near,
+            previous_s=before_s(archive, url, time_s),
+            last_visit_s=None if capture is None else last_visit_s(archive, url, time_s),
             capture=capture,
         )
     return None
@@ -298,7 +298,8 @@ def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> F
     """Stops after so many rows or addresses and says where."""
     walk = _Walk(archive, question, known)
     if question.shows_pages:
-        count = sum(1 for _ in islice(walk.addresses(), PAGES_MAX * PAGE_ADDRESSES))
+        keys = (key for start, end in question.ranges for key, _ in archive.index.scan(start, end))
+        count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
         return Found(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []

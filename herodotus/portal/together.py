@@ -33,7 +33,7 @@ from herodotus.portal.cdx import (
 )
 from herodotus.portal.elsewhere import Place
 from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer
-from herodotus.portal.limits import ClientLimits
+from herodotus.portal.limits import PEER_COST, ClientLimits
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import listing_page
 from herodotus.portal.request import Request
@@ -55,7 +55,9 @@ ROWS_OF_PEER_MIN = 1_000
 ROWS_TOGETHER_MAX = 30_000
 """Of all peers: 36 MB at most, of which six copies of a capture become one row."""
 _CDX_PATHS = ("/cdx/search/cdx", "/cdx")
-_CDX_COST, _PEER_COST = 2.0, 1.0
+_CDX_COST, _COUNT_COST = 2.0, 20.0
+_PAGES_OF_COST = 100
+"""Pages before the one that is asked for, which are gone through to find it, cost as much as one of these."""
 _BRIEF = {"Cache-Control": "max-age=60"}
 
 
@@ -75,7 +77,7 @@ class TogetherPages:
         if work is None:
             return None
         others = await self._gatherer.others(request)
-        refused = self._limits.refusal(request, _CDX_COST + _PEER_COST * len(others))
+        refused = self._limits.refusal(request, _cost_of(request) + PEER_COST * len(others))
         if refused is not None:
             return refused
         return await tried(lambda one: work(one, others), asked) if others else None
@@ -171,6 +173,14 @@ class TogetherPages:
             answer = html(listing_page(prefix, urls[:LISTED_MAX], following), status)
         answer.headers.update(gathered.headers())
         return answer
+
+
+def _cost_of(request: Request) -> float:
+    if request.path not in _CDX_PATHS:
+        return _CDX_COST
+    question = parse_question(request.parameters())
+    walked = min(question.page or 0, PAGES_MAX) / _PAGES_OF_COST
+    return _CDX_COST + walked + (_COUNT_COST if question.shows_pages else 0.0)
 
 
 def peers_question(question: CdxQuestion, others: int) -> CdxQuestion:

@@ -34,6 +34,7 @@ QUEUE_MAX = 65_536
 PUT_DEADLINE_S = 120.0
 COMING_S = 20.0
 """Until a peer is asked again whether it got what another was sending it."""
+COMING_TRIES = 30
 PUT_BYTES = 1 << 20
 """Sent at once, where captures are small: some 300 pages."""
 KEY_PADDING = bytes(8)
@@ -132,7 +133,7 @@ class Pusher:
                 await self._changed.wait()
 
     async def _push_to(self, peer: PeerKey) -> None:
-        failures = 0
+        failures = waits = 0
         try:
             while queue := self._queues.get(peer):
                 left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
@@ -144,6 +145,10 @@ class Pusher:
                 elif error is not None:
                     await anyio.sleep(_pause_s(error, failures))
                 elif not queue and peer in self._coming:
+                    waits += 1
+                    if waits > COMING_TRIES:
+                        self._give_up(peer)
+                        continue
                     await anyio.sleep(COMING_S)
                     queue.extend(self._coming.pop(peer))
         finally:

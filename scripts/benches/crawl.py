@@ -11,6 +11,7 @@ else runs. Robots and leases are on in ours with all delays 0; robots.txt is obe
     fetch, links       our fetcher over a list of URLs; with links and directives read
     aiohttp            the other implementation of our fetcher, on aiohttp
     crawl, store       a whole crawl, whose captures go nowhere; whose captures are durable (the whole path)
+    sealed             the same as the command does it: at its end the log is sorted, indexed and compressed anew
     store-304          the day after, on which nothing changed
     scrapy, wget       the same crawl by others, storing WARC;  wget2: to files
     wrk                the most that a core can fetch
@@ -32,7 +33,18 @@ from typing import Any
 from scripts.benches.crawling import others
 from scripts.benches.crawling.starting import CLIENT_CORE, free_port, pinned, started_origin
 
-CLIENTS = ("bare", "bare-304", "throwaway", "aiohttp", "fetch", "links", "crawl", "store", "store-304")
+CLIENTS = (
+    "bare",
+    "bare-304",
+    "throwaway",
+    "aiohttp",
+    "fetch",
+    "links",
+    "crawl",
+    "store",
+    "sealed",
+    "store-304",
+)
 OTHERS = ("scrapy", "wget", "wget2", "wrk")
 CLIENT_S_MAX = 150
 """A client that is not done by then is interrupted and measured by what it did."""
@@ -128,6 +140,8 @@ def measure_program(word: str, folder: Path, options: argparse.Namespace, port: 
 RATIOS = (
     ("whole path beside Scrapy storing WARC (goal 10)", "store", "scrapy"),
     ("whole path beside wget storing WARC (goal 2.5)", "store", "wget"),
+    ("whole path and sealing beside Scrapy storing WARC", "sealed", "scrapy"),
+    ("whole path and sealing beside wget storing WARC", "sealed", "wget"),
     ("whole path beside the throw-away loop (goal 0.5)", "store", "throwaway"),
     ("unchanged day beside bare aiohttp's 304s (goal 0.5)", "store-304", "bare-304"),
     ("whole path beside bare aiohttp", "store", "bare"),

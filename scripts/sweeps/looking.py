@@ -55,11 +55,16 @@ def exported(homes: Sequence[Path]) -> Counter[Content]:
 
 
 def _contents_of(file: Path) -> Iterator[Content]:
-    """Responses by their bytes. Revisits are left out: what they refer to is there itself."""
+    """Responses by their bytes; what has those of another one says so by its digest, and is read in earnest later."""
     with file.open("rb") as stream:
-        for record in ArchiveIterator(stream, record_types=WarcRecordType.response):
-            body = record.reader.read()
-            yield Content(str(record.headers["WARC-Target-URI"]), hashlib.sha256(body).hexdigest())
+        for record in ArchiveIterator(stream):
+            if record.record_type == WarcRecordType.response:
+                digest = hashlib.sha256(record.reader.read()).hexdigest()
+            elif record.record_type == WarcRecordType.revisit:
+                digest = str(record.headers["Herodotus-Payload-Digest"]).removeprefix("sha256:")
+            else:
+                continue
+            yield Content(str(record.headers["WARC-Target-URI"]), digest)
 
 
 def read_all(portals: Sequence[str], wanted: Sequence[Content]) -> Verdict:

@@ -46,6 +46,8 @@ ROUNDED_S = 0.0011
 DISKS = 2
 LOST_FOR_GOOD = 2
 READY_S, SETTLED_S = 300.0, 300.0
+STEADY_S = 30.0
+"""So long it must stay so: longer than a lost peer keeps its place here, and than the time between two looks."""
 QUIET_DAYS_MAX = 4
 """Of the ring, for one of the web: on a machine so slow that a day is too short the report says so."""
 TORN_S = 90.0
@@ -300,31 +302,38 @@ class _Sweep:
             self._excuses.append(Excuse(now - LATE_S, until - self._web_began, client))
 
     def _is_visited(self, since: float) -> bool:
-        """Today by somebody, each of them, and nobody has anything left to do."""
+        """Today by somebody, each of them, and nobody goes on; what a peer left to others stays due with it."""
         visited = {url for visit, url in visits_of(self._folder, self._control) if visit.at >= since}
         today = self._seen[max(self._seen)]
         if not {one.url for one in today} <= visited:
             return False
         found = self._ring.statuses()
         return len(found) == self._asked.peers and all(
-            one["crawl"]["state"] == "done for today" and not one["crawl"]["due"] for one in found.values()
+            one["crawl"]["state"] == "done for today" for one in found.values()
         )
 
     def _wait_settled(self, words: str, among: Sequence[Any]) -> Verdict:
-        began = time.monotonic()
+        began = settled_at = time.monotonic()
 
         def is_settled() -> bool:
             found = self._ring.statuses()
             return len(found) == len(among) and all(
-                all(int(copies) >= self._copies for copies, count in one["copies"].items() if count)
+                one["ring"]["members"] == len(among)
+                and all(int(copies) >= self._copies for copies, count in one["copies"].items() if count)
                 and one["store"]["captures"] == sum(one["copies"].values())
                 and not one["copying"]["to_send"]
                 and not one["copying"]["to_fetch"]
                 for one in found.values()
             )
 
-        is_ok = self._until(is_settled, SETTLED_S)
-        detail = f"after {time.monotonic() - began:.0f} s"
+        def is_steady() -> bool:
+            nonlocal settled_at
+            now = time.monotonic()
+            settled_at = settled_at if is_settled() else now
+            return now - settled_at >= STEADY_S
+
+        is_ok = self._until(is_steady, SETTLED_S)
+        detail = f"after {settled_at - began:.0f} s"
         if not is_ok:
             found = {number: one["copies"] for number, one in self._ring.statuses().items()}
             detail = f"not within {SETTLED_S:g} s: {found}"

@@ -53,7 +53,7 @@ class _Days:
         self._wiped = run.setting(
             "wiped", 0.05, high=1.0
         )  # of those killed: they come back with an empty disk
-        self._gone = run.setting("gone", 0.02, high=0.5)  # of those killed: they do not come back
+        self._gone = run.setting("gone", 0.02, high=1.0)  # of those killed: they do not come back
         self._torn_s = run.setting("torn_s", 600.0, high=3_600.0)
         pages = int(run.setting("pages", 8, low=1, high=1_000))
         self._web = Web(
@@ -138,10 +138,7 @@ class _Days:
         with anyio.move_on_after(RINGS_PATIENCE_S):
             while how_right(crawl.rings.world) != (1.0, 1.0):  # noqa: ASYNC110  # a ring does not tell of it
                 await anyio.sleep(5.0)
-        crawl.torn_times[-1] = (crawl.torn_times[-1][0], anyio.current_time() + self._life_s(crawl))
-
-    def _life_s(self, crawl: CrawlWorld) -> float:
-        return crawl.terms.life_s
+        crawl.torn_times[-1] = (crawl.torn_times[-1][0], anyio.current_time() + crawl.terms.life_s)
 
     # --- what came of it
 

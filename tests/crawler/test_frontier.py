@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
-from crawler.core.urls import Origin, origin_of
+from crawler.core.urls import Origin, origin_of, url_key
 from crawler.frontier import REFILL, Entry, FoundLink, Frontier, FrontierLimits, fingerprint
+from crawler.frontier_disk import CACHE_BYTES
 
 A = Origin("http://a.example")
 B = Origin("http://b.example")
@@ -50,6 +51,13 @@ def test_a_url_is_new_once_and_handed_out_once_a_day(tmp_path: Path) -> None:
     frontier.start_day(2)
     assert len(crawl_all(frontier)) == 2
     frontier.close()
+
+
+def test_an_opened_frontier_has_the_whole_cache_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        frontier = Frontier(tmp_path, day=1)
+        assert frontier.cache_bytes[1] == CACHE_BYTES
+        frontier.close()
 
 
 def test_an_origin_hands_out_by_priority_even_what_came_late(tmp_path: Path) -> None:
@@ -421,3 +429,34 @@ def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
         frontier = Frontier(tmp_path, day=1)
         assert frontier.statistics().due == 5
         frontier.close()
+
+
+def test_what_was_left_and_taken_back_within_its_turn_is_handed_out_once(tmp_path: Path) -> None:
+    """It stands twice in the queue of its origin, once with what is known of it: this ended the taking of links."""
+    frontier = Frontier(tmp_path, day=1)
+    urls = [f"http://a.example/{number}" for number in range(20)]
+    frontier.add([link(url) for url in urls])
+    assert frontier.activate(1) == [A]
+    first = taken(frontier, A)  # the others are in the queue now
+    keys = [url_key(url) for url in urls]
+    assert frontier.leave(keys) == 19
+    assert frontier.take_back(keys) == 19
+    frontier.release(first)
+    frontier.retire(A)
+    assert sorted(crawl_all(frontier)) == sorted(urls)
+    frontier.close()
+
+
+def test_what_was_left_and_taken_back_keeps_its_turn(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    urls = [f"http://a.example/{number}" for number in range(20)]
+    frontier.add([link(url) for url in urls])
+    assert frontier.activate(1) == [A]
+    visited = [taken(frontier, A)]
+    keys = [url_key(url) for url in urls]
+    frontier.leave(keys)
+    frontier.take_back(keys)
+    while (entry := frontier.take(A)) is not None:
+        visited.append(entry)
+    assert sorted(entry.known.url for entry in visited) == sorted(urls)
+    frontier.close()

@@ -1,5 +1,6 @@
 """The crawl of a running peer: day after day on the synthetic web, through pauses, errors and a full disk."""
 
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -265,6 +266,26 @@ async def test_links_of_others_are_handed_over_and_theirs_of_ours_taken_at_once(
             await until(lambda: crawl.status().due == 0 and is_done(crawl))
             assert set(web.fetched(web.requests())) == set(left)
             assert crawl.status().taken_over == len(left)
+
+
+async def test_what_somebody_else_archived_today_is_read_and_not_fetched_again(home: Home) -> None:
+    """As when an owner died that had given us copies: they lie in our archive, and our frontier knows nothing of it."""
+    async with synthetic_web(11, hosts=2, troubles=False) as web:
+        async with crawling(home) as crawl:
+            await until(lambda: is_done(crawl))
+            await crawl.begin(web.seeds)
+            await until(lambda: crawl.status().due == 0 and is_done(crawl))
+        everything = web.fetched(web.requests())
+        assert set(everything) == web.reachable(0)
+        shutil.rmtree(home.path / "queue")
+        links = [FoundLink(url=url, depth=1) for url in sorted(everything)]
+        async with crawling(home) as crawl:
+            await until(lambda: is_done(crawl))
+            assert crawl.take_over(links, may_be_done=True) == len(links)
+            await until(lambda: crawl.status().due == 0 and is_done(crawl))
+            assert crawl.status().known == len(links), "and their links are known"
+            assert crawl.status().fetched == 0
+            assert web.requests() == []
 
 
 async def test_urls_given_to_a_running_crawl_are_fetched_at_once(home: Home) -> None:

@@ -39,6 +39,8 @@ from herodotus.portal.web import Asked
 
 VERSIONS_SHOWN_MAX = 1_000
 """Of one content; the rest is counted."""
+CAPTURES_SHOWN_MAX = 5_000
+"""Of all contents of an answer: 2 MB."""
 
 T = TypeVar("T")
 
@@ -190,22 +192,8 @@ class CaptureAnswers:
                 break
         else:
             raise AbsentError(spellings(question.url)[0])
-        contents, of_doubt = contents_of(versions), disputed(versions)
-        end = skipped + question.limit
-        shown = tuple(
-            Content(
-                digest=f"sha256:{one.digest.hex()}",
-                first_seen=format_date(one.first_s),
-                last_seen=format_date(one.last_s),
-                count=len(one.versions),
-                captures=tuple(
-                    _facts(version, version.id in of_doubt) for version in one.versions[:VERSIONS_SHOWN_MAX]
-                ),
-            )
-            for one in contents[skipped:end]
-        )
-        following = str(end) if end < len(contents) else None
-        return Reply(value=Captures(url=url, contents=shown, next=following), next=following)
+        found = await self._shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
+        return Reply(value=found, next=found.next)
 
     async def sample(self, question: SampleQuestion, asked: Asked) -> Reply:
         begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
@@ -284,7 +272,30 @@ def record_facts(record: WarcRecord) -> RecordFacts:
     )
 
 
-def _facts(version: Version, is_disputed: bool) -> CaptureFacts:  # the only other argument
+def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Captures:
+    contents, of_doubt = contents_of(versions), disputed(versions)
+    shown: list[Content] = []
+    end, left = skipped + limit, CAPTURES_SHOWN_MAX
+    for one in contents[skipped:end]:
+        told = one.versions[: min(left, VERSIONS_SHOWN_MAX)]
+        captures = tuple(_facts(version, version.id in of_doubt) for version in told)
+        left -= len(captures)
+        shown.append(
+            Content(
+                digest=f"sha256:{one.digest.hex()}",
+                first_seen=format_date(one.first_s),
+                last_seen=format_date(one.last_s),
+                count=len(one.versions),
+                captures=captures,
+            )
+        )
+        if not left:
+            end = skipped + len(shown)
+            break
+    return Captures(url=url, contents=tuple(shown), next=str(end) if end < len(contents) else None)
+
+
+def _facts(version: Version, is_disputed: bool) -> CaptureFacts:
     return CaptureFacts(
         url=version.url,
         date=format_date(version.first_seen_s),

@@ -8,7 +8,6 @@ Parts that this peer has not are asked for at their holders, within bounds; what
 counts as missing.
 """
 
-import json
 from collections.abc import Sequence
 from enum import Enum
 from functools import partial
@@ -22,9 +21,11 @@ from msgspec import Meta
 
 from herodotus.archive.engine import Archive
 from herodotus.archive.neighbours import around, last_visit_s
+from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.deposits import StoredCapture, url_key
 from herodotus.core.entries import after, url_prefix
-from herodotus.core.warc import format_date
+from herodotus.core.warc import format_date, parse_date
+from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.links import Kind, links_of
 from herodotus.portal.api.table import AbsentError, Date, Endpoint, Question, Reply, Url, moment_of
@@ -39,6 +40,8 @@ PARTS_MAX = 500
 ASKED_ELSEWHERE_MAX = 100
 ELSEWHERE_S = 8.0
 HOLDERS_ASKED = 2
+NEAREST_BYTES_MAX = 64 * 1024
+"""Of an answer about one address, which may have 16 kB."""
 
 
 class State(Enum):
@@ -192,20 +195,44 @@ class CompletenessAnswers:
         holders = [place for place in await directions.holders(part.url) if not place.is_self]
         for place in holders[:HOLDERS_ASKED]:
             answer = await relay.fetch(place, request)
-            if answer is None or answer.status != HTTPStatus.OK:
-                continue
-            try:
-                told = msgspec.convert(json.loads(answer.body), Nearest)
-                if told.url != part.url or told.memento is None:
-                    continue
-                parsed = Places(origin="", url=part.url)
-                if not told.memento.endswith(parsed.gate.removeprefix("/web")):
-                    continue
-            except (ValueError, RecursionError):
+            told = None if answer is None else read_nearest(answer, part.url, time_s)
+            if told is None:
                 continue
             found[number] = _part(told, part.kind, is_here=False)
             return
         found[number] = part
+
+
+def read_nearest(answer: Answer, url: str, moment_s: int) -> Nearest | None:
+    """Of another peer: its state and its date, if they go together; the rest follows from them."""
+    if answer.status != HTTPStatus.OK or len(answer.body) > NEAREST_BYTES_MAX:
+        return None
+    try:
+        told = msgspec.json.decode(answer.body, type=Nearest)
+        time_s = parse_date(told.date or "")
+    except (ValueError, MalformedRecordError, RecursionError):
+        return None
+    if told.url != url or not _may_be(told.state, time_s - moment_s):
+        return None
+    return Nearest(
+        url=url,
+        state=told.state,
+        date=format_date(time_s),
+        offset_s=time_s - moment_s,
+        memento=Places(origin="", url=url).memento(time_s),
+    )
+
+
+def _may_be(state: State, offset_s: int) -> bool:
+    match state:
+        case State.COHERENT | State.OLDER:
+            return offset_s <= 0
+        case State.NEWER:
+            return offset_s > 0
+        case State.CHANGED:
+            return True
+        case _:
+            return False
 
 
 def score_of(parts: Sequence[Part]) -> float:

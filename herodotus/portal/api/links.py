@@ -1,10 +1,9 @@
-"""What is asked about links: where a page leads, who leads to it, by which steps one page leads to another.
+"""What is asked about links: where a page leads, and who leads to it?
 
-Links of a page are read from its capture; links to a page, and paths, from the survey's rows, which are those of the
-pages that this peer holds. `scope=ring` asks all peers for links to a page and puts the answers together.
+Links of a page are read from its capture; links to a page from the survey's rows, which are those of the pages that
+this peer holds. `scope=ring` asks all peers for links to a page and puts the answers together.
 """
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -32,6 +31,7 @@ from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Token, Url, moment_of
 from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
 from herodotus.portal.gathering import Gatherer
+from herodotus.portal.limits import PEER_COST, ClientLimits
 from herodotus.portal.memento import Places
 from herodotus.portal.shares import earliest
 from herodotus.portal.shelf import Shelf
@@ -41,10 +41,6 @@ from herodotus.survey import Span, Survey, decode_span, links_to
 
 LINKS_LOOKED_AT_MAX = 2_000
 """Rows for one answer, of which a date may leave out most."""
-STEPS_MAX = 6
-PAGES_WALKED_MAX = 20_000
-ROWS_OF_PAGE_MAX = 1_000
-"""Links to one page that a search for a path follows; a front page may have a million."""
 
 
 class Kind(Enum):
@@ -110,25 +106,7 @@ class InLinks(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class PathQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
-    from_: Url
-    to: Url
-    date: Annotated[Date | None, Meta(description="over links that stood on this day")] = None
-    steps: Annotated[int, Meta(ge=1, le=STEPS_MAX, description="links in a row, at most")] = 4
-
-
-class Path(msgspec.Struct, frozen=True, kw_only=True):
-    """`urls` is a shortest way, both ends included, and empty where none was found; `is_exhaustive` says whether
-    there is none then, as far as the pages of this peer tell, or the search was given up at its bound."""
-
-    urls: tuple[str, ...]
-    pages: int
-    is_exhaustive: bool
-    is_current: bool
-
-
-def link_endpoints(shelf: Shelf, gatherer: Gatherer | None = None) -> list[Endpoint]:
-    found = LinkAnswers(shelf, gatherer)
+def link_endpoints(found: "LinkAnswers") -> list[Endpoint]:
     return [
         Endpoint(
             path="/api/v1/outlinks",
@@ -147,21 +125,14 @@ def link_endpoints(shelf: Shelf, gatherer: Gatherer | None = None) -> list[Endpo
             work=found.into,
             cost=10.0,
         ),
-        Endpoint(
-            path="/api/v1/paths",
-            summary="By which links one page leads to another.",
-            question=PathQuestion,
-            shape=Path,
-            work=found.path,
-            cost=20.0,
-        ),
     ]
 
 
 class LinkAnswers:
-    def __init__(self, shelf: Shelf, gatherer: Gatherer | None) -> None:
+    def __init__(self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits) -> None:
         self._shelf = shelf
         self._gatherer = gatherer
+        self._limits = limits
 
     async def out(self, question: OutLinksQuestion, asked: Asked) -> Reply:
         start = number_of(question.after)
@@ -184,7 +155,7 @@ class LinkAnswers:
         found = await at_moment(self._shelf, question.url, moment_of(question.date), work)
         return Reply(value=found, next=found.next)
 
-    async def into(self, question: InLinksQuestion, asked: Asked) -> Reply:
+    async def into(self, question: InLinksQuestion, asked: Asked) -> Reply | Answer:
         url = spellings(question.url)[0]
         begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)
         day_s = None if question.date is None else moment_of(question.date).target_s
@@ -192,8 +163,11 @@ class LinkAnswers:
             lambda archive: (_into(archive, url, begun, day_s, question.limit), Survey(archive).is_current())
         )
         shares, is_partial = [own], False
-        if question.scope is Scope.RING and self._gatherer is not None:
+        if question.scope is Scope.RING:
             others = await self._gatherer.others(asked.request)
+            refused = self._limits.refusal(asked.request, PEER_COST * len(others))
+            if refused is not None:
+                return refused
             gathered = await self._gatherer.ask_all(
                 _peers_target(question, url, begun),
                 others,
@@ -209,13 +183,6 @@ class LinkAnswers:
         is_partial = is_partial or stop.was_left
         found = InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
         return Reply(value=found, next=following)
-
-    async def path(self, question: PathQuestion, asked: Asked) -> Reply:
-        start, goal = spellings(question.from_)[0], spellings(question.to)[0]
-        day_s = None if question.date is None else moment_of(question.date).target_s
-        return Reply(
-            value=await self._shelf.ask(lambda archive: _path(archive, start, goal, day_s, question.steps))
-        )
 
 
 def links_of(capture: StoredCapture) -> Sequence[Link]:
@@ -242,7 +209,7 @@ def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: in
     rows = archive.index.scan(prefix + begun + b"\0" if begun else prefix, after(prefix))
     for key, value in islice(rows, LINKS_LOOKED_AT_MAX):
         source, span = key[-KEY_BYTES:], decode_span(value)
-        if not _stood(span, day_s):
+        if not stood(span, day_s):
             continue
         page = url_at(archive, source)
         if page is not None:
@@ -255,7 +222,7 @@ def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: in
     return Share(links=tuple(found), stopped=source if has_more else None)
 
 
-def _stood(span: Span, day_s: int | None) -> bool:
+def stood(span: Span, day_s: int | None) -> bool:
     return day_s is None or span.first_s <= day_s <= span.last_s
 
 
@@ -319,52 +286,3 @@ def read_share(answer: Answer, begun: bytes, limit: int) -> Share | None:
     if not is_asked or (stopped is not None and stopped <= begun):
         return None
     return Share(links=facts.links, stopped=stopped, is_short=stopped is not None and len(keys) < limit)
-
-
-# -- paths ------------------------------------------------------------------------------------------------
-
-
-def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max: int) -> Path:
-    """Backwards from the goal, in breadth: the rows say who leads to a page."""
-    begin, end = url_key(start)[:KEY_BYTES], url_key(goal)[:KEY_BYTES]
-    leads_to: dict[bytes, bytes] = {end: b""}
-    waiting, is_exhaustive = deque([(end, 0)]), True
-    while waiting and begin not in leads_to:
-        page, steps = waiting.popleft()
-        if steps == steps_max:
-            is_exhaustive = False
-            continue
-        prefix = links_to(page)
-        rows = list(islice(archive.index.scan(prefix, after(prefix)), ROWS_OF_PAGE_MAX + 1))
-        is_exhaustive = is_exhaustive and len(rows) <= ROWS_OF_PAGE_MAX
-        for key, value in rows[:ROWS_OF_PAGE_MAX]:
-            source = key[-KEY_BYTES:]
-            if source not in leads_to and _stood(decode_span(value), day_s):
-                leads_to[source] = page
-                waiting.append((source, steps + 1))
-        if len(leads_to) > PAGES_WALKED_MAX:
-            is_exhaustive = False
-            break
-    urls = _walked(archive, leads_to, begin, start, goal) if begin in leads_to else ()
-    return Path(
-        urls=urls,
-        pages=len(leads_to),
-        is_exhaustive=bool(urls) or (is_exhaustive and begin not in leads_to),
-        is_current=Survey(archive).is_current(),
-    )
-
-
-def _walked(
-    archive: Archive, leads_to: dict[bytes, bytes], begin: bytes, start: str, goal: str
-) -> tuple[str, ...]:
-    """None of it where a page on the way was deleted since."""
-    urls, page = [start], leads_to[begin]
-    if not page:
-        return (start,)
-    while leads_to[page]:
-        url = url_at(archive, page)
-        if url is None:
-            return ()
-        urls.append(url)
-        page = leads_to[page]
-    return (*urls, goal)

@@ -3,11 +3,13 @@
 import json
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote
 
+import anyio
+import anyio.to_thread
 import msgspec
 
 from herodotus.core.archive_errors import ArchiveError, CursorExpiredError, MalformedRecordError
@@ -32,6 +34,7 @@ from herodotus.portal.targets import BadTargetError
 from herodotus.portal.web import Asked
 
 DESCRIPTION_PATH = "/api/v1/openapi.json"
+_WRITERS = 2
 _WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 
 
@@ -50,6 +53,7 @@ class RestApi:
         self._operator = operator
         self._elsewhere = elsewhere
         self._peer = peer
+        self._writers = anyio.CapacityLimiter(_WRITERS)
 
     @cached_property
     def _description(self) -> bytes:
@@ -105,7 +109,11 @@ class RestApi:
             busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
             busy.headers["Retry-After"] = "5" if isinstance(error, TooBusyError) else "30"
             return busy
-        return reply if isinstance(reply, Answer) else _written(endpoint, asked.request, reply)
+        if isinstance(reply, Answer):
+            return reply
+        # A long answer takes longer to write than others should wait.
+        write = partial(_written, endpoint, asked.request, reply)
+        return await anyio.to_thread.run_sync(write, limiter=self._writers)
 
     async def _absent(self, asked: Asked, url: str) -> Answer:
         if self._elsewhere is not None:

@@ -87,7 +87,7 @@ def statistics_endpoints(shelf: Shelf) -> list[Endpoint]:
             question=CountsQuestion,
             shape=Counts,
             work=found.counts,
-            cost=2.0,
+            cost=10.0,
         ),
     ]
 

@@ -33,7 +33,8 @@ from crawler.reading import read_capture
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from herodotus.crawl_once import crawl_into
-from herodotus.crawling import CrawlOrder
+from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler
+from herodotus.heap import keep_heap_small
 
 DAY_S = 86_400
 START_S = 20_000 * DAY_S + 100.0
@@ -180,20 +181,38 @@ async def ours_crawl(run: Run) -> None:
     run.fetched = crawler.counts.fetched
 
 
-async def ours_store(run: Run, *, days: int = 1) -> None:
-    """The whole path: as `herodotus crawl` does it, each capture durable before the frontier hears of it."""
-    order = CrawlOrder(
+def _whole_order(run: Run) -> CrawlOrder:
+    return CrawlOrder(
         urls=tuple(_front_pages(run.urls)),
         scope=ScopeKind.ANY,
         connections=run.connections,
         allow_private_addresses=True,
         politeness=RUDE,
     )
+
+
+async def ours_store(run: Run) -> None:
+    """The whole path: each capture durable, in one WARC log, before the frontier hears of it."""
+    clock = partial(float, START_S)
+    keep_heap_small()
+    run.begin()
+    async with (
+        open_archive_at(run.folder, wall_clock=clock) as store,
+        open_crawler(run.folder, store, _whole_order(run), wall_clock=clock) as crawler,
+    ):
+        await crawler.run()
+    run.fetched = crawler.counts.fetched
+    run.more = {"stored": crawler.counts.stored, "failed": crawler.counts.failed}
+
+
+async def ours_sealed(run: Run, *, days: int = 1) -> None:
+    """As `herodotus crawl` does it: the same, and the log made into segments before it ends."""
     found: dict[str, object] = {}
+    keep_heap_small()
     for day in range(days):
         run.begin()
         clock = partial(float, START_S + day * DAY_S)
-        found = await crawl_into(run.folder, order, wall_clock=clock, console=None)
+        found = await crawl_into(run.folder, _whole_order(run), wall_clock=clock, console=None)
     run.fetched = int(str(found["fetched"]))
     run.more = {name: found[name] for name in ("stored", "unchanged", "failed")}
 
@@ -211,7 +230,8 @@ CLIENTS: dict[str, Callable[[Run], Awaitable[None]]] = {
     "links": partial(ours_fetch, reads=True),
     "crawl": ours_crawl,
     "store": ours_store,
-    "store-304": partial(ours_store, days=2),
+    "sealed": ours_sealed,
+    "store-304": partial(ours_sealed, days=2),
 }
 
 

@@ -13,7 +13,7 @@ from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.index import Batch, MemoryIndex
 from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.reading import Reader
-from herodotus.archive.rocks import RocksIndex
+from herodotus.archive.rocks import CACHE_BYTES, RocksIndex
 from herodotus.archive.sealing import seal
 from herodotus.archive.slices import archive_at
 from herodotus.archive.store import DiskStore, open_store
@@ -123,6 +123,13 @@ async def test_rocksdb_on_a_disk_that_takes_no_more_refuses_and_is_opened_again(
             assert await opened.read(deposit.id) is not None
         await opened.store(next(deposits))
         assert (await opened.verify()).is_sound
+
+
+def test_an_opened_index_has_the_whole_cache_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        index = RocksIndex(tmp_path / "index")
+        assert index.cache_bytes_max == CACHE_BYTES
+        index.close()
 
 
 def test_rocksdb_says_what_is_wrong(tmp_path: Path) -> None:

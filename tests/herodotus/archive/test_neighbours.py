@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus.archive.index import MemoryIndex
-from herodotus.archive.neighbours import Around, addresses, around, last_visit_s
+from herodotus.archive.neighbours import Around, addresses, around, before_s, last_visit_s
 from herodotus.core.entries import ADDRESS, address_key, after, url_of_address
 from herodotus.core.notes import Visit
 from tests.herodotus.archive.making import DAY_S, NOW_S, note_visits, open_on, page, store
@@ -28,6 +28,9 @@ def test_captures_are_found_on_both_sides_of_a_moment(tmp_path: Path) -> None:
     assert exact is not None
     assert exact.before_s == NOW_S + DAY_S
     assert around(archive, "http://example.org/other", NOW_S) is None
+    assert before_s(archive, URL, NOW_S + DAY_S) == NOW_S
+    assert before_s(archive, URL, NOW_S + DAY_S + 1) == NOW_S + DAY_S
+    assert before_s(archive, URL, NOW_S) is None
     archive.close()
 
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 import trio.testing
 
+from crawler.core.urls import url_key
 from crawler.frontier import FoundLink
 from dht.core.ids import key_of
 from herodotus.calls import RefusedError, Services
@@ -43,6 +44,12 @@ async def world_of(
     async with world.running(peers):
         await anyio.sleep(10)  # each has seen the others
         yield world
+
+
+def look_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day passes in a second or two."""
+    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 600.0)
+    monkeypatch.setattr(exchange_module, "ASK_AGAIN_S", 3_600.0)
 
 
 async def delivered(world: LinkWorld, within_s: float = 3600.0) -> None:
@@ -146,6 +153,9 @@ async def test_when_the_ring_finds_an_owner_dead_the_next_holder_fetches(tmp_pat
             assert url in live[0].frontier.urls
             turns = [peer for peer in live if peer.exchange.is_our_turn(url)]
             assert turns == live[:1]
+            assert (
+                holders[0] is not dead or url in live[0].frontier.doubted
+            )  # it may have fetched, and pushed a copy
 
 
 async def test_an_unreachable_owner_is_no_dead_one(tmp_path: Path) -> None:
@@ -232,7 +242,7 @@ async def test_a_wrong_table_is_put_right_by_the_receivers_answers(tmp_path: Pat
 async def test_stand_ins_fetch_what_a_late_owner_did_not_each_url_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 300.0)
+    look_seldom(monkeypatch)
     async with world_of(tmp_path, 1, 10) as world:
         found = links(400)
         world.peers[0].found(found)
@@ -259,6 +269,75 @@ async def test_stand_ins_fetch_what_a_late_owner_did_not_each_url_by_one(
             assert sum(peer.exchange.is_our_turn(url) for peer in world.peers) == 1
 
 
+async def test_what_was_taken_over_is_its_owners_again_with_the_days_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_seldom(monkeypatch)
+    async with world_of(tmp_path, 1, 10) as world:
+        found = links(300)
+        world.peers[0].found(found)
+        await delivered(world)
+        late = world.peers[5]
+        for peer in world.peers:
+            for url in peer.frontier.urls if peer is not late else ():
+                peer.frontier.visit(url)
+        left = set(late.frontier.urls)
+        await anyio.sleep(0.6 * DAY_S)
+        stand_in = next(peer for peer in world.peers if peer.exchange.is_our_turn(min(left)))
+        assert stand_in is not late
+        for url in left:  # of half the stand-in's day is done
+            turn = next(peer for peer in world.peers if peer.exchange.is_our_turn(url))
+            if url_key(url)[0] % 2:
+                turn.frontier.visit(url)
+        await anyio.sleep(0.4 * DAY_S)
+        for peer in world.peers:
+            peer.frontier.today = 1
+        for url in left:  # at once: nobody has looked at the day yet
+            assert [peer for peer in world.peers if peer.exchange.is_our_turn(url)] == [late]
+        await anyio.sleep(1_200)
+        assert left <= late.frontier.urls
+        for peer in world.peers:
+            assert peer is late or not left & peer.frontier.urls
+
+
+async def test_what_is_being_fetched_is_not_given_to_a_stand_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_seldom(monkeypatch)
+    async with world_of(tmp_path, 1, 10) as world:
+        found = links(200)
+        world.peers[0].found(found)
+        await delivered(world)
+        for peer in world.peers:
+            peer.frontier.out = {url_key(url) for url in peer.frontier.urls}
+        await anyio.sleep(0.95 * DAY_S)
+        assert sum(peer.exchange.status().taken_over for peer in world.peers) == 0
+        for url in urls(found):
+            turns = [peer for peer in world.peers if peer.exchange.is_our_turn(url)]
+            assert turns == world.holders(url)[:1]
+
+
+async def test_what_is_fetched_while_its_stretch_changes_hands_is_left_afterwards(tmp_path: Path) -> None:
+    async with world_of(tmp_path, 1, 8) as world:
+        found = links(500)
+        world.peers[0].found(found)
+        await delivered(world)
+        before = {url: world.holders(url)[0] for url in urls(found)}
+        for peer in world.peers:
+            peer.frontier.out = {url_key(url) for url in peer.frontier.urls}
+        newcomer = await world.add(8)
+        world.agree()
+        await anyio.sleep(60)
+        moved = [url for url in urls(found) if world.holders(url)[0] is newcomer]
+        assert moved
+        assert all(url in before[url].frontier.urls for url in moved), "they are under way"
+        for peer in world.peers:
+            peer.frontier.out = set()
+        await anyio.sleep(30)
+        assert not any(url in before[url].frontier.urls for url in moved)
+        assert all(url in newcomer.frontier.urls for url in moved)
+
+
 def first_time_busy(services: Services) -> Services:
     """Whoever asks what was missed is answered at the second try."""
     met = set[tuple[bytes, bytes]]()
@@ -277,7 +356,7 @@ async def test_an_owner_is_not_taken_for_silent_after_one_lost_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Found by `crawl-day`, seed 0: at 2 % loss a fifth of all was fetched twice."""
-    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 60.0)
+    look_seldom(monkeypatch)
     async with world_of(tmp_path, 1, 10) as world:
         found = links(300)
         world.peers[0].found(found)
@@ -296,7 +375,7 @@ async def test_what_an_owner_gave_is_told_again_when_its_answer_was_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else nobody would fetch it today: the owner has left it, and the stand-in does not know."""
-    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 60.0)
+    look_seldom(monkeypatch)
     async with world_of(tmp_path, 1, 10) as world:
         found = links(200)
         world.peers[0].found(found)
@@ -319,7 +398,7 @@ def _keys_of(answer: bytes) -> set[bytes]:
 async def test_a_silent_owners_day_is_done_by_its_first_stand_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchange_module, "LOOK_EVERY_S", 300.0)
+    look_seldom(monkeypatch)
     async with world_of(tmp_path, 1, 10) as world:
         found = links(300)
         world.peers[0].found(found)

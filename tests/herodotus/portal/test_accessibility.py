@@ -26,6 +26,12 @@ PAGES = {
     "listing": f"/web/*/{SITE}/*",
     "around a page": f"/web/20260105060000/{HOME}",
     "no address": "/web/2026/mailto:somebody",
+    "differences": f"/web/diff/20260101060000/20260105060000/{HOME}",
+    "differences in one column": f"/web/diff/inline/20260101060000/20260105060000/{HOME}",
+    "history of a year": f"/web/2026*/{HOME}",
+    "nothing to list": "/web/*/https://nobody.example/*",
+    "no such page": "/nowhere",
+    "status": "/status",
 }
 LOOKS = {"desktop": (1200, False), "phone": (390, False), "dark": (1200, True)}
 

@@ -105,6 +105,12 @@ def test_fields_counts_and_json(library: Library) -> None:
     assert json.loads(library.get("/cdx/search/cdx?url=nobody.example&output=json").body) == []
 
 
+def test_each_capture_is_a_file_that_can_be_loaded(library: Library) -> None:
+    """Its name goes below the REST interface, where readers that load records by offset find it."""
+    [line] = lines(library, f"url={HOME}&fl=offset,filename,redirect&limit=1")
+    assert line == "0 records/warc?date=20260101000000&url=https%3A%2F%2Fexample.org%2F -"
+
+
 @pytest.mark.parametrize("where", [f"url={HOME}", f"url={SITE}&matchType=domain"])
 def test_a_long_answer_is_taken_piece_by_piece(library: Library, where: str) -> None:
     whole = lines(library, where)

@@ -47,6 +47,14 @@ def test_the_start_page_says_what_the_peer_holds_and_who_it_is() -> None:
     assert "test" in words
 
 
+@pytest.mark.parametrize(("network", "needs_rules"), [("herodotus", False), ("a<b", True)])
+def test_the_start_page_says_how_to_join_this_ring(network: str, needs_rules: bool) -> None:
+    body = answer("/", status=dataclasses.replace(STATUS, network=network)).body
+    assert b"herodotus run --join 192.0.2.7:4484</pre>" in body
+    assert (b"--network network.toml" in body) is needs_rules
+    assert b"a<b" not in body
+
+
 def test_a_page_may_load_run_and_post_nothing_elsewhere() -> None:
     policy = answer("/").headers["Content-Security-Policy"]
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))

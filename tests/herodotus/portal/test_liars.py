@@ -14,6 +14,7 @@ from herodotus.core.entries import KEY_BYTES, address_key
 from herodotus.core.warc import parse_digits
 from herodotus.portal import gathering, shares
 from herodotus.portal.answer import Answer
+from herodotus.portal.api.completeness import read_nearest
 from herodotus.portal.cdx import FIELDS, decode_resume_key, encode_resume_key, parse_question
 from herodotus.portal.elsewhere import Place
 from herodotus.portal.gathering import Gatherer
@@ -329,3 +330,47 @@ def test_a_row_is_read_as_the_question_was_asked() -> None:
     assert read_share(cdx(row(), row(f"{SITE}/j%20")), question) is not None
     assert read_share(cdx(row(digits="20250101000000")), question) is None
     assert read_share(cdx(row(digits="20270101000000")), question) is None
+
+
+# -- the nearest capture of a part ------------------------------------------------------------------------
+
+
+def nearest(**facts: Any) -> Answer:
+    honest = {
+        "url": f"{SITE}/i.png", "state": "older", "date": "2026-01-04T00:00:00Z", "offset_s": -86_400,
+        "memento": f"/web/20260104000000/{SITE}/i.png",
+    }  # fmt: skip
+    return Answer(content_type="application/json", body=json.dumps({**honest, **facts}).encode())
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"memento": "https://evil.example/" + f"{SITE}/i.png"},
+        {"memento": "javascript:alert(1)//" + f"{SITE}/i.png"},
+        {"offset_s": 7},
+        {},
+    ],
+)
+def test_what_a_peer_says_of_a_part_leads_to_the_archive_alone(facts: dict[str, Any]) -> None:
+    found = read_nearest(nearest(**facts), f"{SITE}/i.png", parse_digits("20260105000000"))
+    assert found is not None
+    assert (found.memento, found.offset_s) == (f"/web/20260104000000/{SITE}/i.png", -86_400)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"url": f"{SITE}/j.png"},
+        {"state": "newer"},
+        {"state": "coherent", "date": "2026-01-06T00:00:00Z"},
+        {"state": "missing"},
+        {"state": "unasked"},
+        {"state": "whole"},
+        {"date": None},
+        {"date": "yesterday"},
+        {"memento": "x" * 70_000},
+    ],
+)
+def test_what_a_peer_says_of_a_part_must_be_possible(facts: dict[str, Any]) -> None:
+    assert read_nearest(nearest(**facts), f"{SITE}/i.png", parse_digits("20260105000000")) is None

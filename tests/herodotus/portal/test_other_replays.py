@@ -66,6 +66,27 @@ def test_pywb_follows_our_redirects_by_the_flag_that_leads_them(peer: RunningPee
         assert moved.headers["Location"].endswith("/second.html")
 
 
+@pytest.mark.needs(judge("pywb"))
+def test_pywb_loads_records_from_our_files_by_their_place(peer: RunningPeer, tmp_path: Path) -> None:
+    """By name and offset, as from WARC files that lie anywhere; without an address of ours it could replay from."""
+    fields = "urlkey,timestamp,original,mimetype,statuscode,digest,redirect,offset,filename"
+    index = {
+        "type": "cdx",
+        "api_url": f"{peer.http}/cdx?url={{url}}&closest={{closest}}&sort=closest&fl={fields}",
+        "replay_url": "http://127.0.0.1:9/{timestamp}/{url}",
+    }
+    far = {"index": index, "archive_paths": f"{peer.http}/api/v1/"}
+    with judging.pywb(tmp_path, collections={"far": far}) as theirs:
+        for day in ("20260101060000", "20260105060000"):
+            page = fetch(f"{theirs}/far/{day}mp_/{HOME}")
+            assert page.status == 200
+            assert f"Front of {day}".encode() in page.body
+            image = fetch(f"{theirs}/far/{day}im_/{SITE}/pictures/one.png")
+            assert image.body == picture(*(200, 0, 0) if day.startswith("20260101") else (0, 0, 200))
+        moved = fetch(f"{theirs}/far/20260101060000mp_/{SITE}/old")
+        assert (moved.status, moved.headers["Location"].rpartition("/")[2]) == (301, "second.html")
+
+
 def served_folder(folder: Path, wacz: Path) -> Path:
     (folder / "replay").mkdir(parents=True)
     copyfile(REPLAYWEB / "ui.js", folder / "ui.js")

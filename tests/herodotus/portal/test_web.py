@@ -2,12 +2,17 @@
 
 import json
 import zlib
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from random import Random
 from typing import NoReturn
 
 import pytest
 
 from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.moments import http_date
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
 from tests.herodotus.archive.making import NOW_S
@@ -435,3 +440,11 @@ def test_every_answer_about_an_address_names_the_peer_that_gave_it(library: Libr
                    "/web/2026/https://nobody.example/", "/web/"):  # fmt: skip
         assert library.get(target).headers["X-Herodotus-Peer"] == "evzt-oa44"
     assert "X-Herodotus-Peer" not in library.get("/").headers
+
+
+def test_a_date_of_http_is_as_the_standard_library_writes_it() -> None:
+    chance = Random(7)
+    for time_s in (0, 86_399, 951_782_400, TIME_MAX_S, *(chance.randrange(TIME_MAX_S) for _ in range(500))):
+        moment = datetime.fromtimestamp(time_s, UTC)
+        assert http_date(time_s) == format_datetime(moment, usegmt=True)
+        assert format_digits(time_s) == moment.strftime("%Y%m%d%H%M%S")

@@ -1,0 +1,193 @@
+"""By which links does one page lead to another? In breadth, backwards from the goal, as surveys say who leads there.
+
+Of this peer's pages it is a walk along the index. `scope=ring` asks all peers at each page of the way, so it goes less
+far: over so many pages, so long. What another peer says of a link is believed, as nobody else has that page's row.
+"""
+
+from collections import deque
+from itertools import islice
+from typing import Annotated
+
+import anyio
+import msgspec
+from msgspec import Meta
+
+from herodotus.archive.engine import Archive
+from herodotus.core.deposits import url_key
+from herodotus.core.entries import KEY_BYTES, after
+from herodotus.portal.answer import Answer
+from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
+from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Url, moment_of
+from herodotus.portal.shelf import Shelf
+from herodotus.portal.targets import spellings
+from herodotus.portal.web import Asked
+from herodotus.survey import Survey, decode_span, links_to
+
+STEPS_MAX = 6
+PAGES_WALKED_MAX = 20_000
+ROWS_OF_PAGE_MAX = 1_000
+"""Links to one page that a search for a path follows; a front page may have a million."""
+PAGES_ASKED_MAX = 24
+"""At which all peers are asked: some seconds, and what a peer answers of in-links at once."""
+LINKS_ASKED_MAX = 200
+PATIENCE_S = 12.0
+
+
+class PathQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
+    from_: Url
+    to: Url
+    date: Annotated[Date | None, Meta(description="over links that stood on this day")] = None
+    scope: Annotated[Scope, Meta(description="over pages of this peer, or of all peers")] = Scope.PEER
+    steps: Annotated[int, Meta(ge=1, le=STEPS_MAX, description="links in a row, at most")] = 4
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True):
+    """`urls` is a shortest way, both ends included, and empty where none was found; `is_exhaustive` says whether
+    there is none then, as far as the pages that were asked for tell, or the search was given up at its bound;
+    `is_partial`: that a peer did not answer."""
+
+    urls: tuple[str, ...]
+    pages: int
+    is_exhaustive: bool
+    is_current: bool
+    is_partial: bool
+
+
+def path_endpoints(shelf: Shelf, links: LinkAnswers) -> list[Endpoint]:
+    return [
+        Endpoint(
+            path="/api/v1/paths",
+            summary="By which links one page leads to another.",
+            question=PathQuestion,
+            shape=Path,
+            work=PathAnswers(shelf, links).path,
+            cost=20.0,
+        ),
+    ]
+
+
+class PathAnswers:
+    def __init__(self, shelf: Shelf, links: LinkAnswers) -> None:
+        self._shelf = shelf
+        self._links = links
+
+    async def path(self, question: PathQuestion, asked: Asked) -> Reply:
+        start, goal = spellings(question.from_)[0], spellings(question.to)[0]
+        day_s = None if question.date is None else moment_of(question.date).target_s
+        if question.scope is Scope.RING:
+            walk = _RingWalk(self._links, question, start, goal)
+            with anyio.move_on_after(PATIENCE_S):
+                await walk.run(asked)
+            return Reply(value=walk.path())
+        return Reply(
+            value=await self._shelf.ask(lambda archive: _path(archive, start, goal, day_s, question.steps))
+        )
+
+
+# -- over the pages of all peers --------------------------------------------------------------------------
+
+
+class _RingWalk:
+    def __init__(self, links: LinkAnswers, question: PathQuestion, start: str, goal: str) -> None:
+        self._links = links
+        self._question = question
+        self._start = start
+        self._leads_to = {goal: ""}
+        self._is_exhaustive = False
+        self._is_current = True
+        self._is_partial = False
+
+    async def run(self, asked: Asked) -> None:
+        waiting = deque((url, 0) for url in self._leads_to)
+        pages, was_all_asked = 0, True
+        while waiting and self._start not in self._leads_to:
+            page, steps = waiting.popleft()
+            if steps == self._question.steps or pages == PAGES_ASKED_MAX:
+                was_all_asked = False
+                continue
+            pages += 1
+            found = await self._into(page, asked)
+            if found is None:
+                return
+            was_all_asked = was_all_asked and found.next is None
+            for link in found.links:
+                if link.url not in self._leads_to:
+                    self._leads_to[link.url] = page
+                    waiting.append((link.url, steps + 1))
+        self._is_exhaustive = was_all_asked
+
+    async def _into(self, page: str, asked: Asked) -> InLinks | None:
+        """None where the asker's share is used up: what was found so far is the answer."""
+        question = InLinksQuestion(
+            url=page, date=self._question.date, scope=Scope.RING, limit=LINKS_ASKED_MAX
+        )
+        reply = await self._links.into(question, asked)
+        if isinstance(reply, Answer):
+            return None
+        found: InLinks = reply.value
+        self._is_current = self._is_current and found.is_current
+        self._is_partial = self._is_partial or found.is_partial
+        return found
+
+    def path(self) -> Path:
+        urls, page = [], self._start if self._start in self._leads_to else ""
+        while page:
+            urls.append(page)
+            page = self._leads_to[page]
+        return Path(
+            urls=tuple(urls),
+            pages=len(self._leads_to),
+            is_exhaustive=bool(urls) or self._is_exhaustive,
+            is_current=self._is_current,
+            is_partial=self._is_partial,
+        )
+
+
+# -- over the pages of this peer --------------------------------------------------------------------------
+
+
+def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max: int) -> Path:
+    """Backwards from the goal, in breadth: the rows say who leads to a page."""
+    begin, end = url_key(start)[:KEY_BYTES], url_key(goal)[:KEY_BYTES]
+    leads_to: dict[bytes, bytes] = {end: b""}
+    waiting, is_exhaustive = deque([(end, 0)]), True
+    while waiting and begin not in leads_to:
+        page, steps = waiting.popleft()
+        if steps == steps_max:
+            is_exhaustive = False
+            continue
+        prefix = links_to(page)
+        rows = list(islice(archive.index.scan(prefix, after(prefix)), ROWS_OF_PAGE_MAX + 1))
+        is_exhaustive = is_exhaustive and len(rows) <= ROWS_OF_PAGE_MAX
+        for key, value in rows[:ROWS_OF_PAGE_MAX]:
+            source = key[-KEY_BYTES:]
+            if source not in leads_to and stood(decode_span(value), day_s):
+                leads_to[source] = page
+                waiting.append((source, steps + 1))
+        if len(leads_to) > PAGES_WALKED_MAX:
+            is_exhaustive = False
+            break
+    urls = _walked(archive, leads_to, begin, start, goal) if begin in leads_to else ()
+    return Path(
+        urls=urls,
+        pages=len(leads_to),
+        is_exhaustive=bool(urls) or (is_exhaustive and begin not in leads_to),
+        is_current=Survey(archive).is_current(),
+        is_partial=False,
+    )
+
+
+def _walked(
+    archive: Archive, leads_to: dict[bytes, bytes], begin: bytes, start: str, goal: str
+) -> tuple[str, ...]:
+    """None of it where a page on the way was deleted since."""
+    urls, page = [start], leads_to[begin]
+    if not page:
+        return (start,)
+    while leads_to[page]:
+        url = url_at(archive, page)
+        if url is None:
+            return ()
+        urls.append(url)
+        page = leads_to[page]
+    return (*urls, goal)

@@ -1,0 +1,64 @@
+"""Does what makes a peer work cost its asker as much, and no single answer more than others can wait for?"""
+
+import threading
+
+import msgspec
+import pytest
+
+from herodotus.portal.request import Request
+from tests.herodotus.portal.library import HOME, SITE, response
+from tests.herodotus.portal.rooms import Ring, Room
+from tests.herodotus.portal.test_api import asked, whole
+
+
+def test_an_answer_about_versions_is_bounded_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("herodotus.portal.api.captures.CAPTURES_SHOWN_MAX", 4)
+    days = [f"202601{day:02}" for day in range(1, 10)]
+    room = Room(*(response(HOME, day, b"%d" % (number // 3)) for number, day in enumerate(days)))
+    contents = whole(room, f"/api/v1/captures?url={HOME}", "contents", parts_min=2)
+    assert [one["count"] for one in contents] == [3, 3, 3]
+    assert [len(one["captures"]) for one in contents] == [3, 1, 3]
+
+
+def test_long_answers_are_written_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote: list[str] = []
+
+    def noting(value: object) -> object:
+        wrote.append(threading.current_thread().name)
+        return to_builtins(value)
+
+    to_builtins = msgspec.to_builtins
+    monkeypatch.setattr("herodotus.portal.api.rest.msgspec.to_builtins", noting)
+    asked(Room(response(HOME, "20260101", b"1")), f"/api/v1/captures?url={HOME}")
+    assert wrote
+    assert threading.main_thread().name not in wrote
+
+
+@pytest.mark.parametrize(
+    ("target", "others", "cost"),
+    [
+        (f"/cdx/search/cdx?url={SITE}/*", 0, 2),
+        (f"/cdx/search/cdx?url={SITE}/*", 3, 5),
+        (f"/cdx/search/cdx?url={SITE}/*&showNumPages=true", 0, 22),
+        (f"/cdx/search/cdx?url={SITE}/*&page=1500", 0, 17),
+        ("/api/v1/statistics/host?sort=captures", 0, 10),
+        (f"/api/v1/inlinks?url={HOME}", 3, 10),
+        (f"/api/v1/inlinks?url={HOME}&scope=ring", 3, 13),
+    ],
+)  # fmt: skip
+def test_who_makes_a_peer_work_pays_for_it(
+    target: str, others: int, cost: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = Ring()
+    room = Room(response(HOME, "20260101", b"1"), ring=ring, client="192.0.2.1")
+    for number in range(others):
+        Room(ring=ring, origin=f"http://192.0.2.{number + 50}:5484")
+    taken: list[float] = []
+    limits = room.rooms._limits
+
+    def counting(request: Request, cost: float) -> None:
+        taken.append(cost)
+
+    monkeypatch.setattr(limits, "refusal", counting)
+    room.ask(target)
+    assert sum(taken) == cost
