@@ -10,6 +10,7 @@ from pathlib import Path
 from simnet.runs import Play, Scenario, SimnetError
 
 MODULES = (
+    "copies",
     "crawlday",
     "links",
     "measures",

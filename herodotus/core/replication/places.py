@@ -53,6 +53,11 @@ class Places:
         )
 
     @property
+    def keys(self) -> list[bytes]:
+        """All positions, ascending."""
+        return self._keys
+
+    @property
     def peers(self) -> frozenset[PeerKey]:
         return frozenset(peer for _, peer in self._positions)
 

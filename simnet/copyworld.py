@@ -1,0 +1,300 @@
+"""What becomes of six copies while peers come and go for a year? The cores that decide, no stores, no sockets.
+
+Who must hold what, who is waited for, what is fetched first and what may go is decided by the peers' own code
+(`core.replication`). A *unit* is a stretch of the ring so small that its captures share their fate; the ring's table
+is the same for all at once, as gossip takes seconds and repairs take days. Lines are as wide as they are given, one
+unit at a time goes over one of them, and what was under way when an end of it went away begins anew.
+"""
+
+import heapq
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+
+from herodotus.core.replication.absence import Absence
+from herodotus.core.replication.ledger import Ledger
+from herodotus.core.replication.places import PeerKey, Places, Segment
+from herodotus.core.replication.scope import Range
+from herodotus.core.replication.wanted import Wanted
+
+DAY_S = 86_400.0
+WINDOW = 16
+"""Positions before a change whose holders may be others by it: six hosts, and the absent between them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRules:
+    copies: int = 6
+    departed_s: float = DAY_S
+    low_s: float = 900.0
+    keep_s: float = 3_600.0
+    unit_bytes: float = 2e9
+    up_bit_s: float = 75e3
+    down_bit_s: float = 150e3
+
+
+@dataclass(slots=True)
+class Holder:
+    key: PeerKey
+    position: bytes
+    units: set[bytes] = field(default_factory=set)
+    wanted: Wanted = field(default_factory=Wanted)
+    is_up: bool = True
+    fetching: dict[bytes, PeerKey] = field(default_factory=dict)
+    is_giving: bool = False
+    asked_by: dict[PeerKey, None] = field(default_factory=dict)
+    """Who may want something of it, in the order in which they asked."""
+    turn: int = 0
+    """Changes when it comes or goes: what was planned before is void."""
+
+
+class CopyWorld:
+    def __init__(self, rules: CopyRules, seed: int, *, peers: int, units: int) -> None:
+        self.rules = rules
+        self.now = 0.0
+        self.bytes_moved = 0.0
+        self.lost: list[bytes] = []
+        self.dropped_early = 0
+        self.random = Random(seed)
+        self._numbers = count()
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self.peers: dict[PeerKey, Holder] = {}
+        self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, copies=rules.copies)
+        self._ledger = Ledger()
+        self.owners: dict[bytes, set[PeerKey]] = {}
+        """On whose disks a unit is, the absent's too."""
+        self._holders: dict[bytes, tuple[PeerKey, ...]] = {}
+        self._eager: dict[PeerKey, None] = {}
+        """Who may begin to fetch something."""
+        for _ in range(peers):
+            self.add()
+        self._look()
+        self.units = sorted(self.random.randbytes(12) + bytes(3) + b"c" for _ in range(units))
+        for unit in self.units:
+            self.owners[unit] = set()
+            self._holders[unit] = self.places.holders(position_of(unit))
+            for key in self._holders[unit]:
+                self._have(self.peers[key], unit)
+
+    # -- time ---------------------------------------------------------------------------------------------
+
+    def after(self, delay_s: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (self.now + delay_s, next(self._numbers), what))
+
+    def run_until(self, end: float) -> None:
+        while self._events and self._events[0][0] <= end:
+            self.now, _, what = heapq.heappop(self._events)
+            what()
+            self._fetch_all()
+        self.now = end
+
+    # -- peers come and go --------------------------------------------------------------------------------
+
+    def add(self) -> Holder:
+        peer = Holder(self.random.randbytes(32), self.random.randbytes(20))
+        self.peers[peer.key] = peer
+        return peer
+
+    def join(self) -> Holder:
+        peer = self.add()
+        self._changed(peer)
+        return peer
+
+    def go(self, peer: Holder) -> None:
+        """Off, and its disk with it."""
+        peer.is_up = False
+        peer.turn += 1
+        self._stop_lines(peer)
+        self._changed(peer)
+        for delay_s in (self.rules.low_s, self.rules.departed_s):
+            self.after(delay_s + 1, self._unless_turned(peer, lambda: self._changed(peer)))
+
+    def come_back(self, peer: Holder) -> None:
+        peer.is_up = True
+        peer.turn += 1
+        self._changed(peer)
+        for unit in sorted(peer.units):
+            self._mend(unit)
+
+    def lose(self, peer: Holder) -> None:
+        """For good: its disk is gone from now on, and nobody knows."""
+        if peer.is_up:
+            self.go(peer)
+        for unit in sorted(peer.units):
+            self.owners[unit].discard(peer.key)
+            if not self.owners[unit]:
+                self.lost.append(unit)
+        peer.units.clear()
+
+    def _unless_turned(self, peer: Holder, what: Callable[[], None]) -> Callable[[], None]:
+        turn = peer.turn
+        return lambda: what() if peer.turn == turn else None
+
+    def _look(self) -> None:
+        self._absence.see([(one.position, one.key) for one in self.peers.values() if one.is_up], self.now)
+        self._absence.advance(self.now)
+        self.places = self._absence.places(self.now)
+
+    def _changed(self, peer: Holder) -> None:
+        before = self.places
+        self._look()
+        concerned = {
+            *self._units_before(before, peer.position),
+            *self._units_before(self.places, peer.position),
+        }
+        for unit in sorted(concerned):
+            holders = self.places.holders(position_of(unit))
+            is_lacking = peer.key in holders and peer.is_up and unit not in peer.units
+            if holders != self._holders[unit] or is_lacking:
+                self._holders[unit] = holders
+                self._mend(unit)
+                self._plan_review(unit)
+
+    def _plan_review(self, unit: bytes) -> None:
+        """Where somebody has it who need not."""
+        if not self.owners[unit].issubset(self._holders[unit]):
+            self.after(self.rules.keep_s, lambda: self._review(unit))
+
+    def _units_before(self, places: Places, position: bytes) -> list[bytes]:
+        """Those whose holders a change at a position may concern."""
+        keys = places.keys
+        at = bisect_left(keys, position)
+        low, high = keys[(at - WINDOW) % len(keys)], keys[at % len(keys)]
+        start, end = bisect_left(self.units, low), bisect_left(self.units, high)
+        if len(keys) <= WINDOW:
+            return list(self.units)
+        return self.units[start:end] if start <= end and low < high else self.units[start:] + self.units[:end]
+
+    # -- copies -------------------------------------------------------------------------------------------
+
+    def _have(self, peer: Holder, unit: bytes) -> None:
+        peer.units.add(unit)
+        self.owners[unit].add(peer.key)
+
+    def _mend(self, unit: bytes) -> None:
+        """Whoever must hold it and has it not wants it of those who have it and are there."""
+        lacking = [key for key in self._holders[unit] if key not in self.owners[unit]]
+        sources = sorted(key for key in self.owners[unit] if self.peers[key].is_up) if lacking else ()
+        for key in lacking if sources else ():
+            peer = self.peers[key]
+            if peer.is_up:
+                for source in sources:
+                    peer.wanted.add([unit], source)
+                    self.peers[source].asked_by[key] = None
+                self._eager[key] = None
+
+    def _fetch_all(self) -> None:
+        """Once what happened is over: many units may have come to be wanted."""
+        while self._eager:
+            key = next(iter(self._eager))
+            del self._eager[key]
+            self._fetch(self.peers[key])
+
+    def _fetch(self, peer: Holder) -> None:
+        lines = max(1, int(self.rules.down_bit_s // self.rules.up_bit_s))
+        if len(peer.fetching) >= lines or not peer.is_up:
+            return
+        for source_key in peer.wanted.sources():
+            source = self.peers[source_key]
+            if len(peer.fetching) >= lines or not peer.is_up:
+                return
+            if not source.is_up:
+                peer.wanted.lost(source_key)
+            elif not source.is_giving:
+                for unit in peer.wanted.take(source_key, 1):
+                    self._begin(peer, source, unit)
+
+    def _begin(self, peer: Holder, source: Holder, unit: bytes) -> None:
+        peer.fetching[unit] = source.key
+        source.is_giving = True
+        took_s = self.rules.unit_bytes * 8 / self.rules.up_bit_s
+        turns = peer.turn, source.turn
+
+        def arrived() -> None:
+            if turns == (peer.turn, source.turn):
+                self._end(peer, source, unit)
+
+        self.after(took_s, arrived)
+
+    def _end(self, peer: Holder, source: Holder, unit: bytes) -> None:
+        del peer.fetching[unit]
+        source.is_giving = False
+        peer.wanted.got(unit)
+        self.bytes_moved += self.rules.unit_bytes
+        self._have(peer, unit)
+        self._mend(unit)  # it may be a source for others
+        self._plan_review(unit)
+        self._eager[peer.key] = None
+        self._lines_are_free(source)
+
+    def _stop_lines(self, gone: Holder) -> None:
+        freed = [self.peers[key] for key in gone.fetching.values()]
+        for unit, source_key in gone.fetching.items():
+            gone.wanted.failed(unit, source_key)
+        gone.fetching.clear()
+        for source in freed:
+            source.is_giving = False
+            self._lines_are_free(source)
+        for peer in self.peers.values():
+            for unit in [unit for unit, source in peer.fetching.items() if source == gone.key]:
+                del peer.fetching[unit]
+                peer.wanted.failed(unit, gone.key)
+                self._mend(unit)
+                self._eager[peer.key] = None
+        gone.is_giving = False
+
+    def _lines_are_free(self, source: Holder) -> None:
+        """Its next unit goes to who asked first and still wants one."""
+        for key in list(source.asked_by):
+            if source.is_giving:
+                return
+            del source.asked_by[key]
+            self._fetch(self.peers[key])
+            if source.key in self.peers[key].fetching.values():
+                source.asked_by[key] = None  # it may want more, after the others
+
+    def _review(self, unit: bytes) -> None:
+        """Who need not hold it asks all who must, and lets it go when the ledger says so."""
+        holders = self._holders[unit]
+        scope = (Range(position_of(unit), after(position_of(unit))),)
+        for key in sorted(self.owners[unit].difference(holders)):
+            peer = self.peers[key]
+            if not peer.is_up:
+                continue
+            for other in holders:
+                if self.peers[other].is_up:
+                    lacking = () if unit in self.peers[other].units else (unit,)
+                    asked = self._ledger.begin(other, scope, self.now)
+                    self._ledger.confirm(asked, lacking, is_promise=True, is_exact=True)
+            segment = Segment(ranges=scope, holders=holders)
+            if len(holders) == self.rules.copies and self._ledger.may_go(
+                segment, self._absence.absent, self.now
+            ):
+                self._drop(peer, unit, holders)
+            for other in holders:
+                self._ledger.doubt(other)
+
+    def _drop(self, peer: Holder, unit: bytes, holders: tuple[PeerKey, ...]) -> None:
+        peer.units.discard(unit)
+        self.owners[unit].discard(peer.key)
+        self.dropped_early += len(self.owners[unit].intersection(holders)) < self.rules.copies
+
+    # -- figures ------------------------------------------------------------------------------------------
+
+    def histogram(self) -> Counter[int]:
+        """Units by the disks that have them, of whoever may come back."""
+        return Counter(len(self.owners[unit]) for unit in self.units)
+
+    def reachable(self) -> Counter[int]:
+        return Counter(sum(self.peers[key].is_up for key in self.owners[unit]) for unit in self.units)
+
+
+def position_of(unit: bytes) -> bytes:
+    return unit[:12]
+
+
+def after(position: bytes) -> bytes:
+    return (int.from_bytes(position, "big") + 1).to_bytes(12, "big")

@@ -1,0 +1,70 @@
+"""Do the worlds of copies say what they should, and would they notice a core that lets go too early?"""
+
+from collections.abc import Collection
+
+import pytest
+
+from herodotus.core.replication.ledger import Ledger
+from herodotus.core.replication.places import Segment
+from simnet.copyworld import DAY_S, CopyRules, CopyWorld
+from simnet.runs import Options, Report, run_scenario
+from simnet.scenarios import find_scenario
+
+RULES = CopyRules(unit_bytes=1e8, up_bit_s=1e6, down_bit_s=2e6)
+
+
+def report(name: str, *, peers: int, days: float | None = None, seed: int = 1, **settings: float) -> Report:
+    told = {key: f"{value:g}" for key, value in settings.items()}
+    found, _ = run_scenario(
+        find_scenario(name),
+        Options(seed=seed, peers=peers, days=days, settings={"units_per_peer": "2", **told}),
+    )
+    return found
+
+
+def test_a_lost_peer_s_copies_are_made_once_and_only_those() -> None:
+    found = report("lose-and-repair", peers=24, node_gb=1)
+    assert found.ok
+    assert found.figures["moved for each byte"] == pytest.approx(1.0)
+    assert 1.0 <= found.figures["days until all is as before"] <= 3.0  # it counts as away for a day
+
+
+def test_copies_last_through_days_of_churn() -> None:
+    found = report("year-of-churn", peers=24, days=4, node_gb=1, stay_days=20, up_h=12, down_h=3)
+    assert found.ok
+    assert found.figures["peers that left"] > 0
+    assert found.figures["dropped before six others had it"] == 0
+
+
+def test_copies_do_not_last_where_lines_are_too_thin_and_that_is_said() -> None:
+    found = report("year-of-churn", peers=24, days=20, node_gb=1_000, stay_days=3)
+    assert not found.ok
+    assert found.figures["units lost"] > 0
+
+
+def test_a_newcomer_fills_and_others_let_go_when_six_have_it() -> None:
+    world = CopyWorld(RULES, seed=3, peers=20, units=60)
+    newcomer = world.join()
+    world.run_until(3 * DAY_S)
+    assert newcomer.units
+    assert world.histogram() == {6: 60}
+    assert world.dropped_early == 0
+
+
+def test_the_same_seed_is_the_same_year() -> None:
+    one, other = (report("year-of-churn", peers=20, days=2, up_h=12, down_h=3) for _ in range(2))
+    assert one.figures == other.figures
+    assert one.trace == other.trace
+
+
+def test_a_core_that_lets_go_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hasty(ledger: Ledger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
+        del ledger, segment, absent, now
+        return True
+
+    monkeypatch.setattr(Ledger, "may_go", hasty)
+    world = CopyWorld(RULES, seed=3, peers=20, units=60)
+    for _ in range(3):
+        world.join()
+    world.run_until(DAY_S)
+    assert world.dropped_early > 0
