@@ -339,7 +339,7 @@ class Frontier:
             if known is None or key in self._turns.taken or (day := day_of_known(known)) == known.due_day:
                 continue
             origin_id = origin_id_of(origin_of(known.url))
-            batch.delete(due_row(origin_id, known, key))
+            self._turns.delete_due(batch, origin_id, due_row(origin_id, known, key))
             self._counts.move_due(batch, known.due_day, day)
             known.due_day = day
             batch.put(KNOWN + key, encode_known(known))

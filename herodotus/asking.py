@@ -29,12 +29,14 @@ class NotAnAddress(Misuse):
         return f"--peer takes a peer's http:// address, not {self.given!r}"
 
 
-def ask(base: str, path: str) -> Any:
-    """A peer's own JSON; proxies of the environment are not asked about our peers."""
+def ask(base: str, path: str, token: str = "") -> Any:
+    """A peer's own JSON; proxies of the environment are not asked about our peers. `token` is its operator's."""
     address = base.rstrip("/") + path
     if not address.startswith(("http://", "https://")):
         raise NotAnAddress(base)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    if token:
+        opener.addheaders.append(("Authorization", f"Bearer {token}"))
     try:
         with opener.open(address, timeout=_ANSWER_S) as answer:
             return json.loads(answer.read(_ANSWER_BYTES_MAX))

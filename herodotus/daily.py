@@ -101,6 +101,7 @@ class DailyCrawl:
         self._restarts = 0
         self._handed_over = 0
         self._taken_over = 0
+        self._left_over = 0
         self._earlier = CrawlCounts()  # of today's crawlers that an error ended
         self._is_leaving = False
         self._is_paused = False
@@ -239,6 +240,7 @@ class DailyCrawl:
             handed_over=self._handed_over,
             taken_over=self._taken_over,
             held_back=frontier.held_back if frontier is not None else 0,
+            left_over=self._left_over,
             day=self._day,
             day_ends=datetime.fromtimestamp(self._order.day_starts(self._day + 1), UTC).isoformat(
                 timespec="seconds"
@@ -288,6 +290,7 @@ class DailyCrawl:
         self._state = CrawlState.CRAWLING
         today = max(self._order.day(self._parts.wall_clock()), gear.frontier.day)
         if today > gear.frontier.day:
+            self._end_day(gear.frontier)
             gear.frontier.start_day(today)
         if today != self._day:
             self._begin_counting(today)
@@ -416,6 +419,12 @@ class DailyCrawl:
 
     def _left_s(self, day: int) -> float:
         return max(0.0, self._order.day_starts(day + 1) - self._parts.wall_clock())
+
+    def _end_day(self, frontier: Frontier) -> None:
+        """What is left keeps its day, so it comes before all that is due today, and among itself by priority."""
+        self._left_over = frontier.statistics().due
+        if self._left_over:
+            logger.warning("the day was too short day=%d left_over=%d", frontier.day, self._left_over)
 
     def _begin_counting(self, today: int) -> None:
         self._day = today

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 OPENING_PATIENCE_S = 5.0
 """A sound archive of some million captures opens within it."""
+_FULL = "nothing more is stored: the disk is full, or the archive is as large as was offered"
 _COUNTING_TRIES = 3  # sealing may take a file away while its size is asked
 
 
@@ -134,12 +135,12 @@ class Holdings:
         store = self.store
         if store is None:
             return StoreStatus(state=self.state.value, problem=self.problem)
-        counted = await anyio.to_thread.run_sync(_count, store, limiter=self._counting)
+        counted, has_room = await anyio.to_thread.run_sync(_count, store, limiter=self._counting)
         return StoreStatus(
             captures=counted.captures,
             bytes=counted.bytes,
             state=self.state.value,
-            problem=counted.refusal,
+            problem=counted.refusal or (None if has_room else _FULL),
             index_bytes=counted.index_bytes,
             files=counted.files,
             stored=counted.stored,
@@ -147,10 +148,11 @@ class Holdings:
         )
 
 
-def _count(store: DiskStore) -> ArchiveStatistics:
+def _count(store: DiskStore) -> tuple[ArchiveStatistics, bool]:
+    """And whether anything more could be stored."""
     for _ in range(_COUNTING_TRIES):
         try:
-            return statistics_of(store.archive)
+            return statistics_of(store.archive), store.archive.has_room(0)
         except (KeyError, FileNotFoundError):
             continue
-    return statistics_of(store.archive)
+    return statistics_of(store.archive), store.archive.has_room(0)

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import urllib.error
 import urllib.request
 from email.message import Message
@@ -18,6 +19,7 @@ from herodotus.portal.moments import parse_http_date
 _ANSWER_S = 60.0  # a large capture over a slow line
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
 _ORIGINAL = "X-Archive-Orig-"
+_STATUS = re.compile(r"[1-9]\d\d", re.ASCII)
 _KEPT = "%/:?#[]@!$&'()*+,;=~-._"
 
 
@@ -58,7 +60,8 @@ def _get(base: str, order: Get) -> Report:
 def _head(headers: Message) -> bytes:
     """The archived head, as far as the portal tells it; the body behind it has no transfer coding any more."""
     status = headers.get(f"{_ORIGINAL}Status") or "200"
-    phrase = http.client.responses.get(int(status), "") if status.isdigit() else ""
+    status = status if _STATUS.fullmatch(status) else "200"
+    phrase = http.client.responses.get(int(status), "")
     lines = [f"HTTP/1.1 {status} {phrase}"]
     lines += [
         f"{name[len(_ORIGINAL) :]}: {value}"

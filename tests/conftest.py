@@ -4,6 +4,7 @@ import gc
 import ipaddress
 import os
 import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -55,6 +56,9 @@ def _is_near(host: str) -> bool:
 
 
 def pytest_configure() -> None:
+    # A shell lets what it starts in the background ignore Ctrl-C, and all that this starts in turn; our tests press it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.addaudithook(_stay_on_this_machine)  # for good: the interpreter has no way to remove it
 
 

@@ -182,12 +182,13 @@ def status(frame: Frame, peer: str | None, watch: bool) -> None:
       herodotus status --json --peer http://192.0.2.7:5484
     """
     address = peer or _running_address(frame)
-    facts = _facts_of(address)
+    token = "" if peer else _operator_token(frame.home)  # which is for no other peer's eyes
+    facts = _facts_of(address, token)
     _show(frame, facts, None)
     with contextlib.suppress(KeyboardInterrupt):  # the way out that `--watch` names
         while watch:
             anyio.run(anyio.sleep, _WATCH_PERIOD_S)
-            facts, previous = _facts_of(address), facts
+            facts, previous = _facts_of(address, token), facts
             if not frame.is_json:
                 click.clear()
             _show(frame, facts, previous)
@@ -204,8 +205,16 @@ def _running_address(frame: Frame) -> str:
     return running.http
 
 
-def _facts_of(address: str) -> dict[str, Any]:
-    facts = ask(address, "/api/v1/status")
+def _operator_token(home: Home) -> str:
+    """By it the peer knows its operator wherever it listens; without it, only at a loopback address."""
+    try:
+        return home.token.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _facts_of(address: str, token: str) -> dict[str, Any]:
+    facts = ask(address, "/api/v1/status", token)
     if not isinstance(facts, dict):
         raise NoAnswer(address, "what came back is not a peer's status")
     return facts

@@ -105,6 +105,8 @@ class CrawlStatus:
     """Links of ours that others found."""
     held_back: int = 0
     """Hosts that had their share of today's visits; the rest waits for tomorrow."""
+    left_over: int = 0
+    """URLs that the days before were too short for. They come first today."""
     day: int = 0
     day_ends: str = ""
     state: str = "closed"

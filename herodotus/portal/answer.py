@@ -55,6 +55,13 @@ ol.years meter { width: 100%; height: .9rem; accent-color: var(--accent) }
 meter::-webkit-meter-bar { background: var(--mark); border: 0 }
 meter::-webkit-meter-optimum-value { background: var(--accent) }
 meter::-moz-meter-bar { background: var(--accent) }
+.timeline { margin: 0 } .timeline svg { width: 100%; height: 1.6rem; display: block;
+  border-bottom: 1px solid var(--line) }
+.timeline path { fill: none; vector-effect: non-scaling-stroke }
+.timeline .seen { stroke: var(--mark); stroke-width: 10px }
+.timeline .change { stroke: var(--accent); stroke-width: 2px }
+.timeline figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; color: var(--quiet);
+  font-size: .9rem }
 time { white-space: nowrap }
 .months { display: grid; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); gap: 1rem 2rem }
 .months table { border-collapse: collapse; width: 100%; max-width: 20rem; font-size: .92rem }

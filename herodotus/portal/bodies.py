@@ -57,10 +57,11 @@ def payload_of(
     *,
     keep_encodings: frozenset[str] = frozenset(),
     bytes_max: int = DECODED_BYTES_MAX,
+    fields: Fields | None = None,
 ) -> Payload:
     """A single content coding of `keep_encodings` is left on: its client takes it as it is. Decoded at most up to
-    `bytes_max`, the rest is cut off."""
-    fields = head_fields(capture)
+    `bytes_max`, the rest is cut off. `fields`: those of its head, where they are known."""
+    fields = head_fields(capture) if fields is None else fields
     body = capture.body
     if any(name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields):
         body = dechunked(body)

@@ -8,7 +8,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
@@ -305,6 +305,19 @@ def _made(row: Row, name: str) -> str:
     if name == "filename":
         return f"records/warc?date={row['timestamp']}&url={quote(row['original'], safe='')}"
     return "0" if name == "offset" else "-"
+
+
+def end_of_part(rows: Sequence[Row], limit: int, place: Callable[[Row], object]) -> int:
+    """Where a part ends that another one follows. Contents of one second have one place, so they are all in this
+    part or all in the next; where it would hold nothing else, it holds more than `limit`."""
+    if len(rows) <= limit:
+        return len(rows)
+    end, at = limit, place(rows[limit])
+    while end and place(rows[end - 1]) == at:
+        end -= 1
+    if not end:
+        end = next((n for n in range(limit, len(rows)) if place(rows[n]) != at), len(rows))
+    return end
 
 
 def encode_resume_key(at: tuple[bytes, int], short_parts: int = 0) -> str:

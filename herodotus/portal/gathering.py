@@ -7,10 +7,12 @@ what it does not believe is counted, and left out like an answer that never came
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import anyio
@@ -25,16 +27,27 @@ logger = logging.getLogger(__name__)
 PEERS_ASKED_MAX = 64
 AT_ONCE = 16
 """For all questions together: as many answers as that may lie in memory unread."""
+PEER_COST = 1.0
+"""Of a reader's share, for each peer that is asked for him."""
 PATIENCE_S = 6.0
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 """Of one peer: some thousand rows."""
 HELD_BYTES_MAX = 64 * 1024 * 1024
 """Of answers that were read and wait for the others; who comes beyond that is left out."""
 GATHERINGS_AT_ONCE = 4
-"""Who comes then is told what this peer has by itself."""
+TURN_S = 2.0
+"""Whoever has no turn by then, or finds `WAITING_MAX` before him, is told what this peer has by itself."""
+WAITING_MAX = 64
+SLOW_S = 60.0
+"""So long a peer that kept everybody waiting is not asked, or each answer would take as long as it likes."""
+_SLOW_MAX = 1_024
 _READERS = 1  # so that what others sent takes one processor at most, and readers of the archive none
 
 T = TypeVar("T")
+
+
+def cost_of_asking(others: Sequence[Place]) -> float:
+    return PEER_COST * min(len(others), PEERS_ASKED_MAX)
 
 
 class Members(Protocol):
@@ -65,6 +78,8 @@ class _Round(Generic[T]):
     """One question, while it is under way."""
 
     read: Callable[[Answer], T | None]
+    silent: set[Place]
+    """Asked, and not heard of yet."""
     found: dict[Place, T] = field(default_factory=dict)
     held_bytes: int = 0
 
@@ -73,7 +88,9 @@ class Gatherer:
     def __init__(self, members: Members, relay: Relay) -> None:
         self._members = members
         self._relay = relay
-        self._under_way = 0
+        self._turns = anyio.Semaphore(GATHERINGS_AT_ONCE)
+        self._slow: OrderedDict[str, float] = OrderedDict()
+        """Until when; by origin."""
         self._held_bytes = 0
         self._room = anyio.Semaphore(AT_ONCE)
         self._threads = anyio.CapacityLimiter(_READERS)
@@ -89,26 +106,48 @@ class Gatherer:
     ) -> Gathered[T]:
         """`target` is path and query, the same for all. `read` runs in a thread, and gives None for an answer that
         is not to be believed."""
-        if self._under_way >= GATHERINGS_AT_ONCE:
+        if not await self._has_turn():
             return Gathered(given=(), known=len(others))
-        asked = others[:PEERS_ASKED_MAX]
-        round_ = _Round[T](read=read)
-        self._under_way += 1
+        asked = self._quick(others)
+        round_ = _Round[T](read=read, silent=set(asked))
         try:
             with anyio.move_on_after(PATIENCE_S):
                 async with anyio.create_task_group() as tasks:
                     for place in asked:
                         tasks.start_soon(self._ask, place, target, round_)
+            self._leave_out(round_.silent)
         finally:
-            self._under_way -= 1
+            self._turns.release()
             self._held_bytes -= round_.held_bytes
         found = round_.found
         return Gathered(given=tuple(found[place] for place in asked if place in found), known=len(others))
+
+    async def _has_turn(self) -> bool:
+        if self._turns.statistics().tasks_waiting >= WAITING_MAX:
+            return False
+        with anyio.move_on_after(TURN_S):
+            await self._turns.acquire()
+            return True
+        return False
+
+    def _quick(self, others: Sequence[Place]) -> Sequence[Place]:
+        now = anyio.current_time()
+        quick = (place for place in others if self._slow.get(place.origin, now) <= now)
+        return tuple(islice(quick, PEERS_ASKED_MAX))
+
+    def _leave_out(self, silent: Iterable[Place]) -> None:
+        until = anyio.current_time() + SLOW_S
+        for place in silent:
+            self._slow.pop(place.origin, None)
+            self._slow[place.origin] = until
+            if len(self._slow) > _SLOW_MAX:
+                self._slow.popitem(last=False)
 
     async def _ask(self, place: Place, target: str, round_: "_Round[T]") -> None:
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
         async with self._room:
             answer = await self._relay.fetch(place, request)
+            round_.silent.discard(place)
             if answer is None or answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
                 logger.debug("no part of a gathering peer=%s", place.origin)
                 return

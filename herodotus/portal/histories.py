@@ -13,6 +13,7 @@ from herodotus.core.disputes import disputed
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.pages import page, search_form, shown_url
+from herodotus.portal.timelines import timeline
 
 DAY_S = 86_400
 MONTHS_MAX = 12
@@ -61,6 +62,7 @@ def history_page(url: str, versions: Sequence[Version], period: str = "") -> str
                 search_form(url),
                 f'<h1 class="address">{escape(shown_url(url, 300))}</h1>',
                 _summary(places, versions),
+                timeline(versions),
                 _years(url, versions, period),
                 _calendar(places, versions),
                 _list(places, versions),

@@ -130,6 +130,10 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
     yield many("ring_dropped_total", "Datagrams that were dropped.", "reason", traffic.dropped)
     yield one("crawl_known_urls", "Addresses that this peer has to visit.", crawl.known)
     yield one("crawl_due_urls", "Of these, still to be visited today.", crawl.due)
+    yield one("crawl_left_over_urls", "Those that the days before were too short for.", crawl.left_over)
+    yield one("crawl_hosts_held_back", "Hosts that had their share of today's visits.", crawl.held_back)
+    yield many("crawl_links", "Today's links that others own, and those of ours that others found.", "way",
+               {"handed_over": crawl.handed_over, "taken_over": crawl.taken_over})  # fmt: skip
     yield many("crawl_visits_total", "Visits by what came of them.", "result",
                {"fetched": crawl.fetched, "unchanged": crawl.unchanged, "failed": crawl.failed})  # fmt: skip
     yield many("copies_captures", "Captures by the number of peers that hold them.", "copies", status.copies)
@@ -202,6 +206,9 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Fetched", f"{status.crawl.fetched:,}"),
                     ("Unchanged", f"{status.crawl.unchanged:,}"),
                     ("Failed", f"{status.crawl.failed:,}"),
+                    ("Links handed to others, and theirs to us",
+                     f"{status.crawl.handed_over:,}, {status.crawl.taken_over:,}"),
+                    ("Left over from the days before", f"{status.crawl.left_over:,}"),
                 ),
                 "<h2>Readers</h2>",
                 _facts(

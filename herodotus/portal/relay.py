@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 10.0
 CONNECT_S = 2.0
 BODY_BYTES_MAX = 32 * 1024 * 1024
+HELD_BYTES_MAX = 128 * 1024 * 1024
+"""Of all answers that are coming in; one that would be more is given up."""
 AT_ONCE = 16
 _SAID = ("accept", "accept-datetime", "range", RELAYED)
 
@@ -31,6 +33,7 @@ class HttpRelay:
     def __init__(self, *, body_bytes_max: int = BODY_BYTES_MAX, at_once: int = AT_ONCE) -> None:
         self._session: aiohttp.ClientSession | None = None
         self._body_bytes_max = body_bytes_max
+        self.held_bytes = 0
         self._room = anyio.Semaphore(at_once)
 
     @asynccontextmanager
@@ -55,20 +58,28 @@ class HttpRelay:
                 async with self._session.request(
                     request.method, address, headers=headers, allow_redirects=False
                 ) as response:
-                    return await _whole(response, self._body_bytes_max)
+                    body = await self._body(response)
+                    return None if body is None else _answer(response, body)
             except (TimeoutError, aiohttp.ClientError, ValueError) as error:
                 logger.debug("no relay peer=%s error=%s", place.origin, type(error).__name__)
                 return None
 
+    async def _body(self, response: aiohttp.ClientResponse) -> bytes | None:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async for part in response.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                self.held_bytes += len(part)
+                if size > self._body_bytes_max or self.held_bytes > HELD_BYTES_MAX:
+                    return None
+            return b"".join(parts)
+        finally:
+            self.held_bytes -= size
 
-async def _whole(response: aiohttp.ClientResponse, bytes_max: int) -> Answer | None:
-    parts: list[bytes] = []
-    size = 0
-    async for part in response.content.iter_any():
-        parts.append(part)
-        size += len(part)
-        if size > bytes_max:
-            return None
+
+def _answer(response: aiohttp.ClientResponse, body: bytes) -> Answer | None:
     try:
         status = HTTPStatus(response.status)
     except ValueError:
@@ -77,7 +88,7 @@ async def _whole(response: aiohttp.ClientResponse, bytes_max: int) -> Answer | N
     return Answer(
         status=status,
         content_type=", ".join(response.headers.getall("Content-Type", [])),
-        body=b"".join(parts),
+        body=body,
         headers={name: value for name, value in fields if not name.startswith("X-Archive-Orig-")},
         repeated=tuple(pair for pair in fields if pair[0].startswith("X-Archive-Orig-")),
     )

@@ -26,6 +26,7 @@ from herodotus.core.replay import (
     rewriter_for,
     shown_flag,
     shown_type,
+    written_charset,
 )
 from herodotus.core.warc import format_digits
 from herodotus.portal.answer import Answer
@@ -120,14 +121,15 @@ class _Shown:
 def _shown(replay: Replay) -> _Shown:
     # Bytes that nothing is put into may keep the coding that the client takes anyway.
     keep = _GZIP if replay.takes_gzip else frozenset[str]()
-    media = media_type(_types(head_fields(replay.capture)))
+    fields = head_fields(replay.capture)
+    media = media_type(_types(fields))
     if not _is_looked_into(media, replay.flag):
-        payload = payload_of(replay.capture, keep_encodings=keep)
+        payload = payload_of(replay.capture, keep_encodings=keep, fields=fields)
         if payload.encoding not in (*keep, ""):
             media = NO_TYPE
         kept = payload.encoding if payload.encoding in keep else ""
         return _Shown(fields=payload.fields, media=media, body=payload.body, encoding=kept)
-    payload = payload_of(replay.capture, bytes_max=REWRITTEN_BYTES_MAX + 1)
+    payload = payload_of(replay.capture, bytes_max=REWRITTEN_BYTES_MAX + 1, fields=fields)
     if payload.encoding:
         return _Shown(fields=payload.fields, media=NO_TYPE, body=payload.body)
     media = _typed(media, replay.flag, payload.body)
@@ -138,6 +140,7 @@ def _shown(replay: Replay) -> _Shown:
         return _Shown(fields=payload.fields, media=media, body=payload.body)
     body = _rewritten(rewriter, payload.body) if rewriter is not None else None
     if body is not None:
+        media = MediaType(media.essence, written_charset(media.charset))
         return _Shown(fields=payload.fields, media=media, body=body)
     whole = payload_of(replay.capture, keep_encodings=keep)
     return _Shown(

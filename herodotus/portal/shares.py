@@ -23,11 +23,12 @@ from herodotus.core.cdxj import surt
 from herodotus.core.entries import address_key
 from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import Answer
-from herodotus.portal.cdx import FIELDS, CdxQuestion, Found, Row, decode_resume_key
+from herodotus.portal.cdx import FIELDS, ROWS_MAX, CdxQuestion, Found, Row, decode_resume_key
 from herodotus.portal.memento import header_url
 
 SHORT_PARTS_MAX = 50
 """A million addresses of one peer, of which a filter takes none."""
+ROWS_READ_MAX = ROWS_MAX
 _FIELD_CHARS_MAX = 50_000
 
 Position = tuple[bytes, int]
@@ -90,10 +91,10 @@ def read_share(answer: Answer, wanted: CdxQuestion) -> Share | None:
             stopped, _ = decode_resume_key(table[-1][0])
             table = table[:-2]
         lines = table[1:]
-        if len(lines) > abs(wanted.limit) or not _may_stop_at(stopped, wanted):
+        if not _may_stop_at(stopped, wanted):
             return None
-        rows = [row for line in lines if (row := _row(line)) is not None]
-        if not _answers(rows, stopped, wanted):
+        rows = [row for line in lines[:ROWS_READ_MAX] if (row := _row(line)) is not None]
+        if not _answers(rows, stopped, wanted) or len(lines) > _most(rows, wanted):
             return None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
@@ -107,6 +108,13 @@ def position(row: Row) -> Position:
 
 def _place(row: Row) -> Place:
     return *position(row), row["digest"], row["statuscode"], row["mimetype"]
+
+
+def _most(rows: Sequence[Row], wanted: CdxQuestion) -> int:
+    """As many as were asked for; or more, where all are contents of one second (`cdx.end_of_part`)."""
+    limit = abs(wanted.limit)
+    is_one_second = len(rows) > limit and position(rows[0]) == position(rows[-1])
+    return ROWS_READ_MAX if is_one_second else limit
 
 
 def _may_stop_at(stopped: Position | None, wanted: CdxQuestion) -> bool:

@@ -31,6 +31,7 @@ from herodotus.portal.cdx import (
     CdxQuestion,
     Found,
     Row,
+    end_of_part,
     row_of,
     thinned,
 )
@@ -231,8 +232,10 @@ def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
     if question.resume_at is not None:
         at_s = question.resume_at[1]
         start += sum(1 for row in rows if _seconds(row) < at_s)
-    end = start + question.limit
     in_order = question.closest is None and not question.is_reversed
+    end = start + question.limit
+    if in_order and question.shows_resume_key:
+        end = start + end_of_part(rows[start:], question.limit, _seconds)
     resume = (address_key(question.urls[0]), _seconds(rows[end])) if end < len(rows) and in_order else None
     return Found(rows=rows[start:end], resume_at=resume, pages=1)
 
@@ -303,11 +306,17 @@ def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> F
         return Found(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []
+    places: list[tuple[bytes, int]] = []
     if question.page and not walk.has_page():
         raise BadQuestionError(NO_PAGE)
     for row in islice(thinned(walk.rows(), question), question.offset, None):
-        if len(rows) == wanted:
-            return Found(rows=rows, resume_at=(address_key(walk.at), _seconds(row)))
+        at = address_key(walk.at), _seconds(row)
+        if len(rows) >= wanted and not (question.shows_resume_key and places[0] == at):
+            end = len(rows)
+            while question.shows_resume_key and places[end - 1] == at:  # they come whole in the next part
+                end -= 1
+            return Found(rows=rows[:end], resume_at=at)
         rows.append(row)
+        places.append(at)
     resume = (address_key(walk.at), 0) if walk.is_cut else None
     return Found(rows=rows[question.limit :] if question.limit < 0 else rows, resume_at=resume)

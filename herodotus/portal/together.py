@@ -25,6 +25,7 @@ from herodotus.portal.cdx import (
     Found,
     Row,
     encode_resume_key,
+    end_of_part,
     format_rows,
     parse_question,
     ranges_of,
@@ -32,13 +33,12 @@ from herodotus.portal.cdx import (
     variants,
 )
 from herodotus.portal.elsewhere import Place
-from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer
-from herodotus.portal.limits import PEER_COST, ClientLimits
+from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
+from herodotus.portal.limits import ClientLimits
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import listing_page
 from herodotus.portal.request import Request
 from herodotus.portal.shares import (
-    Position,
     Share,
     earliest,
     own_share,
@@ -52,6 +52,8 @@ from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spe
 from herodotus.portal.web import LISTED_MAX, Asked, tried, wants_json
 
 ROWS_OF_PEER_MIN = 1_000
+ROWS_ASKED_MIN = 50
+"""So many contents of one address and second may a peer have, and still come further."""
 ROWS_TOGETHER_MAX = 30_000
 """Of all peers: 36 MB at most, of which six copies of a capture become one row."""
 _CDX_PATHS = ("/cdx/search/cdx", "/cdx")
@@ -77,7 +79,7 @@ class TogetherPages:
         if work is None:
             return None
         others = await self._gatherer.others(request)
-        refused = self._limits.refusal(request, _cost_of(request) + PEER_COST * len(others))
+        refused = self._limits.refusal(request, _cost_of(request) + cost_of_asking(others))
         if refused is not None:
             return refused
         return await tried(lambda one: work(one, others), asked) if others else None
@@ -193,7 +195,7 @@ def peers_question(question: CdxQuestion, others: int) -> CdxQuestion:
     asked = min(others, PEERS_ASKED_MAX) + 1
     each = min(max(ROWS_OF_PEER_MIN, ROWS_MAX // asked), ROWS_TOGETHER_MAX // asked)
     if question.limit > 0:
-        each = min(each, question.offset + question.limit + 1)
+        each = min(each, max(question.offset + question.limit + 1, ROWS_ASKED_MIN))
     return replace(
         question,
         fields=FIELDS,
@@ -252,18 +254,9 @@ def merged(shares: Sequence[Share], question: CdxQuestion) -> Merged:
     if stop.at is not None:
         ordered = [row for row in ordered if position(row) < stop.at]
     rows = list(thinned(ordered, question))[question.offset :]
-    resume_at: Position | None = stop.at
-    if len(rows) > question.limit:
-        resume_at = position(rows[question.limit])
-        rows = rows[: _end(rows, question.limit)]
+    end = end_of_part(rows, question.limit, position) if question.shows_resume_key else question.limit
+    resume_at = position(rows[end]) if end < len(rows) else stop.at
+    rows = rows[:end]
     return Merged(
         found=Found(rows=rows, resume_at=resume_at, short_parts=stop.short_parts), has_gaps=stop.was_left
     )
-
-
-def _end(rows: Sequence[Row], limit: int) -> int:
-    """Contents of one second have one place: all of them now, or all in the next part."""
-    end = limit
-    while end and position(rows[end - 1]) == position(rows[limit]):
-        end -= 1
-    return end or limit

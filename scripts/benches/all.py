@@ -129,7 +129,7 @@ def _standing(goal: Goal, measured: Measured | None) -> str:
 
 def _row(goal: Goal, measured: Measured | None) -> str:
     sign = "≥" if goal.is_least else "≤"
-    wanted = f"{sign} {shown(goal.limit)} {goal.unit}".rstrip()
+    wanted = f"{sign} {goal.limit:,.10g} {goal.unit}".rstrip()
     standing = _standing(goal, measured)
     if measured is None:
         return f"| {goal.what} | {wanted} | | {standing} | |"

@@ -1,20 +1,34 @@
 """Are many peers together as polite as one, whatever becomes of the stewards of the hosts?
 
-Peers with endless work at every host, stewards that die and come back knowing nothing, calls that are lost, and a ring
-that is torn in two for a while: the shells of `herodotus.stewards` as they are, in `simnet.stewards`. The run that
+Peers with endless work at every host, stewards that die and come back knowing nothing, calls that are lost, a ring
+that is torn in two for a while; then hosts that change their minds, and a steward that lies: the shells of
+`herodotus.stewards` as they are, in `simnet.stewards`. The run that
 `simnet` drives only asks for the outcome.
 """
 
 from dataclasses import replace
+from itertools import pairwise
 
 import anyio
 import anyio.abc
 
+from crawler.core.lease_office import LeaseOffice
 from crawler.core.leases import LeaseTerms
-from crawler.core.politeness import PolitenessPolicy
+from crawler.core.politeness import OptOutList, PolitenessPolicy
+from crawler.core.urls import Origin
 from simnet.runs import Run, SimnetError
 from simnet.scenarios import scenario
-from simnet.stewards import StewardWorld, churn, crowd, in_virtual_time, most_within, share_of, too_close
+from simnet.stewards import (
+    Start,
+    StewardWorld,
+    churn,
+    crowd,
+    in_virtual_time,
+    most_within,
+    share_of,
+    steward_of,
+    too_close,
+)
 from simnet.trials import Figures
 from simnet.world.world import Silent, World
 
@@ -23,6 +37,11 @@ TORN_S = 900.0
 POLITE = "no host is asked twice within its delay"
 TORN = "a torn ring asks at most twice as often, and only until it is whole"
 SERVED = "every peer gets its turn at every host"
+NEWS = "a change of robots.txt, a 429 and an opt-out are heeded by all within one lease"
+LIAR = "askers of a steward that grants too much keep the charter's pace, each for itself"
+NEWS_S = 600.0
+REFUSALS_MAX = 10
+"""Visits to a host that says 429, in so long: backing off doubles; without it there would be three hundred."""
 
 
 class _Trial:
@@ -65,13 +84,18 @@ class _Trial:
         world.members_changed()
         over_at = anyio.current_time() + world.noticed_s_max + self._terms.life_s
         await anyio.sleep(TORN_S)
+        news = News(world)
+        news.spread()
+        await anyio.sleep(NEWS_S)
         self._run.virtual_s = anyio.current_time()
-        self._judge(world, parted_at, over_at)
+        self._judge(world, parted_at, over_at, news.at)
+        self.complaints |= {NEWS: _first(news.unheard(self._terms)), LIAR: _first(news.hasty(self._policy))}
 
-    def _judge(self, world: StewardWorld, parted_at: float, over_at: float) -> None:
+    def _judge(self, world: StewardWorld, parted_at: float, over_at: float, news_at: float) -> None:
         delay_s = self._policy.delay_floor_s
         rude, torn, starved = [], [], []
-        for name, host in sorted(world.hosts.items()):
+        for name, whole in sorted(world.hosts.items()):
+            host = replace(whole, starts=[start for start in whole.starts if start.at <= news_at])
             for first, second in too_close(host, delay_s):
                 if not (parted_at < first.at and second.at < over_at):
                     gap_s = second.at - first.at
@@ -90,10 +114,66 @@ class _Trial:
         self.figures |= {
             "fetches": float(fetches),
             "of what the delay allows": fetches / (len(world.hosts) * seconds / delay_s),
+            "starts of one host in a minute, at most": float(
+                max(most_within(host, 60.0) for host in world.hosts.values())
+            ),
             "robots.txt asked for": float(sum(host.robots_asked for host in world.hosts.values())),
             "calls of the last lives": float(calls),
         }
         self.complaints = {POLITE: _first(rude), TORN: _first(torn), SERVED: _first(starved)}
+
+
+class News:
+    """Some hosts change their minds, and one has a steward that lies: as many as there are hosts for."""
+
+    def __init__(self, world: StewardWorld) -> None:
+        self._world = world
+        names = iter(sorted(world.hosts))
+        self._closed, self._busy, self._betrayed, self._shy = (next(names, None) for _ in range(4))
+        self._liar = 0
+        self.at = 0.0
+
+    def spread(self) -> None:
+        world, self.at = self._world, anyio.current_time()
+        if self._closed is not None:
+            world.hosts[self._closed].robots = b"user-agent: *\ndisallow: /\n"
+            core = steward_of(world, self._closed).steward.core
+            core.doubt_rules(Origin(f"http://{self._closed}"))  # it is asked for again, as every day
+        if self._busy is not None:
+            world.hosts[self._busy].trouble = lambda _now: 429
+        if self._shy is not None:
+            steward_of(world, self._shy).steward.office.close_to(OptOutList.of([self._shy]))
+        if self._betrayed is not None:
+            liar = steward_of(world, self._betrayed)
+            self._liar = liar.number
+            hasty = replace(world.terms, policy=replace(world.terms.policy, delay_floor_s=0.01))
+            liar.steward.office.books = LeaseOffice(hasty)
+
+    def unheard(self, terms: LeaseTerms) -> list[str]:
+        found, from_s = [], self.at + terms.life_s + self._world.noticed_s_max
+        for name, most in ((self._closed, 0), (self._shy, 0), (self._busy, REFUSALS_MAX)):
+            late = [start for start in self._starts(name) if start.at > from_s]
+            if len(late) > most:
+                last = f"last by peer {late[-1].peer} at {late[-1].at:.1f} s"
+                found.append(f"{name} was visited {len(late)} times, {last}")
+        return found
+
+    def hasty(self, policy: PolitenessPolicy) -> list[str]:
+        found = []
+        for peer in self._world.peers:
+            own = [
+                one for one in self._starts(self._betrayed) if one.peer == peer.number and one.at > self.at
+            ]
+            gaps = (second.at - first.at for first, second in pairwise(own))
+            if (
+                peer.number != self._liar
+                and min(gaps, default=policy.delay_floor_s) < policy.delay_floor_s - 1e-6
+            ):
+                found.append(f"peer {peer.number} at {self._betrayed}")
+        return found
+
+    def _starts(self, name: str | None) -> list[Start]:
+        return sorted(self._world.hosts[name].starts) if name is not None else []
 
 
 def _first(complaints: list[str]) -> str | None:
@@ -115,6 +195,6 @@ class _Asks(Silent):
           peers=10, peers_min=2, peers_max=500, seconds=1.0)  # fmt: skip
 def steward(run: Run) -> None:
     trial = _Trial(run)
-    run.check(*(_Asks(name, trial) for name in (POLITE, TORN, SERVED)))
+    run.check(*(_Asks(name, trial) for name in (POLITE, TORN, SERVED, NEWS, LIAR)))
     run.more_figures(lambda: trial.figures)
     run.seconds = 1.0

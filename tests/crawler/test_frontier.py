@@ -1,10 +1,12 @@
 import random
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler.core.capture import UrlKey
 from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.urls import Origin, origin_of, url_key
@@ -460,3 +462,30 @@ def test_what_was_left_and_taken_back_keeps_its_turn(tmp_path: Path) -> None:
         visited.append(entry)
     assert sorted(entry.known.url for entry in visited) == sorted(urls)
     frontier.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_whatever_is_left_and_taken_back_nothing_is_lost_or_visited_twice(seed: int) -> None:
+    chance = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        frontier = Frontier(Path(folder), day=1)
+        urls = [f"http://a.example/{n}" for n in range(30)]
+        frontier.add([link(url, depth=chance.randrange(4)) for url in urls])
+        assert frontier.activate(1) == [A]
+        visited: list[str] = []
+        for _ in range(60):
+            some = [UrlKey(url_key(url)) for url in chance.sample(urls, 6)]
+            chance.choice((frontier.leave, frontier.take_back))(some)
+            if chance.random() < 0.7 and (entry := frontier.take(A)) is not None:
+                if chance.random() < 0.3:
+                    frontier.release(entry)
+                else:
+                    visited.append(entry.known.url)
+                    frontier.record(entry, Result.CHANGED)
+        frontier.take_back([UrlKey(url_key(url)) for url in urls])
+        while (entry := frontier.take(A)) is not None:
+            visited.append(entry.known.url)
+            frontier.record(entry, Result.CHANGED)
+        frontier.close()
+    assert sorted(visited) == sorted(urls), f"seed {seed}"

@@ -15,6 +15,7 @@ from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.politeness import Wait
 from crawler.ports import FetchRequest, Skipped
 from herodotus.archive.deleting import delete
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.intake import Intake
 from herodotus.archive.reading import Reader
 from herodotus.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
@@ -24,6 +25,7 @@ from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.budgets import Moment, Spending, Volume
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
 from herodotus.core.errors import FileSyntaxError
+from herodotus.holdings import Holdings
 from herodotus.home import Home, NewHome, create_home
 from herodotus.offer import archive_settings, with_offered_positions
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
@@ -253,3 +255,13 @@ def test_who_started_us_further_back_is_obeyed() -> None:
             [sys.executable, "-c", program.format(n=start)], capture_output=True, text=True, check=True, timeout=60
         )  # fmt: skip
         assert int(done.stdout) == ends_at
+
+
+@pytest.mark.anyio
+async def test_the_status_says_that_a_full_archive_takes_nothing_more(tmp_path: Path) -> None:
+    for settings, is_full in ((ArchiveSettings(archive_bytes_max=1), True), (ArchiveSettings(), False)):
+        holdings = Holdings(Home(tmp_path), settings)
+        async with holdings.opened():
+            await holdings.wait_open()
+            problem = (await holdings.status()).problem
+            assert ("as large as was offered" in (problem or "")) == is_full

@@ -135,6 +135,8 @@ async def test_the_end_of_a_day_ends_its_crawl_and_what_was_left_comes_the_next_
             now.ahead_s += DAY_S
             await until(lambda: crawl.status().day == first.day + 1 and is_done(crawl))
             assert set(web.fetched(web.requests())) == web.reachable(0)
+            assert first.left_over == 0
+            assert 0 < crawl.status().left_over <= crawl.status().known - first.fetched
 
 
 async def test_a_clock_that_was_ahead_and_came_back_is_shown_as_what_stops_the_crawl(

@@ -8,6 +8,7 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 """
 
 from herodotus.core.replay.banner import BannerFacts, Holder, banner_html, frame_html
+from herodotus.core.replay.charsets import written_charset
 from herodotus.core.replay.choosing import looks_like_html, rewriter_for, shown_flag, shown_type
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
 from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
@@ -59,4 +60,5 @@ __all__ = [
     "shown_type",
     "stray_target",
     "wants_frame",
+    "written_charset",
 ]

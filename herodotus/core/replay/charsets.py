@@ -92,6 +92,12 @@ class Charsets:
         return data.replace(_HIDDEN, b"\\") if self._is_double_byte else data
 
 
+def written_charset(declared: str | None) -> str | None:
+    """In which a rewritten body is, if a charset was declared. Of the families that go out as UTF-8 the old label is
+    not sent: it would count behind a start that only looked like UTF-8."""
+    return "utf-8" if declared is not None and declared.strip().lower() in _DECODED else declared
+
+
 def _hide_backslash(match: re.Match[bytes]) -> bytes:
     return match[1] + _HIDDEN if match[1] else match[0]
 

@@ -7,6 +7,7 @@ a page what we took for a picture.
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 VALUE_CHARACTERS_MAX = 500
@@ -83,6 +84,9 @@ def media_type(values: Iterable[str]) -> MediaType:
 
 
 def _between_commas(value: str) -> Iterable[str]:
+    if "," not in value:
+        yield value
+        return
     start, is_quoted, at = 0, False, 0
     while at < len(value):
         letter = value[at]
@@ -97,8 +101,9 @@ def _between_commas(value: str) -> Iterable[str]:
     yield value[start:]
 
 
+@lru_cache(maxsize=1_024)
 def _parsed(value: str) -> MediaType | None:
-    """MIME Sniffing standard, 4.4; of the parameters the charset alone."""
+    """There are few different ones. MIME Sniffing standard, 4.4; of the parameters the charset alone."""
     names, _, parameters = value.strip(_BLANKS).partition(";")
     type_, slash, subtype = names.partition("/")
     subtype = subtype.rstrip(_BLANKS)

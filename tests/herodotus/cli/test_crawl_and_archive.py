@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.herodotus.cli.processes import HERODOTUS, WAIT_S, clean_environment, herodotus, new_home
+from tests.herodotus.serving import serving
 
 pytestmark = pytest.mark.e2e
 
@@ -92,11 +93,9 @@ def site() -> Iterator[Site]:
         def log_message(self, *args: object) -> None:
             del args
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        served.url = f"http://127.0.0.1:{server.server_address[1]}/"
+    with serving(Handler) as server:
+        served.url = f"http://127.0.0.1:{server.server_port}/"
         yield served
-        server.shutdown()
     assert len(served.answered) == len(set(served.answered)) == 31
 
 
@@ -161,12 +160,10 @@ def test_a_crawl_does_not_wait_for_hours_and_says_until_when_a_host_rests(tmp_pa
             del args
 
     home = new_home(tmp_path / "home")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Busy) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        origin = f"http://127.0.0.1:{server.server_address[1]}"
+    with serving(Busy) as server:
+        origin = f"http://127.0.0.1:{server.server_port}"
         first = herodotus("crawl", f"{origin}/page", "--home", str(home), "--json").json
         again = herodotus("crawl", "--resume", "--home", str(home))
-        server.shutdown()
     assert (first["ended"], first["waiting"]["urls"], list(first["waiting"]["hosts"])) == (
         "waiting",
         1,

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from herodotus import labweb, ringlab
 from herodotus.asking import NoAnswer, ask
 from tests.herodotus.cli.processes import clean_environment
+from tests.herodotus.serving import serving
 from tests.herodotus.test_ring_lab import commands_naming, free_base
 
 ROOT = Path(__file__).parents[3]
@@ -128,8 +128,7 @@ class _Site(http.server.BaseHTTPRequestHandler):
 
 @pytest.mark.timeout(120)
 def test_somebodys_site_is_archived_by_one_peer_and_served(demo: Path) -> None:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(_Site) as server:
         site = f"http://127.0.0.1:{server.server_port}/"
         with peer_of_demo(demo, site) as (portal, ended):
             server.shutdown()

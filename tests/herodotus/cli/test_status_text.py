@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from herodotus.cli.status_text import status_lines
@@ -96,7 +96,7 @@ anything = st.recursive(
 names = st.sampled_from(["members", "arcs", "nodes", "unwell", "traffic", "address", "ideal"])
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 @given(st.dictionaries(names, anything), anything, anything)
 def test_whatever_was_said_is_shown_somehow(ring: object, traffic: object, nodes: object) -> None:
     for part in (

@@ -23,7 +23,17 @@ STATUS = PeerStatus(
         unwell={},
         traffic=TrafficStatus(),
     ),
-    crawl=CrawlStatus(known=5678, due=1, fetched=2, unchanged=3, failed=4),
+    crawl=CrawlStatus(
+        known=5678,
+        due=1,
+        fetched=2,
+        unchanged=3,
+        failed=4,
+        handed_over=61,
+        taken_over=62,
+        held_back=63,
+        left_over=64,
+    ),
     store=StoreStatus(captures=1234, bytes=99),
     copies={"1": 1234},
 )

@@ -202,3 +202,24 @@ def test_a_type_is_one_word_of_a_line_whatever_an_imported_record_says(mime: str
         is_revisit=False, visits=0, last_seen_s=0, sha1="sha1:A", stored_bytes=1,
     )  # fmt: skip
     assert row_of(version)["mimetype"] in ("text/html", "unk")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 9])
+@pytest.mark.parametrize("url", [HOME, f"{SITE}/*"])
+def test_parts_end_however_many_contents_a_second_has(limit: int, url: str) -> None:
+    library = Library(
+        *(response(HOME, "20260101", b"%d" % number) for number in range(7)),
+        response(HOME, "20260102", b"later"),
+    )
+    found: list[str] = []
+    key = ""
+    for _ in range(10):
+        question = f"url={url}&fl=timestamp,digest&limit={limit}&output=json&showResumeKey=true{key}"
+        table = json.loads(library.get(f"/cdx/search/cdx?{question}").body)
+        resume = table.pop()[0] if table[-2:-1] == [[]] else ""
+        found += [" ".join(row) for row in table[1:] if row]
+        if not resume:
+            break
+        key = f"&resumeKey={resume}"
+    assert (len(found), len(set(found))) == (8, 8), "each once, and none is left out"
+    assert len(lines(library, f"url={url}&limit={limit}")) == min(limit, 8), "a limit is one"

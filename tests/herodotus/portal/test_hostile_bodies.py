@@ -115,6 +115,16 @@ def test_a_page_without_a_type_is_one_and_other_bytes_are_bytes() -> None:
     assert shown(stored(b"a {}"), "cs_").content_type == "text/css"
 
 
+@pytest.mark.parametrize("label", ["utf-16", "UTF-16LE", "unicode", "utf-16be", "iso-2022-jp"])
+def test_a_charset_that_was_not_read_is_not_sent(label: str) -> None:
+    """A browser would read behind a harmless start what nobody looked at."""
+    page = b"<p>" + b"x" * 1_100 + "<a href='http://live.example/'>".encode("utf-16-le")
+    assert (
+        shown(stored(page, f"Content-Type: text/html; charset={label}")).content_type
+        == "text/html; charset=utf-8"
+    )
+
+
 def zstd(body: bytes) -> bytes:
     return zstandard.ZstdCompressor().compress(body)
 

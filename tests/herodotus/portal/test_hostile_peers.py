@@ -4,20 +4,27 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 
 import anyio
 import pytest
 from trio.testing import MockClock
 
+from herodotus.config.sections import HttpSettings
+from herodotus.core.fields import Endpoint
+from herodotus.portal import Portal
 from herodotus.portal.adopting import Adopting, adopted_words
 from herodotus.portal.answer import Answer
+from herodotus.portal.differences import DiffPages
 from herodotus.portal.elsewhere import RELAYED_S, Elsewhere, Place
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.limits import ClientLimits
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.request import Request
 from herodotus.portal.saving import SaveOutcome, SavePages
 from herodotus.portal.web import ArchivePages, Asked
+from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, response
 
 THERE = "http://192.0.2.66:5484"
@@ -361,8 +368,17 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | None:
-    """By the real relay, from a peer that sends just these bytes."""
+ASKED = Request(
+    target="/web/x",
+    headers={"cookie": "secret", "authorization": "secret", "referer": "secret", "user-agent": "secret",
+             "x-forwarded-for": "secret", "x-herodotus-relayed": "1"},
+)  # fmt: skip
+
+
+async def fetched(
+    reply: bytes, *, body_bytes_max: int = 1_000_000, heard: bytearray | None = None
+) -> Answer | None:
+    """By the real relay, from a peer that sends just these bytes. What it hears is put into `heard`."""
     found: list[Answer | None] = []
     async with (
         await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
@@ -372,7 +388,9 @@ async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | 
 
         async def serve(stream: anyio.abc.SocketStream) -> None:
             async with stream:
-                await stream.receive()
+                question = await stream.receive()
+                if heard is not None:
+                    heard.extend(question)
                 try:
                     await stream.send(reply)
                 except anyio.BrokenResourceError:
@@ -382,9 +400,7 @@ async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | 
             relay = HttpRelay(body_bytes_max=body_bytes_max)
             async with relay.opened():
                 with anyio.fail_after(30):
-                    found.append(
-                        await relay.fetch(Place(origin=f"http://127.0.0.1:{port}"), Request(target="/web/x"))
-                    )
+                    found.append(await relay.fetch(Place(origin=f"http://127.0.0.1:{port}"), ASKED))
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(listener.serve, serve)
@@ -409,6 +425,16 @@ async def fetched(reply: bytes, *, body_bytes_max: int = 1_000_000) -> Answer | 
 )
 async def test_what_is_no_whole_answer_of_bounded_size_is_none(reply: bytes) -> None:
     assert await fetched(reply) is None
+
+
+@pytest.mark.anyio
+async def test_another_peer_hears_nothing_of_the_reader_and_is_asked_for_plain_bytes() -> None:
+    heard = bytearray()
+    assert await fetched(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", heard=heard) is not None
+    said_of_it = {line.partition(b":")[0].lower() for line in bytes(heard).split(b"\r\n")[1:-2]}
+    assert said_of_it == {b"host", b"accept", b"accept-encoding", b"user-agent", b"x-herodotus-relayed"}
+    assert b"accept-encoding: identity\r\n" in bytes(heard).lower()
+    assert b"secret" not in heard
 
 
 @pytest.mark.anyio
@@ -451,3 +477,52 @@ def test_an_honest_peer_is_passed_on_as_before() -> None:
         answer = anyio.run(handlers.answer, Request(target=target, headers={"host": HOST}))
         assert answer.status == status, target
         check_ours(answer)
+
+
+# -- in a browser -----------------------------------------------------------------------------------------
+
+EVIL = b"""<!DOCTYPE html><title>Page</title><body><script>
+var gained = [];
+function tried(name, work) { return Promise.resolve().then(work).then(g => { if (g) gained.push(name); }, () => {}); }
+Promise.all([
+  tried("origin", () => self.origin !== "null"),
+  tried("cookie", () => { document.cookie = "a=1"; return /Set|a=1; /.test(document.cookie); }),
+  tried("status", () => fetch("/status").then(a => a.text())),
+  tried("api", () => fetch("/api/v1/status", {mode: "no-cors"}).then(() => "sent")),
+  tried("worker", () => navigator.serviceWorker.register("/web/20260101000000js_/https://example.org/sw.js")),
+  tried("top", () => { top.location = "https://evil.example/"; return false; }),
+  tried("live", () => fetch("https://evil.example/").then(() => "sent")),
+]).then(() => { document.title = gained.length ? "Gained " + gained : "Nothing"; });
+</script></body>"""
+
+
+@pytest.mark.e2e
+@pytest.mark.needs("chromium")
+@pytest.mark.anyio
+async def test_a_hostile_peer_gains_nothing_in_a_browser(tmp_path: Path) -> None:
+    library = await anyio.to_thread.run_sync(Library)
+    peer = Hostile(lambda request: capture(b"" if request.method == "HEAD" else EVIL))
+    elsewhere = Elsewhere(peer, peer, now=lambda: 0.0, is_gateway=True)
+    rooms = [DiffPages(library.shelf, ClientLimits(lambda: 0.0), elsewhere)]
+    handlers = Handlers(library.status, ArchivePages(library.shelf, elsewhere=elsewhere), rooms=rooms)
+    made = Portal(HttpSettings(listen=Endpoint(host="127.0.0.1", port=0)), handlers)
+    async with made.serving(stop_s=0.5), browser(tmp_path) as window:
+        base = f"http://127.0.0.1:{made.endpoint.port}"
+        await window.visit(f"{base}/web/{DATE}/{HOME}")
+        inside = await window.until("/^(Gained|Nothing)/.test(document.title)")
+        assert inside != window.session
+        assert await window.run("document.title", inside) == "Nothing"
+        assert await window.run("location.href") == f"{base}/web/{DATE}/{HOME}"
+        assert await window.run("document.cookie") == ""
+        for target in (f"/web/diff/{DATE}/{DATE}/{HOME}", f"/web/{DATE}id_/{HOME}"):
+            await window.visit(base + target)
+            await window.until(
+                "document.title === 'Page' && document.readyState === 'complete'", anywhere=False
+            )
+            assert (
+                await window.run("[self.origin, typeof gained].join()") == "null,undefined"
+            )  # it was not run
+        sent = [
+            one for one in window.asked if one not in window.blocked and not one.startswith(f"{base}/web/")
+        ]
+        assert [one for one in sent if not one.endswith("/favicon.ico")] == []

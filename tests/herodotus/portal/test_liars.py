@@ -6,18 +6,16 @@ from random import Random
 from typing import Any
 from urllib.parse import quote
 
-import anyio
 import pytest
 
 from herodotus.core.deposits import url_key
 from herodotus.core.entries import KEY_BYTES, address_key
 from herodotus.core.warc import parse_digits
-from herodotus.portal import gathering, shares
+from herodotus.portal import shares
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.completeness import read_nearest
 from herodotus.portal.cdx import FIELDS, decode_resume_key, encode_resume_key, parse_question
 from herodotus.portal.elsewhere import Place
-from herodotus.portal.gathering import Gatherer
 from herodotus.portal.request import Request
 from herodotus.portal.shares import SHORT_PARTS_MAX, earliest, read_share
 from tests.herodotus.portal.library import HOME, SITE, response
@@ -298,31 +296,6 @@ def test_links_that_were_not_asked_for_are_left_out(lie: Callable[[bytes], Answe
     assert sorted(all_links(ring)) == sources
     assert disbelieved(ring) >= 1
     assert url_key(f"{SITE}/x")[:KEY_BYTES] > bytes(KEY_BYTES - 1) + b"\1"
-
-
-# -- memory -----------------------------------------------------------------------------------------------
-
-
-def test_so_many_bytes_of_others_lie_in_memory_and_who_comes_beyond_is_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gathering, "HELD_BYTES_MAX", 250)
-
-    class Everybody:
-        async def others(self) -> tuple[Place, ...]:
-            return tuple(Place(origin=origin) for origin in ORIGINS)
-
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
-            return Answer(content_type="text/plain", body=b"x" * 100)
-
-    async def run() -> None:
-        everybody = Everybody()
-        gatherer = Gatherer(everybody, everybody)
-        for _ in range(3):  # what was held is given back each time
-            gathered = await gatherer.ask_all("/", await everybody.others(), lambda answer: answer.body)
-            assert (len(gathered.given), gathered.is_partial) == (2, True)
-
-    anyio.run(run)
 
 
 def test_a_row_is_read_as_the_question_was_asked() -> None:

@@ -42,3 +42,44 @@ async def test_packed_answers_are_asked_for_only_where_the_reader_takes_them() -
     """Answers are passed on as they come, and lists of other peers are read here: packed they were no lists."""
     assert "accept-encoding: identity\r\n" in await asked({"accept": "application/json"})
     assert "accept-encoding: gzip, br\r\n" in await asked({"accept-encoding": "gzip, br"})
+
+
+async def test_all_answers_that_come_in_have_one_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that are half here leave no room for a third; when they are gone there is room again."""
+    monkeypatch.setattr("herodotus.portal.relay.HELD_BYTES_MAX", 250)
+    half, both_half_here = b"x" * 100, anyio.Event()
+    goes_on, waiting = anyio.Event(), 0
+
+    async def serve(stream: SocketStream) -> None:
+        nonlocal waiting
+        async with stream:
+            is_slow = b"/slow" in await stream.receive()
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 101\r\nConnection: close\r\n\r\n" + half)
+            if is_slow:
+                waiting += 1
+                if waiting == 2:
+                    both_half_here.set()
+                await goes_on.wait()
+            await stream.send(b"x")
+
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
+        place = Place(origin=f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}")
+        relay, found = HttpRelay(), dict[str, bool]()
+
+        async def fetch(target: str) -> None:
+            found[target] = await relay.fetch(place, Request(target=target)) is not None
+
+        async with anyio.create_task_group() as tasks, relay.opened():
+            tasks.start_soon(listener.serve, serve)
+            async with anyio.create_task_group() as slow:
+                slow.start_soon(fetch, "/slow/1")
+                slow.start_soon(fetch, "/slow/2")
+                await both_half_here.wait()
+                while relay.held_bytes < 200:  # noqa: ASYNC110  # the last of it is on its way
+                    await anyio.sleep(0.001)
+                await fetch("/third")
+                goes_on.set()
+            await fetch("/fourth")
+            tasks.cancel_scope.cancel()
+    assert found == {"/slow/1": True, "/slow/2": True, "/third": False, "/fourth": True}
+    assert relay.held_bytes == 0

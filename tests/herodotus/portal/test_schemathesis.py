@@ -14,7 +14,7 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.shelves import peer_with
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]  # hundreds of questions, on whatever machine
 SEED = 20_260_731
 NEGATIVE = schemathesis.GenerationMode.NEGATIVE
 CHECKS = [

@@ -261,3 +261,16 @@ def test_exact_questions_and_availability_find_the_peer_that_has_it() -> None:
             HTTPStatus.MOVED_PERMANENTLY, f"{ORIGINS[1]}{target}",
         )  # fmt: skip
         assert here.ask(target, {RELAYED: "1"}).status in (200, 404)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_many_contents_of_one_second_make_nobody_a_liar(limit: int) -> None:
+    ring = Ring()
+    deposits = [response(HOME, "20260101", b"%d" % number) for number in range(9)]
+    for origin in ORIGINS[:2]:
+        Room(*deposits, response(f"{SITE}/z", "20260101", b"z"), ring=ring, origin=origin)
+    first_part = first(ring).ask(f"/cdx/search/cdx?url={SITE}/*&fl=digest&limit={limit}")
+    assert first_part.status == 200
+    found = all_parts(first(ring), f"url={SITE}/*&fl=original,digest&limit={limit}")
+    assert len(set(found)) == 10
+    assert first(ring).rooms.disbelieved == 0

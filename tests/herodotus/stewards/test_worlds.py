@@ -230,7 +230,8 @@ def test_a_peer_that_invents_failures_does_not_keep_a_host_from_being_crawled(
     run(seed, story)
 
 
-def test_a_host_in_trouble_is_left_alone_by_all_within_one_lease() -> None:
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_host_in_trouble_is_left_alone_by_all_within_one_lease(status: int) -> None:
     async def story(world: StewardWorld) -> None:
         host = world.add_host("h.example")
         world.add_peers(6)
@@ -238,7 +239,7 @@ def test_a_host_in_trouble_is_left_alone_by_all_within_one_lease() -> None:
             world.start(peer, {"h.example": 10_000})
         await settled(world)
         at = anyio.current_time() + 300
-        host.trouble = lambda now: 503 if now >= at else 200
+        host.trouble = lambda now: status if now >= at else 200
         await anyio.sleep(300 + 3_600)
         later = [start for start in host.starts if start.at >= at + TERMS.life_s]
         assert len(later) < 30  # it would be 1,500 without backoff

@@ -1,0 +1,106 @@
+"""Are all peers asked within bounds of memory and time, whatever one of them does?"""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from trio.testing import MockClock
+
+from herodotus.portal import gathering
+from herodotus.portal.answer import Answer
+from herodotus.portal.elsewhere import Place
+from herodotus.portal.gathering import Gatherer
+from herodotus.portal.request import Request
+from tests.herodotus.portal.test_together import ORIGINS
+
+LATE = "http://192.0.2.66:5484"
+
+
+class Slow:
+    """Some peers answer at once, and one as late as it can."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def others(self) -> tuple[Place, ...]:
+        return tuple(Place(origin=origin) for origin in (LATE, *ORIGINS))
+
+    async def fetch(self, place: Place, request: Request) -> Answer | None:
+        self.asked.append(place.origin)
+        if place.origin == LATE:
+            await anyio.sleep_forever()
+        return Answer(content_type="text/plain", body=b"x")
+
+
+def in_virtual_time(work: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clock leaps while a thread works, so answers are read in place."""
+
+    async def here(read: Callable[[], object], **options: object) -> object:
+        return read()
+
+    monkeypatch.setattr("herodotus.portal.gathering.anyio.to_thread.run_sync", here)
+    anyio.run(work, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
+
+
+def test_who_keeps_everybody_waiting_is_not_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        ring = Slow()
+        gatherer = Gatherer(ring, ring)
+        others = await ring.others()
+        begun = anyio.current_time()
+        first_time = await gatherer.ask_all("/", others, lambda answer: answer.body)
+        assert anyio.current_time() - begun == gathering.PATIENCE_S
+        again = await gatherer.ask_all("/", others, lambda answer: answer.body)
+        assert anyio.current_time() - begun == gathering.PATIENCE_S, "nobody waited any more"
+        for gathered in (first_time, again):
+            assert (len(gathered.given), gathered.is_partial) == (4, True)
+        assert ring.asked.count(LATE) == 1
+        await anyio.sleep(gathering.SLOW_S)
+        await gatherer.ask_all("/", others, lambda answer: answer.body)
+        assert ring.asked.count(LATE) == 2
+
+    in_virtual_time(run, monkeypatch)
+
+
+def test_who_finds_all_turns_taken_waits_for_one_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        ring = Slow()
+        gatherer = Gatherer(ring, ring)
+        others = await ring.others()
+        whole: list[bool] = []
+
+        async def ask(wait_s: float) -> None:
+            await anyio.sleep(wait_s)
+            gathered = await gatherer.ask_all("/", others, lambda answer: answer.body)
+            whole.append(len(gathered.given) == 4)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(gathering.GATHERINGS_AT_ONCE):
+                tasks.start_soon(ask, number / 1_000)
+            tasks.start_soon(ask, 0.5)  # waits in vain
+            tasks.start_soon(ask, gathering.PATIENCE_S - 1)  # has its turn when the first are done
+        assert whole.count(False) == 1
+
+    in_virtual_time(run, monkeypatch)
+
+
+def test_so_many_bytes_of_others_lie_in_memory_and_who_comes_beyond_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "HELD_BYTES_MAX", 250)
+
+    class Everybody:
+        async def others(self) -> tuple[Place, ...]:
+            return tuple(Place(origin=origin) for origin in ORIGINS)
+
+        async def fetch(self, place: Place, request: Request) -> Answer | None:
+            return Answer(content_type="text/plain", body=b"x" * 100)
+
+    async def run() -> None:
+        everybody = Everybody()
+        gatherer = Gatherer(everybody, everybody)
+        for _ in range(3):  # what was held is given back each time
+            gathered = await gatherer.ask_all("/", await everybody.others(), lambda answer: answer.body)
+            assert (len(gathered.given), gathered.is_partial) == (2, True)
+
+    anyio.run(run)
