@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 PEERS_ASKED_MAX = 64
 AT_ONCE = 16
 """For all questions together: as many answers as that may lie in memory unread."""
+PEER_COST = 1.0
+"""Of a reader's share, for each peer that is asked for him."""
 PATIENCE_S = 6.0
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 """Of one peer: some thousand rows."""
@@ -42,6 +44,10 @@ _SLOW_MAX = 1_024
 _READERS = 1  # so that what others sent takes one processor at most, and readers of the archive none
 
 T = TypeVar("T")
+
+
+def cost_of_asking(others: Sequence[Place]) -> float:
+    return PEER_COST * min(len(others), PEERS_ASKED_MAX)
 
 
 class Members(Protocol):

@@ -17,8 +17,6 @@ CLIENTS_MAX = 20_000
 """Some 5 MB."""
 RATE = Rate(per_s=20.0, burst=200.0)
 """A search takes 5: a person never notices, a program that asks 4 times a second without end does."""
-PEER_COST = 1.0
-"""For each other peer that is asked for somebody."""
 _IPV6_PREFIX_BITS = 64  # what one household has
 
 

@@ -7,7 +7,7 @@ for each reader, for each peer that passes on what its readers ask, and for all.
 A page of another site must not have it asked for by its visitors' browsers. Programs ask by GET, as they do of other
 archives; so does a person who types the address, which browsers tell on secure connections. On plain HTTP a browser's
 GET tells nothing of the page that it comes from: there, and where another site leads here, a page asks first. Its
-form is a POST, with which browsers always say whose page it is of (`may_change`).
+form is a POST, with which browsers always say whose page it is of (`may_change`, ADR 16).
 """
 
 import json

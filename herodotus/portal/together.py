@@ -33,8 +33,8 @@ from herodotus.portal.cdx import (
     variants,
 )
 from herodotus.portal.elsewhere import Place
-from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer
-from herodotus.portal.limits import PEER_COST, ClientLimits
+from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
+from herodotus.portal.limits import ClientLimits
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import listing_page
 from herodotus.portal.request import Request
@@ -79,7 +79,7 @@ class TogetherPages:
         if work is None:
             return None
         others = await self._gatherer.others(request)
-        refused = self._limits.refusal(request, _cost_of(request) + PEER_COST * len(others))
+        refused = self._limits.refusal(request, _cost_of(request) + cost_of_asking(others))
         if refused is not None:
             return refused
         return await tried(lambda one: work(one, others), asked) if others else None

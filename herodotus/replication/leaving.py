@@ -98,7 +98,8 @@ class _HandOver:
             fruitless = 0 if len(self._over) > before else fruitless + 1
             self._look()
             if self._parts != self._over:
-                await anyio.sleep(AGAIN_S[min(fruitless, len(AGAIN_S) - 1)])
+                # What the first round sent, the second one finds there: that need not wait longer.
+                await anyio.sleep(AGAIN_S[min(max(0, fruitless - 1), len(AGAIN_S) - 1)])
         return self._standing()
 
     def _look(self) -> None:

@@ -1,5 +1,8 @@
 """How do asks reach the stewards? One call at a time to each; those who come meanwhile share the next one.
 
+Asks for addresses have a line of their own. Who answers for a host asks an address's steward meanwhile: were that to
+wait for our own asks for hosts there, peers would wait for each other in a circle, until their deadlines.
+
 Windows that are given back travel with the next asks, or by themselves after a moment. No steward is told twice, as a
 call that failed may have arrived: a window that was not given back runs out by itself.
 """
@@ -30,8 +33,8 @@ ASK_SERVICE = "leases.ask"
 ASK_DEADLINE_S = 10.0
 RETURN_AFTER_S = 0.2
 RETURNS_WAITING_MAX = 4 * RETURNS_MAX
-STEWARDS_MAX = 20_000
-"""One for each member of a large ring, at some 200 bytes."""
+STEWARDS_MAX = 40_000
+"""Two for each member of a large ring, at some 200 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ class _Counter:
 class Desk:
     def __init__(self, calls: Callable[[], Questions]) -> None:
         self._calls = calls
-        self._counters: dict[PeerKey, _Counter] = {}
+        self._counters: dict[tuple[PeerKey, bool], _Counter] = {}
+        """For hosts, and for addresses."""
         self._has_returns = anyio.Event()
         self._tasks: anyio.abc.TaskGroup | None = None
         self.calls_made = 0
@@ -88,7 +92,7 @@ class Desk:
     async def ask(self, steward: Contact, ask: Ask) -> Told:
         if self._tasks is None:
             return FAILED
-        counter = self._counter(steward)
+        counter = self._counter(steward, ask.subject)
         mine = _Waiting(ask, anyio.Event())
         counter.waiting.append(mine)
         if not counter.is_calling:
@@ -98,7 +102,7 @@ class Desk:
         return mine.told or FAILED
 
     def give_back(self, steward: Contact, returned: Return) -> None:
-        counter = self._counter(steward)
+        counter = self._counter(steward, returned.subject)
         if len(counter.returns) >= RETURNS_WAITING_MAX:
             self.returns_dropped += 1
             return
@@ -117,12 +121,13 @@ class Desk:
                     counter.is_calling = True
                     self._tasks.start_soon(self._call_until_answered, counter)
 
-    def _counter(self, steward: Contact) -> _Counter:
-        counter = self._counters.get(steward.peer)
+    def _counter(self, steward: Contact, subject: str) -> _Counter:
+        key = steward.peer, subject.startswith("address:")
+        counter = self._counters.get(key)
         if counter is None:
             if len(self._counters) >= STEWARDS_MAX:
-                self._counters = {key: one for key, one in self._counters.items() if _is_busy(one)}
-            counter = self._counters[steward.peer] = _Counter(steward)
+                self._counters = {busy: one for busy, one in self._counters.items() if _is_busy(one)}
+            counter = self._counters[key] = _Counter(steward)
         counter.contact = steward
         return counter
 

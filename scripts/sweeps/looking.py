@@ -60,10 +60,10 @@ def _contents_of(file: Path) -> Iterator[Content]:
         for record in ArchiveIterator(stream):
             if record.record_type == WarcRecordType.response:
                 digest = hashlib.sha256(record.reader.read()).hexdigest()
-            elif record.record_type == WarcRecordType.revisit:
+            elif "Herodotus-Payload-Digest" in record.headers:
                 digest = str(record.headers["Herodotus-Payload-Digest"]).removeprefix("sha256:")
             else:
-                continue
+                continue  # a visit that found nothing new, and what is no capture
             yield Content(str(record.headers["WARC-Target-URI"]), digest)
 
 

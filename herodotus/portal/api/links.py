@@ -30,8 +30,8 @@ from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Token, Url, moment_of
 from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
-from herodotus.portal.gathering import Gatherer
-from herodotus.portal.limits import PEER_COST, ClientLimits
+from herodotus.portal.gathering import Gatherer, cost_of_asking
+from herodotus.portal.limits import ClientLimits
 from herodotus.portal.memento import Places
 from herodotus.portal.shares import earliest
 from herodotus.portal.shelf import Shelf
@@ -165,7 +165,7 @@ class LinkAnswers:
         shares, is_partial = [own], False
         if question.scope is Scope.RING:
             others = await self._gatherer.others(asked.request)
-            refused = self._limits.refusal(asked.request, PEER_COST * len(others))
+            refused = self._limits.refusal(asked.request, cost_of_asking(others))
             if refused is not None:
                 return refused
             gathered = await self._gatherer.ask_all(

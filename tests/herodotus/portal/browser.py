@@ -121,7 +121,10 @@ class Browser:
 
     async def press(self, selector: str, session: str | None = None) -> None:
         """As a reader's mouse does, which a page can tell from a script's click."""
-        place = "(function (e) { var r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })"
+        place = (
+            "(function (e) { e.scrollIntoView({block: 'center', behavior: 'instant'}); "
+            "var r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })"
+        )
         x, y = await self.run(f"{place}(document.querySelector({selector!r}))", session)
         if session not in (None, self.session):
             frame = "(function (r) { return [r.x, r.y]; })(document.querySelector('iframe').getBoundingClientRect())"

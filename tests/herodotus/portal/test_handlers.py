@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from herodotus.core.status import PeerStatus
@@ -74,6 +74,7 @@ def test_a_nickname_is_words_and_never_markup() -> None:
     assert b"&lt;script&gt;" in page.body
 
 
+@settings(deadline=None)  # a busy machine takes what it takes
 @given(st.text())
 def test_no_path_becomes_markup_or_a_long_page(path: str) -> None:
     page = answer(f"/x{path}")

@@ -1,6 +1,8 @@
 """Does the server stay polite and bounded, whatever comes over a real socket?"""
 
+import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from herodotus.portal import Portal, server
 from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
+from herodotus.portal.visitor import Visitor
 from tests.herodotus.portal.statuses import STATUS
 
 pytestmark = pytest.mark.anyio
@@ -109,6 +112,22 @@ async def test_the_old_tongue_of_a_proxy_is_noticed(version: str, is_old: bool) 
         async with made.serving(stop_s=0.5):
             await exchange(made, request().replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
     assert seen == [is_old]
+
+
+async def test_no_answer_waits_for_an_earlier_one_to_be_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 ms each, as other archives' servers take (Nagle and delayed acknowledgements)."""
+    options: list[int] = []
+    made = Visitor.connection_made
+
+    def noting(visitor: Visitor, transport: asyncio.BaseTransport) -> None:
+        made(visitor, transport)
+        accepted = transport.get_extra_info("socket")
+        options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(Visitor, "connection_made", noting)
+    async with portal() as served:
+        await exchange(served, request("/"))
+    assert options == [1]
 
 
 async def test_head_is_the_same_without_the_body() -> None:
