@@ -62,10 +62,11 @@ def show_ring(folder: Path, base_port: int) -> None:
 
 
 def _wait_for_ctrl_c(folder: Path) -> None:
-    say(
-        f"the ring goes on, a day every so often, until Ctrl-C; what it archived stays in {folder}/peer-*/archive"
-    )
     try:
+        say(
+            "the ring goes on, a day every so often, until Ctrl-C; "
+            f"what it archived stays in {folder}/peer-*/archive"
+        )
         threading.Event().wait()
     except KeyboardInterrupt:
         say(_ENDING)
