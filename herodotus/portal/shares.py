@@ -25,6 +25,7 @@ from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import Answer
 from herodotus.portal.cdx import FIELDS, ROWS_MAX, CdxQuestion, Found, Row, decode_resume_key
 from herodotus.portal.memento import header_url
+from herodotus.portal.targets import URL_CHARS_MAX
 
 SHORT_PARTS_MAX = 50
 """A million addresses of one peer, of which a filter takes none."""
@@ -213,6 +214,8 @@ def read_listing(answer: Answer, ranges: Sequence[tuple[bytes, bytes]], most: in
         return Listed(urls=(), is_whole=True)
     try:
         found = msgspec.json.decode(answer.body, type=Listed)
+        if any(len(url) > URL_CHARS_MAX for url in found.urls):
+            return None
         keys = [address_key(url) for url in found.urls]
     except (ValueError, RecursionError):
         return None

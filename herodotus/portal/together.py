@@ -41,6 +41,7 @@ from herodotus.portal.pages import listing_page
 from herodotus.portal.request import Request
 from herodotus.portal.shares import (
     Identity,
+    Listed,
     Position,
     Share,
     earliest,
@@ -158,26 +159,30 @@ class TogetherPages:
             known = list(await self._shelf.addresses(ranges, LISTED_MAX + 1))
         except ArchiveError:
             known, gathered = [], replace(gathered, known=gathered.known + 1)
-        is_whole = len(known) <= LISTED_MAX and all(listed.is_whole for listed in gathered.given)
-        found = {*known, *(url for listed in gathered.given for url in listed.urls)}
-        urls = sorted(found, key=address_key)
-        is_whole = is_whole and len(urls) <= LISTED_MAX
-        if wants_json(asked.request):
-            answer = document(
-                {
-                    "prefix": prefix,
-                    "urls": urls[:LISTED_MAX],
-                    "is_whole": is_whole,
-                    "is_partial": gathered.is_partial,
-                }
-            )
-        else:
-            query = f"{header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
-            following = None if is_whole else f"/cdx/search/cdx?url={query}"
-            status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
-            answer = html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+        is_json = wants_json(asked.request)
+        answer = await self._shelf.in_thread(partial(_listed, prefix, known, gathered, is_json=is_json))
         answer.headers.update(gathered.headers())
         return answer
+
+
+def _listed(prefix: str, known: Sequence[str], gathered: Gathered[Listed], *, is_json: bool) -> Answer:
+    is_whole = len(known) <= LISTED_MAX and all(listed.is_whole for listed in gathered.given)
+    found = {*known, *(url for listed in gathered.given for url in listed.urls)}
+    urls = sorted(found, key=address_key)
+    is_whole = is_whole and len(urls) <= LISTED_MAX
+    if is_json:
+        return document(
+            {
+                "prefix": prefix,
+                "urls": urls[:LISTED_MAX],
+                "is_whole": is_whole,
+                "is_partial": gathered.is_partial,
+            }
+        )
+    query = f"{header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
+    following = None if is_whole else f"/cdx/search/cdx?url={query}"
+    status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
+    return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
 
 
 def _cost_of(request: Request) -> float:
