@@ -4,6 +4,7 @@ What a single peer fetched twice on a day is a page that changed. Only where dif
 contents may one of them have altered it, or been shown something else; the archive cannot say which.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
@@ -26,10 +27,13 @@ def disputed(captures: Iterable[Vouched]) -> frozenset[CaptureId]:
     days: dict[tuple[bytes, int], list[Vouched]] = {}
     for one in captures:
         days.setdefault((one.id.key, one.id.time_s // DAY_S), []).append(one)
-    return frozenset(
-        one.id for of_day in days.values() for one in of_day if any(_differ(one, other) for other in of_day)
-    )
-
-
-def _differ(one: Vouched, other: Vouched) -> bool:
-    return one.id.digest != other.id.digest and one.voucher != other.voucher
+    found = set[CaptureId]()
+    for of_day in days.values():
+        pairs = {(one.id.digest, one.voucher) for one in of_day}
+        of_digest = Counter(digest for digest, _ in pairs)
+        of_voucher = Counter(voucher for _, voucher in pairs)
+        # Pairs that share its digest or its voucher: those that share neither differ. A day may have very many.
+        found |= {
+            one.id for one in of_day if len(pairs) >= of_digest[one.id.digest] + of_voucher[one.voucher]
+        }
+    return frozenset(found)

@@ -1,4 +1,4 @@
-"""Are the promised numbers reached here? Runs every comparison of DESIGN.md, 10, and writes the numbers page.
+"""Are the promised numbers reached here? Runs every comparison that the design promises, and writes the table of goals.
 
     scripts/bench all                     everything, some hours; then the table in docs/measurements.md
     scripts/bench all --short             so little work that only coarse faults show; nothing is written

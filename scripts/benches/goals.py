@@ -1,4 +1,4 @@
-"""Which numbers does the design promise (DESIGN.md, 10), which program measures each, and why is one missed?
+"""Which numbers does the design promise, which program measures each, and why is one missed?
 
 A goal finds its figure in what its program prints; where that changes, the figure is missing and said to be so. The
 causes are of the last look at a shortfall, and are shown only while there is one.

@@ -32,7 +32,6 @@ def test_nothing_is_missed_and_nobody_is_rude_while_peers_come_and_go() -> None:
     assert report.figures["missed on day 1"] == 0
 
 
-@pytest.mark.sweep
 def test_the_same_seed_is_the_same_days() -> None:
     assert crawl(2, peers=3, kills="1").trace == crawl(2, peers=3, kills="1").trace
 
@@ -43,7 +42,6 @@ def test_in_a_ring_without_faults_each_url_is_fetched_once_a_day() -> None:
     assert report.figures["share fetched once more on a day"] == 0
 
 
-@pytest.mark.sweep
 def test_peers_that_never_look_at_what_became_theirs_miss_days(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(_self: StandingIn, *_args: object) -> None:
         return
@@ -53,7 +51,6 @@ def test_peers_that_never_look_at_what_became_theirs_miss_days(monkeypatch: pyte
     assert complaint_of(crawl(1, days=3, kills="1", gone="1")) == DAILY
 
 
-@pytest.mark.sweep
 def test_links_that_are_carried_to_nobody_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(_self: Exchange, *_args: object) -> None:
         return
@@ -63,7 +60,6 @@ def test_links_that_are_carried_to_nobody_are_missed(monkeypatch: pytest.MonkeyP
     assert complaint_of(crawl(1, kills="0")) == DAILY
 
 
-@pytest.mark.sweep
 def test_servers_that_see_a_request_too_soon_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each peer keeps a pace of its own, and no steward's."""
 
@@ -74,7 +70,6 @@ def test_servers_that_see_a_request_too_soon_say_so(monkeypatch: pytest.MonkeyPa
     assert complaint_of(crawl(1, kills="0")) == POLITE
 
 
-@pytest.mark.sweep
 def test_peers_that_lose_their_disks_are_told_anew() -> None:
     report = crawl(5, kills="2", wiped="0.5", gone="0")
     assert report.ok, report.violation

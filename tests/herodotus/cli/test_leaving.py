@@ -66,7 +66,7 @@ def test_who_leaves_hands_over_first_and_may_change_his_mind_or_be_killed_at_it(
     slowed.wait(timeout=30)
     monkeypatch.delenv("HERODOTUS_BUDGET_UPLOAD_MBIT_PER_S_MAX")
     again = ringlab.start(Path(leaver.home), leaver.peer, leaver.http.removeprefix("http://"), other.peer)
-    assert again.wait(timeout=90) == 0  # nobody had to tell it again
+    assert again.wait(timeout=180) == 0  # nobody had to tell it again
 
     wait_until(
         lambda: all(one["store"]["captures"] == PAGES for one in statuses([slow, other])),

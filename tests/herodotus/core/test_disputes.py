@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from herodotus.archive.operations import history_as_json
 from herodotus.archive.reading import Version
 from herodotus.core.deposits import CaptureId
@@ -27,6 +30,17 @@ def test_other_contents_of_one_day_by_other_peers_are_disputed() -> None:
     assert disputed([one, said(20, b"2", "aa")]) == frozenset()  # a page that changed
     assert disputed([one, said(DAY_S + 10, b"2", "bb")]) == frozenset()  # another day
     assert disputed([one, said(20, b"2", "bb", key=b"o" * 20)]) == frozenset()  # another page
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from(["", "aa", "bb", "cc"]))))
+def test_they_are_those_that_differ_from_another_in_both(facts: list[tuple[int, int, str]]) -> None:
+    day = [said(10 * day, bytes([content]), voucher) for day, content, voucher in facts]
+    expected = {
+        one.id
+        for one in day
+        if any(one.id.digest != other.id.digest and one.voucher != other.voucher for other in day)
+    }
+    assert disputed(day) == expected
 
 
 def version(time_s: int, content: bytes, voucher: str) -> Version:
