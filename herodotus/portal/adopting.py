@@ -36,6 +36,8 @@ from herodotus.portal.moments import http_date, parse_http_date
 
 VERSIONS_MAX = 20_000
 """Of a history that becomes a page; it shows the newest hundred, and a calendar of twelve months."""
+HISTORY_BYTES_MAX = 6 * 1024 * 1024
+"""Of its rows as they come; each of so many has some 300 bytes."""
 _DATA_TYPES = frozenset(
     {"application/json", "application/link-format", "application/cdxj+ors", "application/warc", "text/plain"}
 )
@@ -273,8 +275,8 @@ def adopted_words(answer: Answer, adopting: Adopting) -> Answer | None:
 
 
 def adopted_history(answer: Answer, url: str, period: str, adopting: Adopting) -> Answer | None:
-    """Our page of another peer's rows (`history --json`); None where they are none."""
-    if answer.status is not HTTPStatus.OK or _is_coded(answer):
+    """Our page of another peer's rows (`history --json`); None where they are none. It is work for a thread."""
+    if answer.status is not HTTPStatus.OK or _is_coded(answer) or len(answer.body) > HISTORY_BYTES_MAX:
         return None
     try:
         rows = json.loads(answer.body)

@@ -37,6 +37,8 @@ OF_ONE = Rate(per_s=1 / 12, burst=5.0)
 OF_PEER = Rate(per_s=1 / 3, burst=20.0)
 """Twenty a minute passed on by one peer for its readers. Anybody may say that he is one: it is no more than that."""
 OF_ALL = Rate(per_s=1.0, burst=20.0)
+TOLD_BYTES_MAX = 64 * 1024
+"""Of another peer's sentence about what it did."""
 _PATH = "/save/"
 _TOLD_BY_OTHERS = frozenset(
     {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -155,7 +157,7 @@ def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer |
     if location is not None:
         is_same = answer.headers.get("X-Herodotus-Save") == SaveResult.UNCHANGED.value
         return _there(location, SaveResult.UNCHANGED if is_same else SaveResult.SAVED)
-    if answer.status not in _TOLD_BY_OTHERS:
+    if answer.status not in _TOLD_BY_OTHERS or len(answer.body) > TOLD_BYTES_MAX:
         return None
     try:
         facts = json.loads(answer.body)
