@@ -35,7 +35,7 @@ from herodotus.portal.finishing import accepts
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import trouble_page
 from herodotus.portal.replay_place import ReplayPlace
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target
 
 RELAYED = "x-herodotus-relayed"
@@ -190,7 +190,7 @@ class Elsewhere:
         match None if target is None else target.kind:
             case Kind.REPLAY | Kind.GATE if target is not None:
                 return await self._memento(one, target)
-            case Kind.HISTORY if target is not None and "json" not in one.request.header("accept"):
+            case Kind.HISTORY if target is not None and not wants_json(one.request):
                 answer = await one.ask("application/json")
                 period = target.moment.digits if target.moment else ""
                 if answer is None:
@@ -273,7 +273,7 @@ def _seconds(digits: str) -> int | None:
 
 def _told_busy(request: Request, url: str) -> Answer:
     sentence = "the peers that should have it are busy: come back in some seconds"
-    if request.path.startswith("/web/") and "json" not in request.header("accept"):
+    if request.path.startswith("/web/") and not wants_json(request):
         answer = html(trouble_page("Not now", sentence, header_url(url)), HTTPStatus.SERVICE_UNAVAILABLE)
     else:
         answer = problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence)

@@ -212,6 +212,21 @@ def test_what_is_no_answer_to_the_question_is_none(answer: Answer | None, flag: 
     assert SCRIPT not in found.body
 
 
+def evil(status: int = 302) -> Answer:
+    return said(status=status, Location=f"/web/{DATE}/http://evil.example/")
+
+
+@pytest.mark.parametrize(
+    "target", [f"/web/{HOME}", f"/web/2026/{HOME}", f"/web/{DATE}/{HOME}", "/web/example.org"]
+)
+def test_nobody_is_led_to_another_address_than_the_one_asked_for(target: str) -> None:
+    answer = get(evil(), target)
+    assert (answer.status, "Location" in answer.headers) == (404, False)
+    for same in ("https://example.org/", "http://example.org/", "http://www.example.org/"):
+        led = get(said(status=302, Location=f"{THERE}/web/{DATE}/{same}"), target)
+        assert (led.status, led.headers["Location"]) == (302, f"/web/{DATE}/{same}")
+
+
 @pytest.mark.parametrize("status", [401, 407, 204, 205, 304, 421, 299, 100])
 def test_no_status_of_another_peer_makes_a_browser_do_anything(status: int) -> None:
     try:
@@ -313,6 +328,13 @@ def test_rows_that_are_none_make_no_history(body: bytes) -> None:
     assert get(said(body, "application/json"), f"/web/*/{HOME}", accept="text/html").status == 404
 
 
+def test_a_browser_that_takes_rows_as_well_gets_the_page() -> None:
+    peer = said(json.dumps([ROW]).encode(), "application/json")
+    answer = get(peer, f"/web/*/{HOME}", accept="text/html,application/json;q=0.9")
+    assert (answer.status, answer.content_type) == (200, "text/html; charset=utf-8")
+    assert get(peer, f"/web/*/{HOME}", accept="application/json").content_type == "application/json"
+
+
 def test_a_history_is_weighed_before_it_is_read_and_read_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -389,6 +411,35 @@ def test_a_long_sentence_about_a_saved_page_is_not_read() -> None:
     told = anyio.run(room.answer, Asked(request=request, origin=ORIGIN))
     assert told is not None
     assert (told.status, own.urls) == (302, [HOME])
+
+
+def test_a_page_saved_elsewhere_is_the_one_that_was_asked_for() -> None:
+    peer, own = Hostile(evil()), OwnSaves()
+    room = SavePages(own, lambda: 0.0, directions=peer, relay=peer)
+    request = Request(target=f"/save/{HOME}", headers={"host": HOST}, client="192.0.2.9")
+    told = anyio.run(room.answer, Asked(request=request, origin=ORIGIN))
+    assert told is not None
+    assert (told.headers["Location"].endswith(f"/{HOME}"), own.urls) == (True, [HOME])
+
+
+def test_holders_that_say_nothing_do_not_keep_a_page_from_being_saved() -> None:
+    class Silent(Hostile):
+        async def fetch(self, place: Place, request: Request) -> Answer | None:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    peer, own = Silent(None), OwnSaves()
+    room = SavePages(own, lambda: 0.0, directions=peer, relay=peer)
+    request = Request(target=f"/save/{HOME}", headers={"host": HOST}, client="192.0.2.9")
+
+    async def work() -> float:
+        started = anyio.current_time()
+        assert await room.answer(Asked(request=request, origin=ORIGIN)) is not None
+        return anyio.current_time() - started
+
+    waited = anyio.run(work, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
+    assert RELAYED_S <= waited < RELAYED_S + 1
+    assert own.urls == [HOME]
 
 
 # -- over a socket ----------------------------------------------------------------------------------------
