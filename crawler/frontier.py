@@ -329,7 +329,8 @@ class Frontier:
         are fetched once more.
         """
         batch = new_batch()
-        for key in keys[: max(0, DOUBTED_MAX - self._turns.suspects)]:
+        ours = [key for key, known in zip(keys, self.known_of(keys), strict=True) if known is not None]
+        for key in ours[: max(0, DOUBTED_MAX - self._turns.suspects)]:
             self._turns.suspect(batch, key)
         self._disk.write(batch)
 
@@ -344,6 +345,8 @@ class Frontier:
             known.due_day = day
             batch.put(KNOWN + key, encode_known(known))
             self._turns.put_due(batch, origin_id, known, key)
+            if day == LEFT:  # no visit of ours will clear it
+                self._turns.clear(batch, key)
             moved += 1
         self._disk.write(batch)
         return moved

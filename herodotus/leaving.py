@@ -56,6 +56,8 @@ class LeavingPorts:
     others: Callable[[], int]
     """Members of the ring that this peer sees besides itself."""
     links_waiting: Callable[[], int]
+    holds: Callable[[], int | None]
+    """Captures in the archive; None where it is not open."""
     hand_over: Callable[[Callable[[HandedOver], None]], Awaitable[HandedOver]]
 
 
@@ -113,13 +115,22 @@ class Leaving:
         """Take the order back; says whether there was one that is not over."""
         if not self._ordered.is_set() or self._over.is_set():
             return False
+        crawls_again = self._forget()  # the disk may refuse it: then the order stands
         self._ordered = anyio.Event()
         if self._scope is not None:
             self._scope.cancel()
-        if self._forget():
+        if crawls_again:
             await self._ports.resume()
         logger.info("staying, what was handed over stays with others too")
         return True
+
+    async def only_hand_over(self, say: Callable[[str], None], within_s: float | None) -> HandedOver | None:
+        """Without the rest of leaving; None when it takes longer, and then no more is given. Raises NobodyToHandTo."""
+        if not self._ports.others():
+            raise NobodyToHandTo
+        with anyio.move_on_after(within_s):
+            return await self._given(lambda so_far: say(str(so_far)))
+        return None
 
     def status(self) -> LeavingStatus:
         done = self._handed_over
@@ -152,11 +163,11 @@ class Leaving:
         self.left.set()
 
     async def _leave_somehow(self) -> None:
-        """A disk that takes no mark ends no peer."""
+        """A disk that takes no mark, or gives none back, ends no peer."""
         while not self._over.is_set():
             try:
                 await self._leave()
-            except HerodotusError as error:
+            except (HerodotusError, OSError) as error:
                 logger.warning("leaving failed, tries again in_s=%g error=%s", AGAIN_S, error)
                 await anyio.sleep(AGAIN_S)
 
@@ -167,24 +178,28 @@ class Leaving:
         self._state = LeavingState.LINKS
         with anyio.move_on_after(LINKS_PATIENCE_S):
             await self._wait_until(lambda: not self._ports.links_waiting())
-        while not self._handed_over.peers:
-            await self._hand_over()
+        self._state = LeavingState.WAITING
+        self._handed_over = await self._given(self._note)
         self._state = LeavingState.OVER
         logger.info("handed over peers=%d parts=%d", self._handed_over.peers, self._handed_over.parts)
         if self._forget():
             self._ports.home.paused.unlink(missing_ok=True)  # for the next start; nothing begins now
         self._over.set()
 
-    async def _hand_over(self) -> None:
-        """Nothing where the ring is too young to know who holds what."""
-        self._state = LeavingState.WAITING
-        await self._wait_until(lambda: self._ports.others() > 0)
-        self._state = LeavingState.HANDING_OVER
-        self._handed_over = await self._ports.hand_over(self._note)
-        if not self._handed_over.peers:
+    async def _given(self, tell: Callable[[HandedOver], None]) -> HandedOver:
+        """Nobody has it where nothing is held. Where something is, a ring that is too young to know who will hold
+        what is asked again."""
+        ports = self._ports
+        while True:
+            await self._wait_until(lambda: ports.others() > 0 or ports.holds() == 0)
+            done = await ports.hand_over(tell)
+            if done.peers or ports.holds() == 0:
+                return done
             await anyio.sleep(LOOK_EVERY_S)
 
     def _note(self, so_far: HandedOver) -> None:
+        if so_far.peers:
+            self._state = LeavingState.HANDING_OVER
         self._handed_over = so_far
 
     async def _wait_until(self, fact: Callable[[], bool]) -> None:

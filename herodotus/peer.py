@@ -39,7 +39,7 @@ from herodotus.exchange.exchange import Exchange, ExchangeParts
 from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
-from herodotus.leaving import Leaving, LeavingPorts, NobodyToHandTo
+from herodotus.leaving import Leaving, LeavingPorts
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
 from herodotus.offer import archive_settings
@@ -257,6 +257,7 @@ class Peer:
                 resume=lambda: self._daily.perform(Resume()),
                 others=self._others,
                 links_waiting=lambda: self._exchange.waiting,
+                holds=lambda: None if self._holdings.store is None else self._holdings.store.archive.captures,
                 hand_over=self._copies.hand_over,
             )
         )
@@ -285,12 +286,8 @@ class Peer:
         return Report(facts={"peers": done.peers if done else 0, "is_over": done is not None})
 
     async def _hand_over(self, order: HandOver, say: Say) -> Report:
-        if not self._others():
-            raise NobodyToHandTo
-        with anyio.move_on_after(order.wait_s):
-            done = await self._copies.hand_over(lambda so_far: say(str(so_far)))
-            return Report(facts={"peers": done.peers, "is_over": True})
-        return Report(facts={"peers": 0, "is_over": False})
+        done = await self._leaving.only_hand_over(say, order.wait_s)
+        return Report(facts={"peers": done.peers if done else 0, "is_over": done is not None})
 
     def _others(self) -> int:
         """Members of the ring besides this peer."""

@@ -391,9 +391,9 @@ class Archive:
     def note_damage(self, file: int, offset: int, reason: str) -> None:
         path = self.files.path(file)
         if (path, offset) not in self.damage:
-            self.counters.damaged += 1
             logger.warning("damaged record path=%s offset=%d reason=%s", path, offset, reason)
-            if len(self.damage) < DAMAGE_MAX:
+            if len(self.damage) < DAMAGE_MAX:  # beyond, nobody knows which were counted
+                self.counters.damaged += 1
                 self.damage[path, offset] = Damage(path=path, offset=offset, reason=reason)
 
     def close(self) -> None:

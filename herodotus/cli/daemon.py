@@ -280,7 +280,7 @@ def _hand_over(frame: Frame, wait_s: float) -> None:
     facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
     if not facts["is_over"]:
         raise StillHolding(wait_s)
-    frame.say(f"what it holds is with {others(facts['peers'])}")
+    frame.say(f"what it holds is with {others(facts['peers'])}" if facts["peers"] else "it holds nothing")
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -62,7 +62,7 @@ def drain(frame: Frame, wait_s: float | None, cancel: bool) -> None:
     if not facts["is_over"] and wait_s:
         raise StillDraining(wait_s)
     if facts["is_over"]:
-        frame.say(f"what it held is with {others(facts['peers'])}")
+        frame.say(f"what it held is with {others(facts['peers'])}" if facts["peers"] else "it held nothing")
         end_process(frame, running.pid, _ENDS_WITHIN_S)
     if frame.is_json:
         frame.print_json(facts)

@@ -35,12 +35,12 @@ class Standby:
         return self._count >= URLS_MAX
 
     def add(self, links: Iterable[OutLink]) -> int:
-        """Says how many were new; the others change nothing."""
+        """Says how many were new; the others change nothing. What has no room is left to the other holders."""
         fresh = {_STANDBY + key_of(link.url.encode()): link for link in links}
         batch, added = new_batch(), 0
         rows = list(fresh)
         for row, found in zip(rows, self._disk.get_many(rows), strict=True):
-            if found is None:
+            if found is None and self._count + added < URLS_MAX:
                 link = fresh[row]
                 batch.put(row, msgspec.msgpack.encode((link.url, link.meta)))
                 added += 1

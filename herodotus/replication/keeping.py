@@ -43,7 +43,7 @@ from herodotus.replication.pushing import Pusher
 from herodotus.replication.repairing import Repairs
 from herodotus.replication.reporting import audits_of, counted, holders_of, suspects_of
 from herodotus.replication.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
-from herodotus.replication.surveying import Survey, let_go, survey
+from herodotus.replication.surveying import DIRECTORIES, Survey, foreign, let_go, survey
 from herodotus.replication.view import View
 
 logger = logging.getLogger(__name__)
@@ -248,12 +248,16 @@ class Copies:
     # -- leaving, status ----------------------------------------------------------------------------------
 
     async def hand_over(self, tell: Callable[[HandedOver], None] = lambda _: None) -> HandedOver:
-        """Give what we hold to those who will hold it without us; tries until all of them have it."""
+        """Give what we hold to those who will hold it without us; tries until all of them have it. At once over
+        where the archive is not open yet."""
         self.parts.hear()
+        store = self.parts.store()
+        if store is None:
+            return HandedOver()
+        everything = await foreign(store, (), DIRECTORIES)  # a survey does not look at all of it
 
         def heirs_now() -> dict[PeerKey, Scope]:
-            surplus = [one for segment in self._survey.surplus for one in segment.ranges]
-            return heirs(self.parts, self._ports.ring(), surplus)
+            return heirs(self.parts, self._ports.ring(), everything)
 
         return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
 

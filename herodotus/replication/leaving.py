@@ -54,11 +54,11 @@ async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]
     return await _HandOver(heirs, give, tell).run()
 
 
-def heirs(parts: Parts, ring: RingView, surplus: Iterable[Range]) -> dict[PeerKey, Scope]:
+def heirs(parts: Parts, ring: RingView, also: Iterable[Range]) -> dict[PeerKey, Scope]:
     view = parts.view
     others = Places([(c.position, c.peer) for c in ring.positions() if c.peer != view.me], view.copies)
     scopes: dict[PeerKey, list[Range]] = {}
-    for segment in others.segments_in([*view.scope, *surplus]):
+    for segment in others.segments_in(joined([*view.scope, *also])):
         for peer in segment.holders:
             scopes.setdefault(peer, []).extend(segment.ranges)
     return {peer: joined(ranges) for peer, ranges in scopes.items()}

@@ -51,7 +51,7 @@ class Pusher:
         self._waiting: dict[bytes, set[PeerKey]] = {}
         """For captures of the backlog, who has not answered yet."""
         self._settled: dict[bytes, anyio.Event] = {}
-        self._coming: dict[PeerKey, list[bytes]] = {}
+        self._coming: dict[PeerKey, dict[bytes, None]] = {}
         """What the peer gets from another; it is asked again whether it came."""
         self._busy: set[PeerKey] = set()
         self._changed = anyio.Event()
@@ -61,7 +61,7 @@ class Pusher:
         return sum(map(len, self._queues.values())) + sum(map(len, self._coming.values()))
 
     def is_pending(self, peer: PeerKey) -> bool:
-        return bool(self._queues.get(peer))
+        return bool(self._queues.get(peer) or self._coming.get(peer))
 
     def add_fresh(self, keys: Iterable[bytes]) -> Added:
         """Captures that came to be here. What is returned is to be written to the backlog."""
@@ -100,7 +100,7 @@ class Pusher:
 
     def _put(self, peer: PeerKey, key: bytes) -> None:
         queue = self._queues.setdefault(peer, deque())
-        if len(queue) < QUEUE_MAX:
+        if len(queue) + len(self._coming.get(peer, ())) < QUEUE_MAX:
             queue.append(key)
         else:
             self._parts.counts.overflowed += 1
@@ -134,6 +134,7 @@ class Pusher:
 
     async def _push_to(self, peer: PeerKey) -> None:
         failures = waits = 0
+        ask_at: float | None = None
         try:
             while queue := self._queues.get(peer):
                 left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
@@ -144,19 +145,28 @@ class Pusher:
                     self._give_up(peer)
                 elif error is not None:
                     await anyio.sleep(_pause_s(error, failures))
-                elif not queue and peer in self._coming:
-                    waits += 1
+                elif peer in self._coming:
+                    if ask_at is None:
+                        waits += 1
+                        ask_at = anyio.current_time() + COMING_S
                     if waits > COMING_TRIES:
                         self._give_up(peer)
-                        continue
-                    await anyio.sleep(COMING_S)
-                    queue.extend(self._coming.pop(peer))
+                    elif await self._is_time(ask_at, queue):
+                        ask_at = None
+                        queue.extend(self._coming.pop(peer))
         finally:
             self._busy.discard(peer)
             if not self._queues.get(peer):
                 self._queues.pop(peer, None)
                 self._coming.pop(peer, None)
             self._changed.set()
+
+    async def _is_time(self, ask_at: float, queue: "deque[bytes]") -> bool:
+        """To ask again whether it came. Until then this waits, but for nothing else that is to be sent."""
+        with anyio.CancelScope(deadline=ask_at):
+            while not queue:
+                await self._changed.wait()
+        return not queue or anyio.current_time() >= ask_at
 
     async def _try_send(self, peer: PeerKey, left: "deque[bytes]") -> Exception | None:
         try:
@@ -191,7 +201,7 @@ class Pusher:
             if outcome == wire.WANTED:
                 lacking.append(key)
             elif outcome == wire.COMING:
-                self._coming.setdefault(peer, []).append(key)
+                self._coming.setdefault(peer, {})[key] = None
             else:
                 self._settle(peer, key, outcome)
         left.clear()

@@ -4,6 +4,8 @@ Whatever reads a record notes where it is damaged: a reader's visit, a poll, `ve
 fetched from other holders like any that are missing; the archive takes a whole copy in place of a broken one.
 """
 
+from dataclasses import dataclass
+
 from herodotus.archive.engine import Archive
 from herodotus.archive.store import ArchiveStore
 from herodotus.core.digests import member_of
@@ -12,6 +14,8 @@ from herodotus.replication.parts import Parts
 
 BROKEN_MAX = 10_000
 """Captures under repair; the rest follows when these are whole."""
+SCAN_S = 600.0
+"""The whole index is read for what was noted anew at most so often."""
 
 
 class Repairs:
@@ -19,6 +23,8 @@ class Repairs:
         self._parts = parts
         self._noted = 0
         """Damages that were looked for."""
+        self._scan_at = 0.0
+        """Not again before."""
         self._broken: set[bytes] = set()
 
     def __len__(self) -> int:
@@ -26,8 +32,12 @@ class Repairs:
 
     async def look(self, store: ArchiveStore) -> bool:
         """Ask for whole copies of what is broken; whether there is something to fetch."""
-        before, known = self._noted, frozenset(self._broken)
-        self._noted, broken = await store.work(lambda archive, _intake: _look(archive, before, known))
+        before, known, now = self._noted, frozenset(self._broken), self._parts.now()
+        may_scan = now >= self._scan_at
+        found = await store.work(lambda archive, _intake: _look(archive, before, known, may_scan=may_scan))
+        self._noted, broken = found.noted, found.broken
+        if found.is_scan:
+            self._scan_at = now + SCAN_S
         self._broken = set(broken)
         self._parts.counts.repaired += len(known - self._broken)
         view = self._parts.view
@@ -39,12 +49,19 @@ class Repairs:
         return bool(broken)
 
 
-def _look(archive: Archive, noted: int, known: frozenset[bytes]) -> tuple[int, list[bytes]]:
-    """How much damage was noted ever, and the index keys of captures that still lie where some is."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    noted: int
+    """Damages that were looked for, ever."""
+    broken: list[bytes]
+    """Index keys of captures that still lie where some is."""
+    is_scan: bool
+
+
+def _look(archive: Archive, noted: int, known: frozenset[bytes], *, may_scan: bool) -> _Found:
     count = archive.counters.damaged
-    if count == noted and not known:
-        return count, []
-    if count == noted:
+    is_scan = may_scan and count != noted
+    if not is_scan:
         entries = ((key, archive.index.get(key)) for key in sorted(known))
     else:
         entries = ((key, value) for key, value in archive.index.scan(CAPTURE, after(CAPTURE)))
@@ -53,8 +70,8 @@ def _look(archive: Archive, noted: int, known: frozenset[bytes]) -> tuple[int, l
         if value is not None and _is_at_damage(archive, value):
             broken.append(key)
             if len(broken) >= BROKEN_MAX:
-                return noted, broken
-    return count, broken
+                return _Found(noted, broken, is_scan)
+    return _Found(count if is_scan else noted, broken, is_scan)
 
 
 def _is_at_damage(archive: Archive, value: bytes) -> bool:

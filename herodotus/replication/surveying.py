@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 SURPLUS_DIRECTORIES_MAX = 256
 """Of 16 bits, looked at in one survey: what else is not ours waits until these are gone."""
+DIRECTORIES = 1 << 16
+"""All there are."""
 DEED_S = 300.0
 """From the look at promises to the end of what is done on their strength: they are kept for 20 minutes longer."""
 
@@ -41,7 +43,8 @@ async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
     segments = list(view.segments)
     if standing == last.standing:
         return last
-    surplus = view.places.segments_in(await _foreign(parts, store)) if len(view.places) else []
+    outside: Scope = await foreign(store, view.scope, SURPLUS_DIRECTORIES_MAX) if len(view.places) else ()
+    surplus = view.places.segments_in(outside)
     ranges = [one for segment in (*segments, *surplus) for one in segment.ranges]
     counts = await store.work(
         lambda archive, _intake: {one: count_captures(archive, one.low, one.high) for one in ranges}
@@ -54,12 +57,12 @@ async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
     )
 
 
-async def _foreign(parts: Parts, store: ArchiveStore) -> Scope:
-    """Where there is something outside of our share, directory by directory."""
+async def foreign(store: ArchiveStore, scope: Scope, most: int) -> Scope:
+    """Where there is something outside of a scope, directory by directory."""
     found: list[Range] = []
-    for rest in rest_of_ring(parts.view.scope):
+    for rest in rest_of_ring(scope):
         for directory in sorted(await store.digests(rest.low, rest.high)):
-            if len(found) < SURPLUS_DIRECTORIES_MAX:
+            if len(found) < most:
                 found.append(_directory_in(directory, rest))
     return joined(found)
 

@@ -464,6 +464,41 @@ def test_what_was_left_and_taken_back_keeps_its_turn(tmp_path: Path) -> None:
     frontier.close()
 
 
+def test_what_was_left_or_never_known_is_in_doubt_no_more(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    urls = [f"http://a.example/{number}" for number in range(11)]
+    frontier.add([link(url) for url in urls])
+    keys = [UrlKey(url_key(url)) for url in urls]
+    frontier.doubt([*keys, UrlKey(url_key("http://a.example/unknown"))])
+    assert frontier._turns.suspects == 11
+    assert frontier.leave(keys[1:]) == 10
+    assert frontier._turns.suspects == 1
+    frontier.close()
+    frontier = Frontier(tmp_path, day=1)
+    assert frontier._turns.suspects == 1
+    assert frontier.activate(1) == [A]
+    entry = taken(frontier, A)
+    assert (entry.known.url, entry.is_suspect) == (urls[0], True)
+    frontier.close()
+
+
+def test_doubt_has_room_again_when_what_filled_it_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.frontier.DOUBTED_MAX", 3)
+    frontier = Frontier(tmp_path, day=1)
+    urls = [f"http://a.example/{number}" for number in range(6)]
+    frontier.add([link(url) for url in urls])
+    keys = [UrlKey(url_key(url)) for url in urls]
+    frontier.doubt(keys[:5])
+    assert frontier._turns.suspects == 3
+    frontier.leave(keys[:5])
+    frontier.doubt(keys[5:])
+    assert frontier.activate(1) == [A]
+    assert taken(frontier, A).is_suspect
+    frontier.close()
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_whatever_is_left_and_taken_back_nothing_is_lost_or_visited_twice(seed: int) -> None:

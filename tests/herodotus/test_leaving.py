@@ -24,6 +24,9 @@ class Peer:
     home: Home
     others: int = 3
     links: int = 0
+    holds: int | None = 9
+    young: int = 0
+    """Times that the ring does not know yet who will hold what."""
     asked: list[str] = field(default_factory=list)
     may_finish: anyio.Event = field(default_factory=anyio.Event)
     failures: int = 0
@@ -36,6 +39,7 @@ class Peer:
                 resume=self.resume,
                 others=lambda: self.others,
                 links_waiting=lambda: self.links,
+                holds=lambda: self.holds,
                 hand_over=self.hand_over,
             )
         )
@@ -53,6 +57,9 @@ class Peer:
 
     async def hand_over(self, tell: Callable[[HandedOver], None]) -> HandedOver:
         self.asked.append("hand over")
+        if self.young or not self.holds:
+            self.young = max(0, self.young - 1)
+            return HandedOver()
         tell(HandedOver(peers=3, parts=4, parts_over=1, silent=2))
         await self.may_finish.wait()
         return DONE
@@ -178,5 +185,77 @@ def test_a_full_disk_is_no_reason_to_end_the_peer(home: Home) -> None:
         peer.may_finish.set()
         async with opened(peer.leaving()) as leaving:
             assert await order(leaving) == DONE
+
+    run_world(play, seed=1)
+
+
+def test_an_empty_archive_is_handed_over_at_once_but_not_one_that_is_not_open(home: Home) -> None:
+    async def play(_: TrioCarrier) -> None:
+        peer = Peer(home, holds=None)
+        async with opened(peer.leaving()) as leaving:
+            await leaving.begin()
+            assert await leaving.follow(lambda _: None, 30.0) is None
+            peer.holds = 0
+            assert await leaving.follow(lambda _: None, 30.0) == HandedOver()
+            await leaving.left.wait()
+        assert not home.draining.exists()
+
+    run_world(play, seed=1)
+
+
+def test_who_only_hands_over_is_not_done_before_somebody_has_it(home: Home) -> None:
+    async def play(_: TrioCarrier) -> None:
+        peer, said = Peer(home, young=3), list[str]()
+        peer.may_finish.set()
+        async with opened(peer.leaving()) as leaving:
+            assert await leaving.only_hand_over(said.append, 0.9) is None
+            assert (peer.young, said) == (1, [])
+            assert await leaving.only_hand_over(said.append, 30.0) == DONE
+            assert said == ["1 of 4 parts are with 3 other peers; 2 of them do not take it now"]
+            assert (leaving.status().state, peer.asked) == ("staying", ["hand over"] * 4)
+            peer.holds = 0
+            assert await leaving.only_hand_over(said.append, 30.0) == HandedOver()
+            peer.others = 0
+            with pytest.raises(NobodyToHandTo):
+                await leaving.only_hand_over(said.append, 30.0)
+
+    run_world(play, seed=1)
+
+
+def refuse(mark: Path) -> None:
+    """As a disk that gives no mark back, and cannot take it away either."""
+    mark.unlink()
+    mark.mkdir()
+
+
+def test_a_mark_that_cannot_be_taken_away_is_no_reason_to_end_the_peer(home: Home) -> None:
+    async def play(_: TrioCarrier) -> None:
+        peer = Peer(home)
+        async with opened(peer.leaving()) as leaving:
+            await leaving.begin()
+            await leaving.follow(lambda _: None, 2.0)
+            refuse(home.draining)
+            peer.may_finish.set()
+            assert await leaving.follow(lambda _: None, 100.0) is None
+            home.draining.rmdir()
+            assert await leaving.follow(lambda _: None, 100.0) == DONE
+            await leaving.left.wait()
+
+    run_world(play, seed=1)
+
+
+def test_who_cannot_take_the_order_back_goes_on_leaving(home: Home) -> None:
+    async def play(_: TrioCarrier) -> None:
+        peer = Peer(home)
+        async with opened(peer.leaving()) as leaving:
+            await leaving.begin()
+            await leaving.follow(lambda _: None, 2.0)
+            refuse(home.draining)
+            with pytest.raises(IsADirectoryError):
+                await leaving.stay()
+            home.draining.rmdir()
+            peer.may_finish.set()
+            assert await leaving.follow(lambda _: None, 100.0) == DONE
+        assert "resume" not in peer.asked
 
     run_world(play, seed=1)

@@ -4,8 +4,8 @@ The ring's table says who is where. A peer that has gone keeps its place in here
 copies are not made anew each time somebody restarts.
 """
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from herodotus.core.replication.scope import Range, Scope, joined, ranges_of_arc
@@ -118,15 +118,14 @@ class Places:
     def _stretch(self, place: int) -> list[Range]:
         return ranges_of_arc(self._keys[place - 1], self._keys[place])
 
-    def segments_in(self, ranges: Sequence[Range]) -> list[Segment]:
-        """Who holds what of a scope: for what lies outside a peer's own share."""
+    def segments_in(self, scope: Scope) -> list[Segment]:
+        """Who holds what of a scope, which must be joined: for what lies outside a peer's own share."""
         found: dict[tuple[PeerKey, ...], list[Range]] = {}
         for place in range(len(self._positions)):
             for stretch in self._stretch(place):
-                for one in ranges:
-                    part = _common(one, stretch)
-                    if part is not None:
-                        found.setdefault(self._holders_at(place, self._copies), []).append(part)
+                parts = _parts_of(scope, stretch)
+                if parts:
+                    found.setdefault(self._holders_at(place, self._copies), []).extend(parts)
         return [Segment(ranges=joined(parts), holders=holders) for holders, parts in sorted(found.items())]
 
     def scope_of(self, peer: PeerKey, slack: int = 0) -> Scope:
@@ -136,6 +135,15 @@ class Places:
 def shared_with(segments: Iterable[Segment], peer: PeerKey) -> Scope:
     """What a peer should have of these segments."""
     return joined(one for segment in segments if peer in segment.holders for one in segment.ranges)
+
+
+def _parts_of(scope: Scope, stretch: Range) -> list[Range]:
+    """A leaver's scope may have thousands of ranges: none is looked at that is not near."""
+    first = max(0, bisect_right(scope, stretch.low, key=lambda one: one.low) - 1)
+    end = len(scope)
+    if stretch.high is not None:
+        end = bisect_left(scope, stretch.high, lo=first, key=lambda one: one.low)
+    return [part for one in scope[first:end] if (part := _common(one, stretch)) is not None]
 
 
 def _common(one: Range, other: Range) -> Range | None:

@@ -114,6 +114,26 @@ async def test_all_that_a_lone_peer_knew_is_given_away_however_much_it_is(
         await delivered(world, found)
 
 
+async def test_what_is_told_on_asking_has_the_same_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is refused there: what has no room is left out."""
+    monkeypatch.setattr(standby, "URLS_MAX", 20)
+    monkeypatch.setattr(handing_over, "PIECE_LINKS", 15)
+    world = LinkWorld(tmp_path, 1)
+    async with world.running(1):
+        await anyio.sleep(400)  # it is alone, and knows it
+        found = pages(200)
+        world.peers[0].found(found)
+        late = await world.add(1)
+        world.agree()
+        with anyio.fail_after(5_000):
+            while late.exchange.status().standby < 20:  # noqa: ASYNC110  # nobody tells
+                await anyio.sleep(10)
+        await anyio.sleep(1_000)
+        assert [peer.exchange.status().standby for peer in world.peers] == [20, 20]
+
+
 async def test_who_remembers_too_much_takes_no_more_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

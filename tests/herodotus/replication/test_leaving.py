@@ -10,6 +10,7 @@ from herodotus.core.replication.ledger import PROMISE_KEPT_S
 from herodotus.core.replication.places import PeerKey, Places
 from herodotus.core.replication.scope import RANGES_MAX, Range, Scope
 from herodotus.replication.leaving import HandedOver, hand_over
+from herodotus.replication.surveying import SURPLUS_DIRECTORIES_MAX
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.replication.storm import watched_drops
 from tests.herodotus.replication.world import Net, Peer, deposit
@@ -125,6 +126,31 @@ def test_who_offers_less_than_before_hands_over_before_it_drops() -> None:
             after = len(large.ids())
             assert after < 0.75 * before
             assert large.copies.parts.counts.dropped >= before - after
+            tasks.cancel_scope.cancel()
+
+    run_world(play, seed=1)
+
+
+def test_a_leaf_hands_over_more_than_one_survey_looks_at() -> None:
+    async def play(_: TrioCarrier) -> None:
+        async with anyio.create_task_group() as tasks:
+            net = Net(tasks, seed=1, copies=2)
+            leaf = net.add()
+            keys = {
+                await deposit(leaf, f"http://example.org/{n}") for n in range(SURPLUS_DIRECTORIES_MAX + 44)
+            }
+            assert len({key[:2] for key in keys}) > SURPLUS_DIRECTORIES_MAX + 20
+            for _number in range(2):
+                await net.start(net.add())
+            await net.start(leaf)
+            leaf.is_in_ring = False
+            net.tell()
+            await anyio.sleep(60)
+            assert leaf.copies.parts.view.scope == ()
+            done = await leaf.copies.hand_over()
+            assert (done.peers, done.parts_over) == (2, done.parts)
+            net.crash(leaf)
+            assert not net.wrong(keys)
             tasks.cancel_scope.cancel()
 
     run_world(play, seed=1)

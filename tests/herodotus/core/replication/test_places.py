@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from herodotus.core.entries import KEY_BYTES
 from herodotus.core.replication.absence import Absence
 from herodotus.core.replication.places import Places
 from herodotus.core.replication.scope import (
@@ -54,6 +55,25 @@ def test_segments_of_all_peers_say_what_holders_says(seed: int) -> None:
             assert has(scope, at) == (me in holders) != has(rest, at)
             assert all(one.holders == holders for one in segments if has(one.ranges, at))
         assert all(me not in one.holders for one in places.segments_in(rest))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_segments_in_a_scope_of_many_ranges_are_all_of_it_and_nothing_else(seed: int) -> None:
+    rng = random.Random(seed)
+    places = Places([(rng.randbytes(20), peer(p % 9)) for p in range(rng.randint(1, 60))], 3)
+    ends = sorted(rng.randbytes(KEY_BYTES) for _ in range(2 * rng.randint(1, 60)))
+    lows, highs = ends[::2], [*ends[1:-1:2], rng.choice([ends[-1], None])]
+    scope = tuple(Range(low, high) for low, high in zip(lows, highs, strict=True))
+    segments = places.segments_in(scope)
+    assert joined(part for one in segments for part in one.ranges) == scope
+    for one in segments:
+        for part in one.ranges:
+            last = part.low if part.high is None else before(part.high)
+            assert places.holders(part.low + bytes(8)) == places.holders(last + bytes(8)) == one.holders
+
+
+def before(position: bytes) -> bytes:
+    return (int.from_bytes(position, "big") - 1).to_bytes(KEY_BYTES, "big")
 
 
 def test_who_is_missed_is_passed_over_only_where_too_few_are_within_reach() -> None:
