@@ -12,9 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
+from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
 from herodotus.archive.reading import Version
+from herodotus.clock import monotonic_seconds
+from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.cdxj import surt
 from herodotus.core.entries import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
@@ -34,16 +37,26 @@ _SHORT_PARTS_TOLD_MAX = 9_999
 _FILTERS_MAX = 8
 _PATTERN_CHARS_MAX = 200
 _MATCHED_CHARS_MAX = 512
-_ENDLESS = re.compile(r"(?<!\\)[*+]|\{\d*,\d*\}")
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_ENDLESS = re.compile(r"[*+]|\{\d*,\d*\}")
 _ENDLESS_MAX = 2  # with three, a pattern and a URL can be found that keep the processor busy for minutes
+_CHOICES_MAX = (8, 8, 4)  # beside none, one and two endless ones: each choice may double the work for a row
+FILTERS_S = 2.0
+"""For all rows of an answer together; looked at between rows."""
 _REFUSED_IN_PATTERNS = re.compile(r"\)[*+?{]|\(\?|\\[0-9]")
 
+P = TypeVar("P")
 Row = dict[str, str]
 _whole = itemgetter(*FIELDS)
 
 
 class BadQuestionError(ValueError):
     """A sentence for whoever asked."""
+
+
+class CostlyFiltersError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__(f"the filters took more than {FILTERS_S:g} seconds: ask for fewer rows at once")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,15 +189,25 @@ def _filter(text: str) -> Filter:
         raise BadQuestionError(f"filter={text[:40]!r} has no colon")
     if sign == "=":
         return Filter(name=_name(name), is_negated=is_negated, part=value)
-    is_costly = len(_ENDLESS.findall(value)) > _ENDLESS_MAX or _REFUSED_IN_PATTERNS.search(value)
-    if len(value) > _PATTERN_CHARS_MAX or is_costly:
+    if len(value) > _PATTERN_CHARS_MAX or _is_costly(value):
         raise BadQuestionError(
-            f"the expression {value[:40]!r} may cost too much: at most {_ENDLESS_MAX} of * and +, none behind a group"
+            f"the expression {value[:40]!r} may cost too much: at most {_ENDLESS_MAX} of * and +, none behind a "
+            f"group, and {_CHOICES_MAX[0]} of ? and |, beside two of * and + {_CHOICES_MAX[-1]}"
         )
     try:
         return Filter(name=_name(name), is_negated=is_negated, pattern=re.compile(value))
     except (re.error, OverflowError) as error:
         raise BadQuestionError(f"{value[:40]!r} is no expression: {error}") from error
+
+
+def _is_costly(pattern: str) -> bool:
+    """`a|b` without a group is tried once each; in groups one behind the other, each doubles what is tried."""
+    plain = _ESCAPED.sub("x", pattern)
+    endless = len(_ENDLESS.findall(plain))
+    choices = plain.count("?") + (plain.count("|") if "(" in plain else 0)
+    if endless > _ENDLESS_MAX or choices > _CHOICES_MAX[endless]:
+        return True
+    return _REFUSED_IN_PATTERNS.search(pattern) is not None
 
 
 def _collapse(text: str) -> tuple[str, int]:
@@ -254,14 +277,27 @@ def _one_word(mime: str) -> str:
 
 def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
     """Filtered, counted and collapsed, in the order they come."""
+    return (row for _, row in thinned_places(((None, row) for row in rows), question))
+
+
+def thinned_places(
+    rows: Iterable[tuple[P, Row]], question: CdxQuestion, *, now: Callable[[], float] = monotonic_seconds
+) -> Iterator[tuple[P, Row]]:
+    """The same, and each row keeps what it comes with."""
     seen: dict[str, int] = {}
+    used_s = 0.0
     counts = "dupecount" in question.fields
     last: tuple[str, ...] | None = None
     if not (question.filters or counts or question.collapse):
         yield from rows
         return
-    for found in rows:
-        if not all(one.admits(found) for one in question.filters):
+    for place, found in rows:
+        begun_s = now()
+        is_admitted = all(one.admits(found) for one in question.filters)
+        used_s += now() - begun_s
+        if used_s > FILTERS_S:
+            raise CostlyFiltersError
+        if not is_admitted:
             continue
         row = found
         if counts:
@@ -273,7 +309,7 @@ def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
             if key == last:
                 continue
             last = key
-        yield row
+        yield place, row
 
 
 def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
@@ -307,7 +343,7 @@ def _made(row: Row, name: str) -> str:
     return "0" if name == "offset" else "-"
 
 
-def end_of_part(rows: Sequence[Row], limit: int, place: Callable[[Row], object]) -> int:
+def end_of_part(rows: Sequence[P], limit: int, place: Callable[[P], object]) -> int:
     """Where a part ends that another one follows. Contents of one second have one place, so they are all in this
     part or all in the next; where it would hold nothing else, it holds more than `limit`."""
     if len(rows) <= limit:

@@ -78,8 +78,8 @@ class _Round(Generic[T]):
     """One question, while it is under way."""
 
     read: Callable[[Answer], T | None]
-    silent: set[Place]
-    """Asked, and not heard of yet."""
+    silent: set[Place] = field(default_factory=set)
+    """Asked, and not heard of yet; not those whose turn to be asked has not come."""
     found: dict[Place, T] = field(default_factory=dict)
     held_bytes: int = 0
 
@@ -109,7 +109,7 @@ class Gatherer:
         if not await self._has_turn():
             return Gathered(given=(), known=len(others))
         asked = self._quick(others)
-        round_ = _Round[T](read=read, silent=set(asked))
+        round_ = _Round[T](read=read)
         try:
             with anyio.move_on_after(PATIENCE_S):
                 async with anyio.create_task_group() as tasks:
@@ -146,6 +146,7 @@ class Gatherer:
     async def _ask(self, place: Place, target: str, round_: "_Round[T]") -> None:
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
         async with self._room:
+            round_.silent.add(place)
             answer = await self._relay.fetch(place, request)
             round_.silent.discard(place)
             if answer is None or answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:

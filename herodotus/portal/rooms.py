@@ -12,7 +12,7 @@ from herodotus.archive.operations import Report, Say
 from herodotus.core.status import PeerStatus
 from herodotus.orders import Order
 from herodotus.portal.api.captures import capture_endpoints
-from herodotus.portal.api.completeness import completeness_endpoints
+from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
 from herodotus.portal.api.containers import container_endpoints
 from herodotus.portal.api.imports import ImportDesk
 from herodotus.portal.api.links import LinkAnswers, link_endpoints
@@ -71,6 +71,7 @@ class PortalRooms:
         self._limits = limits
         # Beside that of single questions, as many at once must not hold those up.
         self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
+        self._completing = HttpRelay(body_bytes_max=NEAREST_BYTES_MAX)
         self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
         self._desk = ImportDesk(parts.perform)
         links = LinkAnswers(shelf, gatherer, limits)
@@ -83,7 +84,7 @@ class PortalRooms:
             *stream_endpoints(shelf),
             *link_endpoints(links),
             *path_endpoints(shelf, links),
-            *completeness_endpoints(shelf, parts.directions, asking or self._asking),
+            *completeness_endpoints(shelf, parts.directions, asking or self._completing),
             *self._desk.endpoints(),
         ]
         self._saving = None
@@ -117,6 +118,7 @@ class PortalRooms:
     async def opened(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._asking.opened())
+            await stack.enter_async_context(self._completing.opened())
             await stack.enter_async_context(self._desk.opened())
             if self._parts.saves is not None:
                 await stack.enter_async_context(self._parts.saves.opened())

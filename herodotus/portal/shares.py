@@ -25,6 +25,7 @@ from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import Answer
 from herodotus.portal.cdx import FIELDS, ROWS_MAX, CdxQuestion, Found, Row, decode_resume_key
 from herodotus.portal.memento import header_url
+from herodotus.portal.targets import URL_CHARS_MAX
 
 SHORT_PARTS_MAX = 50
 """A million addresses of one peer, of which a filter takes none."""
@@ -33,8 +34,8 @@ _FIELD_CHARS_MAX = 50_000
 
 Position = tuple[bytes, int]
 """Address and time of a row: its place in the whole list."""
-Place = tuple[bytes, int, str, str, str]
-"""What makes a row one and the same at several peers: position, digest, status and type."""
+Identity = tuple[str, str, str, str, str]
+"""What makes a row one and the same at several peers: address, time, digest, status and type."""
 
 
 class _Ordered(Protocol):
@@ -49,7 +50,7 @@ class Share:
     """What one peer gave; `stopped` is where it has more, `is_short` that it stopped before it had given as many
     rows as were asked for."""
 
-    rows: Mapping[Place, Row]
+    rows: Mapping[Identity, tuple[Position, Row]]
     stopped: Position | None = None
     is_short: bool = False
 
@@ -75,8 +76,8 @@ def earliest(stops: Iterable[tuple[P, bool]], short_parts: int) -> Stop[P]:
     return Stop(at=at, short_parts=short_parts + is_short, was_left=was_left)
 
 
-def own_share(found: Found) -> Share:
-    return Share(rows={_place(row): row for row in found.rows}, stopped=found.resume_at)
+def own_share(found: Found, wanted: CdxQuestion) -> Share:
+    return Share(rows=_placed(found.rows, wanted, found.resume_at), stopped=found.resume_at)
 
 
 def read_share(answer: Answer, wanted: CdxQuestion) -> Share | None:
@@ -99,15 +100,43 @@ def read_share(answer: Answer, wanted: CdxQuestion) -> Share | None:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
     is_short = stopped is not None and len(lines) < wanted.limit
-    return Share(rows={_place(row): row for row in rows}, stopped=stopped, is_short=is_short)
+    return Share(rows=_placed(rows, wanted, stopped), stopped=stopped, is_short=is_short)
 
 
 def position(row: Row) -> Position:
     return address_key(row["original"]), parse_digits(row["timestamp"])
 
 
-def _place(row: Row) -> Place:
-    return *position(row), row["digest"], row["statuscode"], row["mimetype"]
+def _identity(row: Row) -> Identity:
+    return row["original"], row["timestamp"], row["digest"], row["statuscode"], row["mimetype"]
+
+
+def _may_be_escaped(row: Row) -> bool:
+    """Then it may stand elsewhere in its peer's list than its address says, which is in the order of what is stored."""
+    return "%" in row["original"]
+
+
+def _placed(
+    rows: Sequence[Row], wanted: CdxQuestion, stopped: Position | None
+) -> dict[Identity, tuple[Position, Row]]:
+    """Such a row stands between the others that it came with: never before the part that was asked for, where the
+    list would begin anew for ever."""
+    ends: list[Position | None] = []
+    end: Position | None = None
+    for row in reversed(rows):
+        end = end if _may_be_escaped(row) else position(row)
+        ends.append(end)
+    last = wanted.resume_at or (b"", 0)
+    found: dict[Identity, tuple[Position, Row]] = {}
+    for row, end in zip(rows, reversed(ends), strict=True):
+        at = position(row)
+        if end is not None:
+            at = min(at, end)
+        elif stopped is not None and at >= stopped:  # behind the last of the others
+            at = last
+        last = max(last, at)
+        found.setdefault(_identity(row), (last, row))
+    return found
 
 
 def _most(rows: Sequence[Row], wanted: CdxQuestion) -> int:
@@ -130,8 +159,7 @@ def _answers(rows: Iterable[Row], stopped: Position | None, wanted: CdxQuestion)
         at = position(row)
         if not (_is_in_ranges(at[0], wanted.ranges) and wanted.from_s <= at[1] <= wanted.to_s):
             return False
-        # Addresses of imported files may have to be escaped to be told, and then stand elsewhere in the list.
-        if "%" in row["original"]:
+        if _may_be_escaped(row):
             continue
         if at < last:
             return False
@@ -186,6 +214,8 @@ def read_listing(answer: Answer, ranges: Sequence[tuple[bytes, bytes]], most: in
         return Listed(urls=(), is_whole=True)
     try:
         found = msgspec.json.decode(answer.body, type=Listed)
+        if any(len(url) > URL_CHARS_MAX for url in found.urls):
+            return None
         keys = [address_key(url) for url in found.urls]
     except (ValueError, RecursionError):
         return None

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
+from operator import itemgetter
 from urllib.parse import quote
 
 from herodotus.core.archive_errors import ArchiveError
@@ -29,7 +30,7 @@ from herodotus.portal.cdx import (
     format_rows,
     parse_question,
     ranges_of,
-    thinned,
+    thinned_places,
     variants,
 )
 from herodotus.portal.elsewhere import Place
@@ -39,10 +40,12 @@ from herodotus.portal.memento import header_url
 from herodotus.portal.pages import listing_page
 from herodotus.portal.request import Request
 from herodotus.portal.shares import (
+    Identity,
+    Listed,
+    Position,
     Share,
     earliest,
     own_share,
-    position,
     read_count,
     read_listing,
     read_share,
@@ -125,7 +128,8 @@ class TogetherPages:
     ) -> tuple[Share | None, Gathered[Share]]:
         """None where this peer has no such page; where its archive cannot be read it is one that did not answer."""
         try:
-            return own_share(await self._shelf.rows(wanted)), gathered
+            found = await self._shelf.rows(wanted)
+            return await self._shelf.in_thread(partial(own_share, found, wanted)), gathered
         except BadQuestionError:  # it has fewer pages than others
             return None, gathered
         except ArchiveError:
@@ -155,26 +159,30 @@ class TogetherPages:
             known = list(await self._shelf.addresses(ranges, LISTED_MAX + 1))
         except ArchiveError:
             known, gathered = [], replace(gathered, known=gathered.known + 1)
-        is_whole = len(known) <= LISTED_MAX and all(listed.is_whole for listed in gathered.given)
-        found = {*known, *(url for listed in gathered.given for url in listed.urls)}
-        urls = sorted(found, key=address_key)
-        is_whole = is_whole and len(urls) <= LISTED_MAX
-        if wants_json(asked.request):
-            answer = document(
-                {
-                    "prefix": prefix,
-                    "urls": urls[:LISTED_MAX],
-                    "is_whole": is_whole,
-                    "is_partial": gathered.is_partial,
-                }
-            )
-        else:
-            query = f"{header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
-            following = None if is_whole else f"/cdx/search/cdx?url={query}"
-            status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
-            answer = html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+        is_json = wants_json(asked.request)
+        answer = await self._shelf.in_thread(partial(_listed, prefix, known, gathered, is_json=is_json))
         answer.headers.update(gathered.headers())
         return answer
+
+
+def _listed(prefix: str, known: Sequence[str], gathered: Gathered[Listed], *, is_json: bool) -> Answer:
+    is_whole = len(known) <= LISTED_MAX and all(listed.is_whole for listed in gathered.given)
+    found = {*known, *(url for listed in gathered.given for url in listed.urls)}
+    urls = sorted(found, key=address_key)
+    is_whole = is_whole and len(urls) <= LISTED_MAX
+    if is_json:
+        return document(
+            {
+                "prefix": prefix,
+                "urls": urls[:LISTED_MAX],
+                "is_whole": is_whole,
+                "is_partial": gathered.is_partial,
+            }
+        )
+    query = f"{header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
+    following = None if is_whole else f"/cdx/search/cdx?url={query}"
+    status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
+    return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
 
 
 def _cost_of(request: Request) -> float:
@@ -233,13 +241,10 @@ class Merged:
 
 def merged(shares: Sequence[Share], question: CdxQuestion) -> Merged:
     """The first share is our own: what others say about the same capture changes nothing of it."""
-    known: dict[tuple[bytes, int, str, str, str], Row] = {}
-    for share in shares:
-        for place, row in share.rows.items():
-            known.setdefault(place, row)
-    ordered = [row for _, row in sorted(known.items())]
+    ordered = _ordered(shares)
     if question.limit < 0:
-        return Merged(found=Found(rows=list(thinned(ordered, question))[question.limit :]))
+        rows = list(thinned_places(ordered, question))[question.limit :]
+        return Merged(found=Found(rows=_without_places(rows)))
     stop = earliest(
         [(share.stopped, share.is_short) for share in shares if share.stopped is not None],
         question.short_parts,
@@ -248,15 +253,27 @@ def merged(shares: Sequence[Share], question: CdxQuestion) -> Merged:
         question.page is not None
     ):  # the pages of peers are of different addresses: nothing lies between their rows
         limit = question.limit if question.limit < ROWS_MAX else len(ordered)
-        rows = list(thinned(ordered, question))[question.offset :]
-        found = Found(rows=rows[:limit], resume_at=position(rows[limit]) if len(rows) > limit else stop.at)
-        return Merged(found=found)
+        rows = list(thinned_places(ordered, question))[question.offset :]
+        resume_at = rows[limit][0] if len(rows) > limit else stop.at
+        return Merged(found=Found(rows=_without_places(rows[:limit]), resume_at=resume_at))
     if stop.at is not None:
-        ordered = [row for row in ordered if position(row) < stop.at]
-    rows = list(thinned(ordered, question))[question.offset :]
-    end = end_of_part(rows, question.limit, position) if question.shows_resume_key else question.limit
-    resume_at = position(rows[end]) if end < len(rows) else stop.at
-    rows = rows[:end]
-    return Merged(
-        found=Found(rows=rows, resume_at=resume_at, short_parts=stop.short_parts), has_gaps=stop.was_left
-    )
+        ordered = [placed for placed in ordered if placed[0] < stop.at]
+    rows = list(thinned_places(ordered, question))[question.offset :]
+    end = end_of_part(rows, question.limit, itemgetter(0)) if question.shows_resume_key else question.limit
+    resume_at = rows[end][0] if end < len(rows) else stop.at
+    found = Found(rows=_without_places(rows[:end]), resume_at=resume_at, short_parts=stop.short_parts)
+    return Merged(found=found, has_gaps=stop.was_left)
+
+
+def _ordered(shares: Sequence[Share]) -> list[tuple[Position, Row]]:
+    """Where peers differ on the place of a row it is the first of them: so nobody can put off what others have."""
+    known: dict[Identity, tuple[Position, Row]] = {}
+    for share in shares:
+        for identity, (at, row) in share.rows.items():
+            before = known.get(identity)
+            known[identity] = (at, row) if before is None else (min(at, before[0]), before[1])
+    return [placed for _, placed in sorted(known.items(), key=lambda one: (one[1][0], one[0]))]
+
+
+def _without_places(placed: Sequence[tuple[Position, Row]]) -> list[Row]:
+    return [row for _, row in placed]

@@ -19,7 +19,7 @@ from herodotus.portal.answer import Answer
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
 from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Url, moment_of
 from herodotus.portal.shelf import Shelf
-from herodotus.portal.targets import spellings
+from herodotus.portal.targets import BadTargetError, spellings
 from herodotus.portal.web import Asked
 from herodotus.survey import Survey, decode_span, links_to
 
@@ -106,7 +106,10 @@ class _RingWalk:
                 was_all_asked = False
                 continue
             pages += 1
-            found = await self._into(page, asked)
+            try:
+                found = await self._into(page, asked)
+            except BadTargetError:  # one peer's word: no web page leads there
+                continue
             if found is None:
                 return
             was_all_asked = was_all_asked and found.next is None

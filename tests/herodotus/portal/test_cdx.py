@@ -1,14 +1,15 @@
 """Are the CDX server's questions answered as its clients expect, and bounded?"""
 
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from herodotus.archive.reading import Version
 from herodotus.core.deposits import CaptureId
-from herodotus.portal.cdx import row_of
+from herodotus.portal.cdx import CostlyFiltersError, parse_question, row_of, thinned_places
 from tests.herodotus.portal.library import HOME, SITE, Library, response
 
 FIRST = "org,example)/ 20260101000000 https://example.org/ text/html 200"
@@ -90,6 +91,29 @@ def test_filters_look_at_whole_fields(library: Library) -> None:
     assert originals(library, f"{every}&filter=statuscode:20") == []
 
 
+def test_choices_that_only_add_up_are_free(library: Library) -> None:
+    codes = "%7C".join(str(code) for code in range(404, 430))
+    assert originals(library, f"url={SITE}/*&filter=statuscode:{codes}") == [f"{SITE}/gone"]
+    assert originals(library, f"url={SITE}/*&filter=original:.*%5C.(pdf%7Cdjvu%7Cps%7Codt)") == [
+        f"{SITE}/a.pdf"
+    ]
+
+
+def test_filters_that_take_too_long_are_given_up_between_rows() -> None:
+    clock = itertools.count(0.0, 0.4)  # each row takes so long
+    question = parse_question([("url", f"{SITE}/*"), ("filter", "statuscode:200")])
+    taken: list[int] = []
+
+    def rows() -> Iterator[tuple[int, dict[str, str]]]:
+        for number in range(100):
+            taken.append(number)
+            yield number, {"statuscode": "200"}
+
+    with pytest.raises(CostlyFiltersError):
+        list(thinned_places(rows(), question, now=lambda: next(clock)))
+    assert len(taken) == 6
+
+
 def test_collapsing_keeps_the_first_of_neighbours(library: Library) -> None:
     assert days(library, f"url={HOME}&collapse=digest") == ["01", "02", "03"]
     assert days(library, f"url={HOME}&collapse=timestamp:6") == ["01"]
@@ -147,6 +171,8 @@ def test_answers_are_cut_and_say_so() -> None:
     ["", "url=", "url=javascript:x", "url=a.b&matchType=fuzzy", "url=a.b&from=yesterday", "url=a.b&to=2026x",
      "url=a.b&limit=ten", "url=a.b&filter=statuscode", "url=a.b&filter=color:red", "url=a.b&fl=color",
      "url=a.b&filter=original:(a*)*b", "url=a.b&filter=original:.*.*.*x", "url=a.b&filter=original:[",
+     "url=a.b&filter=original:" + ".%3F" * 30 + "!", "url=a.b&filter=original:" + "(a%7Ca)" * 30 + "!",
+     r"url=a.b&filter=original:\\*\\*\\*!", "url=a.b&filter=original:.*.*" + "(a%7Ca)" * 5 + "!",
      "url=a.b&filter=original:(?=a)", "url=a.b&resumeKey=x", "url=a.b&collapse=color",
      "url=a.b" + "&filter=statuscode:200" * 9, "url=a.b" + "&x=1" * 100],
 )  # fmt: skip

@@ -1,10 +1,12 @@
 """Does what makes a peer work cost its asker as much, and no single answer more than others can wait for?"""
 
 import threading
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
+from herodotus.portal.answer import Answer, document, html
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
@@ -32,6 +34,27 @@ def test_long_answers_are_written_in_threads(monkeypatch: pytest.MonkeyPatch) ->
     asked(Room(response(HOME, "20260101", b"1")), f"/api/v1/captures?url={HOME}")
     assert wrote
     assert threading.main_thread().name not in wrote
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/html"])
+def test_listings_of_all_peers_are_written_in_threads(accept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote: list[threading.Thread] = []
+
+    def noting(work: Callable[..., Answer]) -> Callable[..., Answer]:
+        def noted(*given: object) -> Answer:
+            wrote.append(threading.current_thread())
+            return work(*given)
+
+        return noted
+
+    monkeypatch.setattr("herodotus.portal.together.document", noting(document))
+    monkeypatch.setattr("herodotus.portal.together.html", noting(html))
+    ring = Ring()
+    room = Room(response(HOME, "20260101", b"1"), ring=ring)
+    ring.stale.append("http://192.0.2.50:5484")
+    assert HOME.encode() in room.ask(f"/web/*/{SITE}/*", {"accept": accept}).body
+    assert len(wrote) == 1
+    assert wrote[0] is not threading.main_thread()
 
 
 @pytest.mark.parametrize(

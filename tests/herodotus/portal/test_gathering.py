@@ -1,6 +1,6 @@
 """Are all peers asked within bounds of memory and time, whatever one of them does?"""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import pytest
@@ -58,6 +58,39 @@ def test_who_keeps_everybody_waiting_is_not_asked_for_a_while(monkeypatch: pytes
         await anyio.sleep(gathering.SLOW_S)
         await gatherer.ask_all("/", others, lambda answer: answer.body)
         assert ring.asked.count(LATE) == 2
+
+    in_virtual_time(run, monkeypatch)
+
+
+def test_who_was_not_asked_yet_is_not_blamed_for_those_who_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = [Place(origin=f"{LATE}{number}") for number in range(gathering.AT_ONCE)]
+    honest = [Place(origin=origin) for origin in ORIGINS]
+
+    class Crowded:
+        async def others(self) -> tuple[Place, ...]:
+            return (*late, *honest)
+
+        async def fetch(self, place: Place, request: Request) -> Answer | None:
+            if place in late:
+                await anyio.sleep_forever()
+            return Answer(content_type="text/plain", body=b"x")
+
+    async def run() -> None:
+        ring = Crowded()
+        gatherer = Gatherer(ring, ring)
+        given: list[int] = []
+
+        async def ask(others: Sequence[Place]) -> None:
+            gathered = await gatherer.ask_all("/", others, lambda answer: answer.body)
+            given.append(len(gathered.given))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask, late)
+            await anyio.sleep(1)
+            monkeypatch.setattr(gathering, "PATIENCE_S", 1.0)  # it ends before there is room for anybody else
+            tasks.start_soon(ask, honest)
+        await ask(await ring.others())
+        assert given == [0, 0, len(honest)], "who stalls is left out, and nobody else"
 
     in_virtual_time(run, monkeypatch)
 

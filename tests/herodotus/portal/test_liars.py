@@ -18,6 +18,7 @@ from herodotus.portal.cdx import FIELDS, decode_resume_key, encode_resume_key, p
 from herodotus.portal.elsewhere import Place
 from herodotus.portal.request import Request
 from herodotus.portal.shares import SHORT_PARTS_MAX, earliest, read_share
+from herodotus.portal.targets import URL_CHARS_MAX
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_together import ORIGINS, first, ring_of
@@ -225,6 +226,7 @@ def test_who_stops_early_on_a_page_takes_nothing_from_the_others_page() -> None:
         {"urls": ["https://evil.example/"], "is_whole": True},
         {"urls": [f"{SITE}/{n}" for n in range(1_000)], "is_whole": True},
         {"urls": [7], "is_whole": True},
+        {"urls": [f"{SITE}/" + "a" * URL_CHARS_MAX], "is_whole": True},
         {"urls": f"{SITE}/"},
     ],
 )

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from herodotus.portal.elsewhere import RELAYED
+from herodotus.portal.answer import Answer
+from herodotus.portal.elsewhere import RELAYED, Place
+from herodotus.portal.request import Request
 from tests.herodotus.portal.library import SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_together import ORIGINS, first
@@ -91,3 +93,22 @@ def test_a_share_that_is_used_up_ends_the_search() -> None:
     statuses = [room.ask(target).status for _ in range(12)]
     assert statuses[0] == 200
     assert 429 in statuses
+
+
+def test_a_link_from_what_is_no_web_page_ends_no_search() -> None:
+    ring = linked(*CHAIN)
+    honest, liar = ring.fetch, "http://192.0.2.66:5484"
+
+    async def fetch(place: Place, request: Request) -> Answer | None:
+        if place.origin != liar:
+            return await honest(place, request)
+        day = "2026-01-01T00:00:00Z"
+        link = {"url": "ftp://x", "first_seen": day, "last_seen": day}
+        facts = {"url": "", "links": [link], "is_current": True, "is_partial": False, "next": None}
+        return Answer(content_type="application/json", body=json.dumps(facts).encode())
+
+    ring.stale.append(liar)
+    ring.fetch = fetch  # type: ignore[method-assign]  # one peer is not what it seems
+    found = way(ring, "a", "e")
+    assert found["urls"] == [page(name) for name in "abcde"]
+    assert first(ring).rooms.disbelieved == 0, "it was believed, and followed"

@@ -8,9 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
+from herodotus.core.entries import address_key
+from herodotus.core.warc import parse_digits
 from herodotus.portal import gathering
 from herodotus.portal.answer import Answer
-from herodotus.portal.cdx import parse_question
+from herodotus.portal.cdx import encode_resume_key, parse_question
 from herodotus.portal.elsewhere import RELAYED, Place
 from herodotus.portal.request import Request
 from herodotus.portal.shares import read_share
@@ -172,7 +174,7 @@ def test_rows_that_make_no_sense_are_left_out(spoil: Callable[[list[str]], objec
     body = json.dumps([["head"], ROW, spoil(ROW)]).encode()
     share = read_share(Answer(content_type="application/json", body=body), EVERYTHING)
     assert share is not None
-    assert [list(row.values()) for row in share.rows.values()] == [ROW]
+    assert [list(row.values()) for _, row in share.rows.values()] == [ROW]
 
 
 @pytest.mark.parametrize(
@@ -274,3 +276,56 @@ def test_many_contents_of_one_second_make_nobody_a_liar(limit: int) -> None:
     found = all_parts(first(ring), f"url={SITE}/*&fl=original,digest&limit={limit}")
     assert len(set(found)) == 10
     assert first(ring).rooms.disbelieved == 0
+
+
+ESCAPED = ["?q=ab", "?q={x}", "?q={y}", "?q=`|^", "a", "b", "b{", "c"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 50])
+def test_parts_end_and_are_whole_where_addresses_are_escaped_to_be_told(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("herodotus.portal.together.ROWS_ASKED_MIN", 2)
+    ring = Ring()
+    deposits = [response(f"{SITE}/{name}", "20260101", b"the same") for name in ESCAPED]
+    for origin in ORIGINS[:2]:
+        Room(*deposits, ring=ring, origin=origin)
+    whole = Library(*deposits).get(f"/cdx/search/cdx?url={SITE}/*&fl=original").body.decode().split()
+    found = all_parts(first(ring), f"url={SITE}/*&fl=original&limit={limit}")
+    assert (len(whole), sorted(found)) == (len(ESCAPED), sorted(whole)), "each once"
+    assert first(ring).rooms.disbelieved == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("limit", [1, 3])
+def test_parts_end_and_lack_nothing_where_peers_have_different_escaped_addresses(
+    seed: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No peer can know of another's rows where they stand, so such a row may come in several parts."""
+    monkeypatch.setattr("herodotus.portal.together.ROWS_ASKED_MIN", 2)
+    chance, ring = Random(seed), Ring()
+    names = {"".join(chance.choices("a?{|z", k=chance.randint(1, 4))) for _ in range(12)}
+    deposits = [response(f"{SITE}/{name}", "20260101", name.encode()) for name in sorted(names)]
+    for origin in ORIGINS[:3]:
+        Room(*chance.sample(deposits, 6), *deposits[:1], ring=ring, origin=origin)
+    held = [
+        room.ask(f"/cdx/search/cdx?url={SITE}/*&fl=original", {RELAYED: "1"}) for room in ring.rooms.values()
+    ]
+    whole = {url for answer in held for url in answer.body.decode().split()}
+    found = all_parts(first(ring), f"url={SITE}/*&fl=original&limit={limit}")
+    assert set(found) == whole, f"seed {seed}"
+    plain = [url for url in found if "%" not in url]
+    assert len(plain) == len(set(plain)), f"seed {seed}"
+
+
+def test_no_row_stands_before_the_part_that_was_asked_for_or_behind_its_end() -> None:
+    at = (address_key(f"{SITE}/m"), 0)
+    end = encode_resume_key((address_key(f"{SITE}/p"), 0))
+    question = parse_question([("url", f"{SITE}/*"), ("resumeKey", encode_resume_key(at))])
+    urls = [f"{SITE}/%41", f"{SITE}/n", f"{SITE}/z%41"]
+    rows = [[*ROW[:2], url, *ROW[3:]] for url in urls]
+    body = json.dumps([["head"], *rows, [], [end]]).encode()
+    share = read_share(Answer(content_type="application/json", body=body), question)
+    assert share is not None
+    beside = (address_key(f"{SITE}/n"), parse_digits(ROW[1]))
+    assert [place for place, _ in share.rows.values()] == [at, beside, beside]
