@@ -33,8 +33,7 @@ from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date,
 from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
-from herodotus.portal.request import Request
-from herodotus.portal.request import wants_json as wants_json  # noqa: PLC0414  # asked for here by other pages
+from herodotus.portal.request import Request, wants_json
 from herodotus.portal.shelf import QUICK_ROWS, Chosen, Shelf, TooBusyError
 from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target, spellings
 
