@@ -35,6 +35,7 @@ from herodotus.crawling import (
     opt_outs,
     url_rules,
 )
+from herodotus.portal.answer import told_to_readers
 from herodotus.portal.saving import SaveOutcome, SaveResult
 
 PATIENCE_S = 8.0
@@ -88,7 +89,7 @@ class Saves:
         except SeedRefusedError as error:
             return _refused(url, str(error))
         except ArchiveError as error:
-            return _later(url, str(error), 60.0)
+            return _later(url, told_to_readers(error), 60.0)
         if self._room.statistics().tasks_waiting >= WAITING_MAX:
             return _later(url, "too many pages are being saved just now", 10.0)
         with anyio.move_on_after(PATIENCE_S) as patience:
@@ -103,7 +104,7 @@ class Saves:
             async with turn.lock, self._room:
                 return await self._fetched(url, origin, deadline)
         except ArchiveError as error:
-            return _later(url, str(error), 60.0)
+            return _later(url, told_to_readers(error), 60.0)
         finally:
             turn.users -= 1
             if not turn.users:

@@ -30,12 +30,16 @@ from herodotus.core.replay import (
 from herodotus.core.replay.headers import FIELD_BYTES_MAX, FIELDS_MAX, ORIGINAL
 from herodotus.core.warc import format_digits, parse_date, parse_digits
 from herodotus.portal.answer import PAGE_HEADERS, PUBLIC, Answer, html, moved
+from herodotus.portal.cdx import variants
 from herodotus.portal.histories import history_page
 from herodotus.portal.memento import Places, header_url, memento_links
 from herodotus.portal.moments import http_date, parse_http_date
+from herodotus.portal.targets import BadTargetError, spellings
 
 VERSIONS_MAX = 20_000
 """Of a history that becomes a page; it shows the newest hundred, and a calendar of twelve months."""
+HISTORY_BYTES_MAX = 6 * 1024 * 1024
+"""Of its rows as they come; each of so many has some 300 bytes."""
 _DATA_TYPES = frozenset(
     {"application/json", "application/link-format", "application/cdxj+ors", "application/warc", "text/plain"}
 )
@@ -141,7 +145,9 @@ def _is_asked_for(answer: Answer, asked: MementoAsked) -> bool:
 
 def _led(answer: Answer, location: str, asked: MementoAsked, adopting: Adopting) -> Answer | None:
     """By a TimeGate, or from an inexact date."""
-    if answer.status not in (HTTPStatus.FOUND, HTTPStatus.MOVED_PERMANENTLY):
+    if answer.status not in (HTTPStatus.FOUND, HTTPStatus.MOVED_PERMANENTLY) or not is_of(
+        location, asked.url
+    ):
         return None
     headers = {
         "Location": location,
@@ -161,6 +167,15 @@ def adopted_location(answer: Answer, adopting: Adopting) -> str | None:
     if not 300 <= answer.status < 400 or not _ARCHIVED.fullmatch(local):
         return None
     return local
+
+
+def is_of(location: str, url: str) -> bool:
+    """Whether the address at `location`, a path of the archive, is what was asked for as `url`, in any spelling."""
+    try:
+        known = {header_url(one) for spelling in spellings(url) for one in variants(spelling)}
+    except BadTargetError:
+        return False
+    return location[location.find("/http") + 1 :] in known
 
 
 def _moments(answer: Answer) -> dict[str, int]:
@@ -273,8 +288,8 @@ def adopted_words(answer: Answer, adopting: Adopting) -> Answer | None:
 
 
 def adopted_history(answer: Answer, url: str, period: str, adopting: Adopting) -> Answer | None:
-    """Our page of another peer's rows (`history --json`); None where they are none."""
-    if answer.status is not HTTPStatus.OK or _is_coded(answer):
+    """Our page of another peer's rows (`history --json`); None where they are none. It is work for a thread."""
+    if answer.status is not HTTPStatus.OK or _is_coded(answer) or len(answer.body) > HISTORY_BYTES_MAX:
         return None
     try:
         rows = json.loads(answer.body)

@@ -20,7 +20,7 @@ from herodotus.core.difference import Change, Run, difference, lines_of, word_di
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
 from herodotus.core.replay import media_type
 from herodotus.core.warc import format_date
-from herodotus.portal.answer import Answer, html, moved
+from herodotus.portal.answer import Answer, html, moved, told_to_readers
 from herodotus.portal.bodies import payload_of
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.limits import ClientLimits
@@ -28,7 +28,7 @@ from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.moments import Moment
 from herodotus.portal.pages import not_archived_page, page, search_form, shown_url
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import Shelf, TooBusyError
+from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
 from herodotus.portal.web import Asked, failure
 
@@ -79,8 +79,8 @@ class DiffPages:
             return await self._compared(asked, target)
         except BadTargetError as error:
             return failure(request, HTTPStatus.BAD_REQUEST, str(error))
-        except (TooBusyError, ArchiveError) as error:
-            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except ArchiveError as error:
+            busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
             busy.headers["Retry-After"] = "5"
             return busy
 

@@ -9,10 +9,12 @@ is sent on a few times only, so no circle is gone through for long.
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Protocol
 
 import anyio
+import anyio.to_thread
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.replay import Flag, wants_frame
@@ -33,7 +35,7 @@ from herodotus.portal.finishing import accepts
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import trouble_page
 from herodotus.portal.replay_place import ReplayPlace
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target
 
 RELAYED = "x-herodotus-relayed"
@@ -49,6 +51,8 @@ KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
 RELAYED_S = 20.0
 """For all the holders of one page together; nobody looks at an empty window for longer."""
+_READERS = 2
+"""Threads in which histories of other peers are read."""
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -92,6 +96,7 @@ class Elsewhere:
         self._relay = relay
         self._now = now
         self._is_gateway = is_gateway
+        self._threads = anyio.CapacityLimiter(_READERS)
         self._keepers: OrderedDict[str, tuple[float, tuple[Place, ...]]] = OrderedDict()
         self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
@@ -185,10 +190,13 @@ class Elsewhere:
         match None if target is None else target.kind:
             case Kind.REPLAY | Kind.GATE if target is not None:
                 return await self._memento(one, target)
-            case Kind.HISTORY if target is not None and "json" not in one.request.header("accept"):
+            case Kind.HISTORY if target is not None and not wants_json(one.request):
                 answer = await one.ask("application/json")
                 period = target.moment.digits if target.moment else ""
-                return None if answer is None else adopted_history(answer, url, period, one.adopting)
+                if answer is None:
+                    return None
+                read = partial(adopted_history, answer, url, period, one.adopting)
+                return await anyio.to_thread.run_sync(read, limiter=self._threads)
         answer = await one.ask(one.request.header("accept"))
         return None if answer is None else adopted_data(answer, one.adopting)
 
@@ -265,7 +273,7 @@ def _seconds(digits: str) -> int | None:
 
 def _told_busy(request: Request, url: str) -> Answer:
     sentence = "the peers that should have it are busy: come back in some seconds"
-    if request.path.startswith("/web/") and "json" not in request.header("accept"):
+    if request.path.startswith("/web/") and not wants_json(request):
         answer = html(trouble_page("Not now", sentence, header_url(url)), HTTPStatus.SERVICE_UNAVAILABLE)
     else:
         answer = problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence)

@@ -6,6 +6,7 @@ What comes back is a stranger's word; what of it is said again is decided by who
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import aiohttp
@@ -24,7 +25,19 @@ BODY_BYTES_MAX = 32 * 1024 * 1024
 HELD_BYTES_MAX = 128 * 1024 * 1024
 """Of all answers that are coming in; one that would be more is given up."""
 AT_ONCE = 16
+AT_ONCE_OF_ONE = 4
+"""Whoever says nothing holds so many, and leaves the others for everybody else."""
+TURN_S = 2.0
+"""A question waits so long for one of those to end; a browser asks for six parts of a page at once."""
 _SAID = ("accept", "accept-datetime", "range", RELAYED)
+
+
+@dataclass(slots=True)
+class _Turns:
+    """At one peer; forgotten when nobody asks it."""
+
+    room: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(AT_ONCE_OF_ONE))
+    users: int = 0
 
 
 class HttpRelay:
@@ -35,6 +48,7 @@ class HttpRelay:
         self._body_bytes_max = body_bytes_max
         self.held_bytes = 0
         self._room = anyio.Semaphore(at_once)
+        self._turns: dict[str, _Turns] = {}
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
@@ -48,6 +62,24 @@ class HttpRelay:
                 self._session = None
 
     async def fetch(self, place: Place, request: Request) -> Answer | None:
+        if self._session is None:
+            return None
+        turns = self._turns.setdefault(place.origin, _Turns())
+        turns.users += 1
+        has_turn = False
+        try:
+            with anyio.move_on_after(TURN_S):
+                await turns.room.acquire()
+                has_turn = True
+            return await self._fetched(place, request) if has_turn else None
+        finally:
+            if has_turn:
+                turns.room.release()
+            turns.users -= 1
+            if not turns.users:
+                del self._turns[place.origin]
+
+    async def _fetched(self, place: Place, request: Request) -> Answer | None:
         if self._session is None:
             return None
         headers = {name: request.header(name) for name in _SAID if request.header(name)}

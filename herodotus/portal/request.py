@@ -41,3 +41,9 @@ class Request:
 
     def parameter(self, name: str, default: str = "") -> str:
         return dict(reversed(self.parameters())).get(name, default)
+
+
+def wants_json(request: Request) -> bool:
+    """A browser takes both, and gets the page."""
+    accept = request.header("accept")
+    return "json" in accept and "text/html" not in accept

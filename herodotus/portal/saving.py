@@ -20,23 +20,27 @@ from math import ceil
 from typing import Protocol
 from urllib.parse import parse_qs
 
+import anyio
+
 from herodotus.core.allowance import Allowances, Rate
 from herodotus.core.replay import may_change
-from herodotus.portal.adopting import Adopting, adopted_location
+from herodotus.portal.adopting import Adopting, adopted_location, is_of
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
-from herodotus.portal.elsewhere import ASKED_MAX, RELAYED, Directions, Relay
+from herodotus.portal.elsewhere import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
 from herodotus.portal.limits import CLIENTS_MAX, client_of
 from herodotus.portal.memento import Places, header_url
 from herodotus.portal.pages import FORM_HEADERS, page, save_form, search_form, shown_url
-from herodotus.portal.request import PARAMETERS_MAX, Request
+from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
-from herodotus.portal.web import Asked, wants_json
+from herodotus.portal.web import Asked
 
 OF_ONE = Rate(per_s=1 / 12, burst=5.0)
 """Five a minute, as whoever asks for more has a crawl in mind."""
 OF_PEER = Rate(per_s=1 / 3, burst=20.0)
 """Twenty a minute passed on by one peer for its readers. Anybody may say that he is one: it is no more than that."""
 OF_ALL = Rate(per_s=1.0, burst=20.0)
+TOLD_BYTES_MAX = 64 * 1024
+"""Of another peer's sentence about what it did."""
 _PATH = "/save/"
 _TOLD_BY_OTHERS = frozenset(
     {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -140,12 +144,14 @@ class SavePages:
             return None
         target = f"{_PATH}{header_url(url)}"  # a form has it elsewhere
         marked = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
-        for place in (await self._directions.holders(url))[:ASKED_MAX]:
-            if place.is_self:
-                return None
-            answer = await self._relay.fetch(place, marked)
-            if answer is not None and (found := _adopted(request, url, answer, place.origin)) is not None:
-                return found
+        places = (await self._directions.holders(url))[:ASKED_MAX]
+        with anyio.move_on_after(RELAYED_S):
+            for place in places:
+                if place.is_self:
+                    return None
+                answer = await self._relay.fetch(place, marked)
+                if answer is not None and (found := _adopted(request, url, answer, place.origin)) is not None:
+                    return found
         return None
 
 
@@ -153,9 +159,11 @@ def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer |
     """What another peer did, in our words; None where its answer is none."""
     location = adopted_location(answer, Adopting(there=there, here=""))
     if location is not None:
+        if not is_of(location, url):
+            return None
         is_same = answer.headers.get("X-Herodotus-Save") == SaveResult.UNCHANGED.value
         return _there(location, SaveResult.UNCHANGED if is_same else SaveResult.SAVED)
-    if answer.status not in _TOLD_BY_OTHERS:
+    if answer.status not in _TOLD_BY_OTHERS or len(answer.body) > TOLD_BYTES_MAX:
         return None
     try:
         facts = json.loads(answer.body)

@@ -38,7 +38,7 @@ from herodotus.portal.gathering import PEERS_ASKED_MAX, Gathered, Gatherer, cost
 from herodotus.portal.limits import ClientLimits
 from herodotus.portal.memento import header_url
 from herodotus.portal.pages import listing_page
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, wants_json
 from herodotus.portal.shares import (
     Identity,
     Listed,
@@ -52,7 +52,7 @@ from herodotus.portal.shares import (
 )
 from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
-from herodotus.portal.web import LISTED_MAX, Asked, tried, wants_json
+from herodotus.portal.web import LISTED_MAX, Asked, tried
 
 ROWS_OF_PEER_MIN = 1_000
 ROWS_ASKED_MIN = 50

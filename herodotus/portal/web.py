@@ -33,7 +33,7 @@ from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date,
 from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
-from herodotus.portal.request import Request
+from herodotus.portal.request import Request, wants_json
 from herodotus.portal.shelf import QUICK_ROWS, Chosen, Shelf, TooBusyError
 from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target, spellings
 
@@ -49,11 +49,6 @@ _TIMEMAP_TYPES = {
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
 _NOW = {"Cache-Control": "no-cache"}
-
-
-def wants_json(request: Request) -> bool:
-    accept = request.header("accept")
-    return "json" in accept and "text/html" not in accept
 
 
 def failure(request: Request, status: HTTPStatus, sentence: str, url: str = "") -> Answer:

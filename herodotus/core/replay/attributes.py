@@ -7,16 +7,22 @@ another name, so that it can still be read in the source.
 
 import re
 from collections.abc import Callable
+from itertools import islice
 from typing import NamedTuple
 
 from herodotus.core.replay.addresses import Addresses
 from herodotus.core.replay.context import Flag, ReplayContext
-from herodotus.core.replay.css import css_escaped, rewrite_css
+from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.entities import SUSPICIOUS, quote_base, read_address, read_text, write_text
 from herodotus.core.replay.headers import refreshed
 
 DISARMED = b"data-archived-"
 SRCSET_CANDIDATES_MAX = 1_000
+LISTED_MAX = 1_000
+"""Addresses in an attribute that lists them; each may become some hundred bytes."""
+STYLE_PIECE_BYTES = 16 * 1024
+STYLE_BYTES_MAX = 4 * 2**20
+"""Of what one `style` attribute becomes; one that is more is left out."""
 
 _PAGE, _IMAGE, _SCRIPT, _STYLE, _EMBEDDED, _FRAME = (
     "page", Flag.IMAGE, Flag.SCRIPT, Flag.STYLE, Flag.EMBEDDED, Flag.FRAME,
@@ -154,7 +160,16 @@ class TagEditor:
     # -- values that hold more than an address: text in, text out ---------------------------------------------
 
     def _style(self, text: bytes) -> bytes:
-        return rewrite_css(text, self.style_addresses)
+        rewriter = CssRewriter(self.style_addresses)
+        out: list[bytes] = []
+        size = 0
+        for at in range(0, len(text), STYLE_PIECE_BYTES):
+            out.append(rewriter.feed(text[at : at + STYLE_PIECE_BYTES]))
+            size += len(out[-1])
+            if size > STYLE_BYTES_MAX:
+                return b""
+        out.append(rewriter.close())
+        return b"".join(out) if size + len(out[-1]) <= STYLE_BYTES_MAX else b""
 
     def _srcset(self, text: bytes) -> bytes:
         """HTML standard, "parse a srcset attribute"."""
@@ -177,10 +192,12 @@ class TagEditor:
         return b"".join((*out, text[copied:]))
 
     def _list(self, text: bytes) -> bytes:
-        return _WORD.sub(lambda match: self.plain.rewrite(match[0], Flag.EMBEDDED), text)
+        return _each(_WORD, text, lambda address: self.plain.rewrite(address, Flag.EMBEDDED))
 
     def _commas(self, text: bytes) -> bytes:
-        return _BETWEEN_COMMAS.sub(lambda match: self.plain.rewrite_absolute(match[0], Flag.EMBEDDED), text)
+        return _each(
+            _BETWEEN_COMMAS, text, lambda address: self.plain.rewrite_absolute(address, Flag.EMBEDDED)
+        )
 
     def _target(self, text: bytes) -> bytes:
         # Archived pages may open no windows, where the link would do nothing at all.
@@ -261,6 +278,18 @@ _TEXTS: dict[str, Callable[[TagEditor, bytes], bytes]] = {
     "refresh": TagEditor._refresh,
     "srcdoc": TagEditor.inner_page,
 }
+
+
+def _each(word: re.Pattern[bytes], text: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
+    """Whoever lists more than `LISTED_MAX` has lost the rest."""
+    out: list[bytes] = []
+    copied = 0
+    for match in islice(word.finditer(text), LISTED_MAX):
+        out += (text[copied : match.start()], rewrite(match[0]))
+        copied = match.end()
+    if word.search(text, copied) is None:
+        out.append(text[copied:])
+    return b"".join(out)
 
 
 def _value_of(attributes: list[Attribute], name: bytes) -> bytes:

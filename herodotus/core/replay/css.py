@@ -14,6 +14,8 @@ from herodotus.core.replay.context import Flag
 TOKEN_BYTES_MAX = 2 * 2**20
 """A string or address longer than this is left out. Pictures inside style sheets reach some hundred kB."""
 BLOCK_BYTES = 256 * 1024
+IMAGE_SET_MAX = 1_000
+"""Pictures to choose one from, in one `image-set`; those beyond stay as they are, and the policy keeps them in."""
 _LOOK_AHEAD = 64
 """More than any word that starts a token, with escapes in every letter."""
 
@@ -197,7 +199,10 @@ class CssRewriter:
         pieces: list[tuple[int, int, bytes]] = []
         end = whole.end()
         position = at
-        while (member := _SET_MEMBER.search(data, position, end)) is not None:
+        for _ in range(IMAGE_SET_MAX):
+            member = _SET_MEMBER.search(data, position, end)
+            if member is None:
+                break
             position = member.end()
             if member[1]:
                 found, position = self._address(data, member.end(), self._flag)

@@ -37,11 +37,9 @@ PEERS_NAMED_MAX = 16
 _PERMISSIONS = ", ".join(f"{name}=()" for name in _NOT_ALLOWED)
 
 
-def isolation_headers(
-    context: ReplayContext, content_type: str | None = None, *, is_rewritten: bool = True
-) -> dict[str, str]:
+def isolation_headers(context: ReplayContext, *, is_rewritten: bool = True) -> dict[str, str]:
     """For every answer with archived bytes, whatever its type and flag: an image may be opened as a page.
-    `content_type` as archived, as browsers show PDF outside of a sandbox only, and in no frame of ours.
+    Browsers show PDF outside of a sandbox only, so archived ones are downloaded.
     `is_rewritten`: false of a page that goes out as it was stored. It runs no scripts, as do those with a raw flag:
     nothing would keep the window that they fill from going to the live web."""
     portal, archive = _sources(context)
@@ -49,18 +47,16 @@ def isolation_headers(
     runs_scripts = is_rewritten and not context.flag.is_raw
     allowed = "allow-scripts allow-forms allow-modals allow-pointer-lock" if runs_scripts else "allow-forms"
     sandbox = f"sandbox {allowed}{own}; "
-    is_pdf = (content_type or "").partition(";")[0].strip().lower() == "application/pdf"
     # Root-relative strays of scripts say where they come from only where pages have an origin (Referrer Policy,
     # 8.3: none for an opaque one); there they are let through to be redirected into the archive.
     anywhere = portal if context.has_own_origin else archive
     policy = (
-        f"{'' if is_pdf else sandbox}"
+        f"{sandbox}"
         f"default-src {anywhere} data: blob: 'unsafe-inline' 'unsafe-eval'; "
         f"connect-src {archive} data: blob:; form-action {archive}; object-src {archive} data: blob:; "
         f"frame-src {archive} data: blob:; worker-src {archive} data: blob:; base-uri {archive}"
     )
-    # Without a sandbox the bytes must not be taken for a page.
-    return ({"X-Content-Type-Options": "nosniff"} if is_pdf else {}) | {
+    return {
         "Content-Security-Policy": policy,
         # Strays are found by their Referer; by the policy above it is sent to nobody else.
         "Referrer-Policy": "unsafe-url",

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.readable import readable_text
 from herodotus.portal import differences
 from tests.herodotus.portal.library import HOME, SITE, response
@@ -120,6 +121,19 @@ def test_a_version_beside_itself_is_the_same(room: Room) -> None:
 def test_what_cannot_be_compared_is_a_page_that_says_why(room: Room, target: str, status: int) -> None:
     answer = room.ask(target)
     assert (answer.status, answer.content_type) == (status, "text/html; charset=utf-8")
+
+
+def test_no_reader_is_told_of_folders(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = Room(response(HOME, FIRST, b"1"))
+
+    async def torn(*_: object) -> None:
+        raise UnusableArchiveError("/home/somebody", "torn")
+
+    monkeypatch.setattr(room.shelf, "choose", torn)
+    answer = room.ask(f"/web/diff/{FIRST}/{SECOND}/{HOME}")
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+    assert b"torn" in answer.body
+    assert b"somebody" not in answer.body
 
 
 def test_the_history_leads_to_the_changes_between_neighbours(room: Room) -> None:

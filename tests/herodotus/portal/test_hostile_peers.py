@@ -1,6 +1,7 @@
 """What can a peer do to the readers of another, whose portal passes on what it says? Lie about the past, no more."""
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
@@ -11,6 +12,7 @@ import pytest
 from trio.testing import MockClock
 
 from herodotus.config.sections import HttpSettings
+from herodotus.core.deposits import url_key
 from herodotus.core.fields import Endpoint
 from herodotus.portal import Portal
 from herodotus.portal.adopting import Adopting, adopted_words
@@ -22,10 +24,11 @@ from herodotus.portal.limits import ClientLimits
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.request import Request
-from herodotus.portal.saving import SaveOutcome, SavePages
+from herodotus.portal.saving import TOLD_BYTES_MAX, SaveOutcome, SavePages
 from herodotus.portal.web import ArchivePages, Asked
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, response
+from tests.herodotus.portal.test_saving import OwnSaves
 
 THERE = "http://192.0.2.66:5484"
 DATE = "20260101000000"
@@ -209,6 +212,21 @@ def test_what_is_no_answer_to_the_question_is_none(answer: Answer | None, flag: 
     assert SCRIPT not in found.body
 
 
+def evil(status: int = 302) -> Answer:
+    return said(status=status, Location=f"/web/{DATE}/http://evil.example/")
+
+
+@pytest.mark.parametrize(
+    "target", [f"/web/{HOME}", f"/web/2026/{HOME}", f"/web/{DATE}/{HOME}", "/web/example.org"]
+)
+def test_nobody_is_led_to_another_address_than_the_one_asked_for(target: str) -> None:
+    answer = get(evil(), target)
+    assert (answer.status, "Location" in answer.headers) == (404, False)
+    for same in ("https://example.org/", "http://example.org/", "http://www.example.org/"):
+        led = get(said(status=302, Location=f"{THERE}/web/{DATE}/{same}"), target)
+        assert (led.status, led.headers["Location"]) == (302, f"/web/{DATE}/{same}")
+
+
 @pytest.mark.parametrize("status", [401, 407, 204, 205, 304, 421, 299, 100])
 def test_no_status_of_another_peer_makes_a_browser_do_anything(status: int) -> None:
     try:
@@ -310,6 +328,31 @@ def test_rows_that_are_none_make_no_history(body: bytes) -> None:
     assert get(said(body, "application/json"), f"/web/*/{HOME}", accept="text/html").status == 404
 
 
+def test_a_browser_that_takes_rows_as_well_gets_the_page() -> None:
+    peer = said(json.dumps([ROW]).encode(), "application/json")
+    answer = get(peer, f"/web/*/{HOME}", accept="text/html,application/json;q=0.9")
+    assert (answer.status, answer.content_type) == (200, "text/html; charset=utf-8")
+    assert get(peer, f"/web/*/{HOME}", accept="application/json").content_type == "application/json"
+
+
+def test_a_history_is_weighed_before_it_is_read_and_read_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("herodotus.portal.adopting.HISTORY_BYTES_MAX", 1_000)
+    rows = json.dumps([ROW]).encode()
+    are_main: list[bool] = []
+
+    def noted(url: str) -> bytes:
+        are_main.append(threading.current_thread() is threading.main_thread())
+        return url_key(url)
+
+    monkeypatch.setattr("herodotus.portal.adopting.url_key", noted)
+    for size, status in ((1_000, 200), (1_001, 404)):
+        peer = said(rows.ljust(size), "application/json")
+        assert get(peer, f"/web/*/{HOME}", accept="text/html").status == status
+    assert are_main == [False]
+
+
 def test_a_page_of_words_runs_nothing_and_sends_nothing() -> None:
     adopting = Adopting(there=THERE, here=ORIGIN)
     answer = adopted_words(said(), adopting)
@@ -358,6 +401,45 @@ def test_what_another_peer_saved_is_told_in_our_words(answer: Answer, status: in
     assert set(peer.asked[0].headers) == {"accept", "x-herodotus-relayed"}
     assert not {"Set-Cookie", "Refresh", "Clear-Site-Data"} & set(told.headers)
     assert told.headers.get("X-Herodotus-Save", "saved") == "saved"
+
+
+def test_a_long_sentence_about_a_saved_page_is_not_read() -> None:
+    peer = Hostile(said(b'{"detail": "no"}'.ljust(TOLD_BYTES_MAX + 1), "application/problem+json", 403))
+    own = OwnSaves()
+    room = SavePages(own, lambda: 0.0, directions=peer, relay=peer)
+    request = Request(target=f"/save/{HOME}", headers={"host": HOST}, client="192.0.2.9")
+    told = anyio.run(room.answer, Asked(request=request, origin=ORIGIN))
+    assert told is not None
+    assert (told.status, own.urls) == (302, [HOME])
+
+
+def test_a_page_saved_elsewhere_is_the_one_that_was_asked_for() -> None:
+    peer, own = Hostile(evil()), OwnSaves()
+    room = SavePages(own, lambda: 0.0, directions=peer, relay=peer)
+    request = Request(target=f"/save/{HOME}", headers={"host": HOST}, client="192.0.2.9")
+    told = anyio.run(room.answer, Asked(request=request, origin=ORIGIN))
+    assert told is not None
+    assert (told.headers["Location"].endswith(f"/{HOME}"), own.urls) == (True, [HOME])
+
+
+def test_holders_that_say_nothing_do_not_keep_a_page_from_being_saved() -> None:
+    class Silent(Hostile):
+        async def fetch(self, place: Place, request: Request) -> Answer | None:
+            await anyio.sleep_forever()
+            raise AssertionError
+
+    peer, own = Silent(None), OwnSaves()
+    room = SavePages(own, lambda: 0.0, directions=peer, relay=peer)
+    request = Request(target=f"/save/{HOME}", headers={"host": HOST}, client="192.0.2.9")
+
+    async def work() -> float:
+        started = anyio.current_time()
+        assert await room.answer(Asked(request=request, origin=ORIGIN)) is not None
+        return anyio.current_time() - started
+
+    waited = anyio.run(work, backend="trio", backend_options={"clock": MockClock(autojump_threshold=0)})
+    assert RELAYED_S <= waited < RELAYED_S + 1
+    assert own.urls == [HOME]
 
 
 # -- over a socket ----------------------------------------------------------------------------------------

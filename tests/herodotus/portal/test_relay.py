@@ -4,8 +4,9 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
+from herodotus.portal.answer import Answer
 from herodotus.portal.elsewhere import Place
-from herodotus.portal.relay import HttpRelay
+from herodotus.portal.relay import AT_ONCE_OF_ONE, HttpRelay
 from herodotus.portal.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(20)]
@@ -83,3 +84,58 @@ async def test_all_answers_that_come_in_have_one_bound(monkeypatch: pytest.Monke
             tasks.cancel_scope.cancel()
     assert found == {"/slow/1": True, "/slow/2": True, "/third": False, "/fourth": True}
     assert relay.held_bytes == 0
+
+
+async def test_a_peer_that_says_nothing_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty ask it, and more than all the room there is; another peer answers at once."""
+    monkeypatch.setattr("herodotus.portal.relay.TURN_S", 0.05)
+    goes_on, silent = anyio.Event(), anyio.Event()
+    asked_of_it = 0
+
+    async def stall(stream: SocketStream) -> None:
+        nonlocal asked_of_it
+        async with stream:
+            await stream.receive()
+            asked_of_it += 1
+            if asked_of_it == AT_ONCE_OF_ONE:
+                silent.set()
+            await goes_on.wait()
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            await stream.receive()
+            await stream.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
+
+    found: list[Answer | None] = []
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as stalling,
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as serving,
+        anyio.create_task_group() as tasks,
+    ):
+        relay = HttpRelay()
+        places = [
+            Place(origin=f"http://127.0.0.1:{one.extra(SocketAttribute.local_port)}")
+            for one in (stalling, serving)
+        ]
+
+        async def ask() -> None:
+            found.append(await relay.fetch(places[0], Request(target="/")))
+
+        tasks.start_soon(stalling.serve, stall)
+        tasks.start_soon(serving.serve, serve)
+        async with relay.opened():
+            async with anyio.create_task_group() as asking:
+                for _ in range(20):
+                    asking.start_soon(ask)
+                await silent.wait()
+                other = await relay.fetch(places[1], Request(target="/"))
+                assert other is not None
+                assert other.body == b"[]"
+                while len(found) < 20 - AT_ONCE_OF_ONE:  # noqa: ASYNC110  # they give up by the clock
+                    await anyio.sleep(0.001)
+                assert found == [None] * (20 - AT_ONCE_OF_ONE)
+                goes_on.set()
+            assert asked_of_it == AT_ONCE_OF_ONE
+            assert sum(one is not None for one in found) == AT_ONCE_OF_ONE
+        tasks.cancel_scope.cancel()

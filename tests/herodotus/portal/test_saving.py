@@ -337,6 +337,7 @@ def test_an_archive_that_is_closed_saves_later() -> None:
 
     outcome = anyio.run(run)
     assert (outcome.result, "torn" in outcome.reason) == (SaveResult.LATER, True)
+    assert "/home" not in outcome.reason, "its folders are the operator's business"
 
 
 def test_the_whole_way_from_a_reader_s_request_to_the_shown_page() -> None:

@@ -196,6 +196,30 @@ def test_a_tag_without_end_takes_bounded_memory_and_is_left_out() -> None:
     assert leaks(after) == []
 
 
+@pytest.mark.parametrize(
+    ("start", "one", "end"),
+    [(b"<a ping='", b"a ", b"'>"), (b"<object archive='", b"a ", b"'>"), (b"<applet archive='", b"//a,", b"'>"),
+     (b"<p style='", b"a:url(a);", b"'>"), (b"<p style='a:image-set(", b"url(a) ", b")'>")],
+    ids=["ping", "archives", "archives of an applet", "styles", "pictures to choose from"],
+)  # fmt: skip
+def test_one_tag_cannot_become_a_hundred_times_as_long(start: bytes, one: bytes, end: bytes) -> None:
+    """Addresses of one letter below a long folder: each would be led into the archive with all of it."""
+    context = replace(BARE, page_url=f"http://a.example/{'x' * 450}/")
+    page = start + one * (1_000_000 // len(one)) + end
+    after = rewritten(page, context)
+    assert start.split()[0] in after
+    assert len(after) < 5 * len(page)
+
+
+def test_as_much_as_pages_need_is_led_into_the_archive_in_one_tag() -> None:
+    links, styles = (
+        rewritten(b"<a ping='%s'>" % (b"p " * 1_000)),
+        rewritten(b"<p style='%s'>" % (b"a:url(p);" * 3_000)),
+    )
+    assert links.count(b"http://a.example/x/p") == 1_000
+    assert styles.count(b"http://a.example/x/p") == 3_000
+
+
 def test_text_without_end_streams() -> None:
     for start in (b"<script>", b"<!--", b"<style>/*", b"<textarea>", b"<plaintext>", b"<![CDATA["):
         piece = b"x" * 100_000

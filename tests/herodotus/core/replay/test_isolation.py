@@ -57,13 +57,6 @@ def test_parts_of_a_page_may_be_of_other_peers() -> None:
         replace(CONTEXT, peer_origins=("http://peer.example; sandbox",))
 
 
-def test_a_pdf_is_shown_and_nothing_else_is_taken_for_one() -> None:
-    headers = isolation_headers(CONTEXT, "application/pdf")
-    assert "sandbox" not in headers["Content-Security-Policy"]
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert "sandbox" in isolation_headers(CONTEXT, "text/html; a=application/pdf")["Content-Security-Policy"]
-
-
 def test_without_a_known_origin_the_policy_says_self() -> None:
     assert policy(replace(CONTEXT, portal_origin=None))["default-src"][0] == "'self'"
     archive = "http://replay.example:80/web/"
