@@ -160,12 +160,11 @@ async def test_a_click_leads_the_window_to_archived_pages_only(peer: RunningPeer
         await window.visit(address)
         inside = await window.until("document.title === 'Waiting' && document.readyState === 'complete'")
         window.forget()
-        await window.press("#b", inside)
-        await window.until("document.title === 'Nothing'")
+        await window.follow("#b", inside, "document.title === 'Nothing'")
         assert await window.run("location.href") == address
         check_nothing_happened(peer, window, "clicked")
-        await window.press("#c", inside)  # the same way, to where it may lead
-        await window.until(f"location.href === '{peer.http}/web/{DATE}/{SITE}/no-attack'")
+        # The same way, to where it may lead:
+        await window.follow("#c", inside, f"location.href === '{peer.http}/web/{DATE}/{SITE}/no-attack'")
 
 
 @e2e
