@@ -195,11 +195,11 @@ async def ours_store(run: Run) -> None:
     """The whole path: each capture durable, in one WARC log, before the frontier hears of it."""
     clock = partial(float, START_S)
     keep_heap_small()
-    run.begin()
     async with (
         open_archive_at(run.folder, wall_clock=clock) as store,
         open_crawler(run.folder, store, _whole_order(run), wall_clock=clock) as crawler,
     ):
+        run.begin()
         await crawler.run()
     run.fetched = crawler.counts.fetched
     run.more = {"stored": crawler.counts.stored, "failed": crawler.counts.failed}
