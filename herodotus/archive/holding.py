@@ -61,6 +61,11 @@ def keys_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
     return [key[1:] for key, _ in archive.index.scan(CAPTURE + low[:KEY_BYTES], end)]
 
 
+def keys_beside_others(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
+    """Of the captures that are not their URL's only one of a day, without their family."""
+    return [key for member in archive.standing.several(low, high) for key in keys_of(archive, member)]
+
+
 def member_after(archive: Archive, position: bytes, high: bytes | None) -> bytes | None:
     """The first member with a capture from a position on."""
     end = after(CAPTURE) if high is None else CAPTURE + high[:KEY_BYTES]

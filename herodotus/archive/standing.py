@@ -18,7 +18,17 @@ from herodotus.core.digests import (
     leaf_digest,
     member_of,
 )
-from herodotus.core.entries import CAPTURE, CHANGES, DIGEST, KEY_BYTES, SKETCH, TOMBSTONE, after, bucket_of
+from herodotus.core.entries import (
+    CAPTURE,
+    CHANGES,
+    DIGEST,
+    KEY_BYTES,
+    SEVERAL,
+    SKETCH,
+    TOMBSTONE,
+    after,
+    bucket_of,
+)
 from herodotus.core.sketch import Sketch
 
 SKETCH_CELLS = 4_096  # gives away some 3,000 differences of a bucket; 16 of them take 5 MB
@@ -76,17 +86,19 @@ class Standing:
             self._save()
 
     def _changes_of(self, batch: Batch) -> list[Change]:
-        """Members that the batch brings or takes away: a URL may have several captures on a day."""
+        """Members that the batch brings or takes away; which of them have several captures goes into it, too."""
         keys: dict[bytes, dict[bytes, bool]] = {}
         for key, value in batch.changes:
             if key[0] in _FAMILIES:
                 keys.setdefault(member_of(key), {})[key] = value is not None
         changes = []
         for member, wanted in keys.items():
-            before = {key for key, _ in self._index.scan(*keys_of_member(member))}
-            is_after = any(wanted.values()) or bool(before - wanted.keys())
-            if is_after != bool(before):
-                changes.append((member, 1 if is_after else -1))
+            old = {key for key, _ in self._index.scan(*keys_of_member(member))}
+            before, now = len(old), len(old - wanted.keys()) + sum(wanted.values())
+            if bool(now) != bool(before):
+                changes.append((member, 1 if now else -1))
+            if member[-1:] == CAPTURE and (now > 1) != (before > 1):
+                (batch.put if now > 1 else batch.delete)(SEVERAL + member[:-1])
         return changes
 
     def _fold(self, changes: Sequence[Change]) -> None:
@@ -145,6 +157,12 @@ class Standing:
                 if member != last:
                     yield member
                 last = member
+
+    def several(self, key_from: bytes, key_to: bytes | None) -> Iterator[bytes]:
+        """The members of an arc that have more than one capture. Members do not tell how many there are."""
+        end = after(SEVERAL) if key_to is None else SEVERAL + key_to[:KEY_BYTES]
+        for key, _ in self._index.scan(SEVERAL + key_from[:KEY_BYTES], end):
+            yield key[1:] + CAPTURE
 
     def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
         """Of an arc: whole buckets are there, what is left over at its ends is looked through."""

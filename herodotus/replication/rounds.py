@@ -5,13 +5,14 @@ What the other has comes here; what it lacks goes there; what it promises is not
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import anyio
 
 from dht import Contact
-from herodotus.archive.holding import has_member, keys_in, keys_of
+from herodotus.archive.engine import Archive
+from herodotus.archive.holding import has_member, keys_beside_others, keys_in, keys_of
 from herodotus.calls import CallError
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.entries import CAPTURE, TOMBSTONE
@@ -136,8 +137,10 @@ class Rounds:
             parts.calls(), store, contact, scope, nonce, wants_promise=wants, tops=parts.tops
         )
         lacking = await self._act_on(contact.peer, purpose, found)
-        if purpose is Purpose.SURPLUS:
-            lacking |= await self._contents_lacking(contact, scope)
+        # What is to be let go must be there to the last content, not only something of each day. And what a URL got
+        # on one day besides the first would miss for good a holder that was none when it came.
+        asked = keys_in if purpose is Purpose.SURPLUS else keys_beside_others
+        lacking |= await self._contents_lacking(contact, scope, asked)
         return found, lacking
 
     def _conclude(
@@ -177,10 +180,11 @@ class Rounds:
             lambda archive, _intake: {key for one in lacking for key in keys_of(archive, one)}
         )
 
-    async def _contents_lacking(self, contact: Contact, scope: Scope) -> set[bytes]:
-        """What is to be let go must be there to the last content, not only something of each day."""
+    async def _contents_lacking(
+        self, contact: Contact, scope: Scope, asked_of: Callable[[Archive, bytes, bytes | None], list[bytes]]
+    ) -> set[bytes]:
         keys = await self._parts.opened_store().work(
-            lambda archive, _intake: [key for one in scope for key in keys_in(archive, *one)]
+            lambda archive, _intake: [key for one in scope for key in asked_of(archive, *one)]
         )
         lacking: set[bytes] = set()
         for at in range(0, len(keys), wire.ASKED_MAX):

@@ -1,6 +1,7 @@
 """Digests and sketches that are kept equal what a walk over everything gives, whatever happened between."""
 
 import random
+from collections import Counter
 
 import pytest
 
@@ -47,6 +48,10 @@ def _check(archive: Archive, key_from: bytes = b"", key_to: bytes | None = None)
     }
     expected = Sketch.of((element_of(member) for member in members), 200)
     assert sketch_of(archive, key_from, key_to, 200) == expected
+    captures = Counter(member_of(key) for key, _ in archive.index.scan(CAPTURE, after(CAPTURE)))
+    assert list(archive.standing.several(key_from, key_to)) == sorted(
+        member for member, count in captures.items() if count > 1 and member in members
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -10,6 +10,7 @@ from herodotus.core.replication.ledger import PROMISE_KEPT_S, Ledger
 from herodotus.core.replication.places import Segment
 from herodotus.replication import wire
 from simnet.host import TrioCarrier, run_world
+from tests.herodotus.archive.making import NOW_S
 from tests.herodotus.replication.storm import CaptureLostError, storm
 from tests.herodotus.replication.world import Net, deposit
 
@@ -34,6 +35,23 @@ def test_what_one_peer_stores_comes_to_its_six_holders_and_nobody_else_keeps_it(
         await anyio.sleep(60)
         keys = {await deposit(net.peers[0], f"http://example.org/{n}") for n in range(60)}
         await net.settle(keys, within_s=900)
+
+    in_world(play)
+
+
+def test_a_page_s_second_content_of_a_day_comes_also_to_who_had_the_first_alone() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, 7)
+        await anyio.sleep(60)
+        urls = [f"http://example.org/{n}" for n in range(40)]
+        keys = {await deposit(net.peers[0], url) for url in urls}
+        await net.settle(keys, within_s=900)
+        away = net.peers[4]
+        net.crash(away)
+        keys |= {await deposit(net.peers[0], url, time_s=NOW_S + 60, body=b"later") for url in urls[:20]}
+        await anyio.sleep(60)
+        await net.start(away)
+        await net.settle(keys, within_s=1_500 + PROMISE_KEPT_S)
 
     in_world(play)
 
