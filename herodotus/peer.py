@@ -46,9 +46,9 @@ from herodotus.offer import archive_settings
 from herodotus.orders import Begin, Drain, HandOver, Order, Pause, Resume, Stay
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.operating import PortalFigures
 from herodotus.portal.operator import OperatorRule, operator_token
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import replay_place

@@ -24,10 +24,11 @@ from herodotus.portal.api.statistics import statistics_endpoints
 from herodotus.portal.api.streams import stream_endpoints
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.elsewhere import Directions, Elsewhere, Relay
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.gathering import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
 from herodotus.portal.handlers import Room
 from herodotus.portal.limits import ClientLimits
-from herodotus.portal.operating import OperatingPages, PortalFigures
+from herodotus.portal.operating import OperatingPages
 from herodotus.portal.operator import OperatorRule
 from herodotus.portal.ordering import OrderPages
 from herodotus.portal.relay import HttpRelay

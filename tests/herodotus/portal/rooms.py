@@ -13,8 +13,8 @@ from herodotus.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import Peer
 from herodotus.portal.elsewhere import RELAYED, Elsewhere, Place
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.operating import PortalFigures
 from herodotus.portal.operator import OperatorRule
 from herodotus.portal.request import Request
 from herodotus.portal.rooms import OwnSaves, PortalRooms, RoomParts
