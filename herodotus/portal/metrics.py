@@ -49,6 +49,7 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
     labels = {"version": status.version, "network": status.network, "network_id": status.network_id}
     yield _Metric(name="info", help="Which release, in which network.", samples=((labels, 1),))
     yield one("uptime_seconds", "Since the peer runs.", status.uptime_s)
+    yield one("alarms", "What somebody should act on.", len(status.alarms))
     yield one("store_captures", "Captures in the archive.", store.captures)
     yield one("store_bytes", "Of the archive's WARC files.", store.bytes)
     yield one("store_index_bytes", "Of what is derived from them.", store.index_bytes)

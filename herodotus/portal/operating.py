@@ -1,6 +1,6 @@
 """What does the operator see? The status page, and the same figures for Prometheus. Nobody else sees either."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import Answer, html
@@ -23,10 +23,13 @@ class OperatingPages:
         self,
         status: Callable[[], Awaitable[PeerStatus]],
         figures: Callable[[], PortalFigures],
+        log: Callable[[], Awaitable[Sequence[str]]],
         operator: OperatorRule,
     ) -> None:
+        """`log` gives its last lines."""
         self._status = status
         self._figures = figures
+        self._log = log
         self._operator = operator
 
     async def answer(self, asked: Asked) -> Answer | None:
@@ -38,7 +41,8 @@ class OperatingPages:
             return refused
         status, figures = await self._status(), self._figures()
         if request.path == "/status":
-            answer = html(status_page(status, figures, has_orders=is_from_here(request)))
+            lines = await self._log()
+            answer = html(status_page(status, figures, log=lines, has_orders=is_from_here(request)))
             # Where no referrer is told, browsers do not say either whose form it is that is posted.
             answer.headers["Referrer-Policy"] = "same-origin"
         else:

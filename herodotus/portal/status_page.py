@@ -1,17 +1,21 @@
 """How does the operator see the peer at a glance? One page of HTML, without a script or anything from elsewhere."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
-from herodotus.core.status import CopiesStatus, LeavingStatus, NodeStatus, PeerStatus
+from herodotus.core.status import BudgetStatus, CopiesStatus, LeavingStatus, NodeStatus, PeerStatus
 from herodotus.portal.figures import PortalFigures
 from herodotus.portal.ordering import order_form
 from herodotus.portal.pages import page
+from herodotus.portal.ring_picture import ring_picture, share_of
 
 
-def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool = False) -> str:
+def status_page(
+    status: PeerStatus, figures: PortalFigures, *, log: Sequence[str] = (), has_orders: bool = False
+) -> str:
+    """`log` are its last lines, oldest first."""
     ring, store = status.ring, status.store
-    trouble = f'<p class="trouble">{escape(store.problem)}</p>' if store.problem else ""
+    trouble = "".join(f'<p class="trouble">{escape(one)}</p>' for one in status.alarms)
     return page(
         "Status of this peer",
         "\n".join(
@@ -28,16 +32,16 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Size", f"{_bytes(store.bytes)}; files {store.files:,}, index {_bytes(store.index_bytes)}"),
                     ("Stored since the start", f"{store.stored:,}"),
                     ("Damaged records met", f"{store.damaged:,}"),
-                    *((f"Captures with {escape(n)} cop{'y' if n == '1' else 'ies'}", f"{count:,}")
-                      for n, count in sorted(status.copies.items())),
                 ),
+                _histogram(status.copies),
                 "<h2>Ring</h2>",
+                ring_picture(ring),
                 _facts(
                     ("Members", f"{ring.members:,}"),
                     ("Neighbours", "all as they should be" if ring.ideal else "still being sorted out"),
                     ("Our address", escape(ring.address)),
                     ("Reachable from outside", escape(ring.reachability)),
-                    ("Our share", _share(ring.arcs)),
+                    ("Our share", f"{share_of(ring.arcs):.1%} of all addresses"),
                     ("Not answering", _unwell(ring.unwell)),
                 ),
                 _nodes(ring.nodes),
@@ -54,6 +58,8 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Links handed to others, and theirs to us",
                      f"{status.crawl.handed_over:,}, {status.crawl.taken_over:,}"),
                     ("Left over from the days before", f"{status.crawl.left_over:,}"),
+                    ("Hosts that had their day's share", f"{status.crawl.held_back:,}"),
+                    ("The day ends", escape(status.crawl.day_ends) or "–"),
                 ),
                 "<h2>Readers</h2>",
                 _facts(
@@ -65,6 +71,15 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Pages asked to be saved", f"{figures.saves_asked:,}"),
                     ("Answers of peers not believed", f"{figures.answers_disbelieved:,}"),
                 ),
+                "<h2>Traffic</h2>",
+                _facts(
+                    ("Calls, received and sent",
+                     f"{_bytes(status.calls.bytes_in)}, {_bytes(status.calls.bytes_out)}"),
+                    ("Copies, received and sent",
+                     f"{_bytes(status.copying.bytes_in)}, {_bytes(status.copying.bytes_out)}"),
+                    ("This month", _month(status.budget)),
+                    ("Waits for its budget", _waits(status.budget)),
+                ),
                 "<h2>Traffic of the ring</h2>",
                 _facts(
                     ("Received", f"{_bytes(ring.traffic.bytes_in)} in {ring.traffic.datagrams_in:,} datagrams"),
@@ -73,6 +88,7 @@ def status_page(status: PeerStatus, figures: PortalFigures, *, has_orders: bool 
                     ("Dropped", _counts(ring.traffic.dropped)),
                 ),
                 *(("<h2>Orders</h2>", order_form(status)) if has_orders else ()),
+                *(("<h2>The log's last lines</h2>", _log(log)) if log else ()),
                 "<h2>Who it is</h2>",
                 _facts(
                     ("Peer", f'<span class="id">{escape(status.peer_id)}</span>'),
@@ -101,6 +117,34 @@ def _facts(*rows: tuple[str, str]) -> str:
     return "<dl>\n" + "\n".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows) + "\n</dl>"
 
 
+def _histogram(copies: Mapping[str, int]) -> str:
+    """By how many peers have a capture; the bars say how much of all that is."""
+    total = sum(copies.values())
+    rows = "".join(
+        f"<dt>With {escape(n)} cop{'y' if n == '1' else 'ies'}</dt>"
+        f'<dd>{count:,} <meter value="{count}" max="{total}" aria-label="{count:,} of {total:,}"></meter></dd>'
+        for n, count in sorted(copies.items(), key=lambda item: int(item[0]))
+        if total
+    )
+    return f'<dl class="histogram">{rows}</dl>' if rows else ""
+
+
+def _month(budget: BudgetStatus) -> str:
+    used = f"{_bytes(budget.month_down_bytes)} received, {_bytes(budget.month_up_bytes)} sent"
+    return f"{used} of {_bytes(budget.month_bytes_max)}" if budget.month_bytes_max else used
+
+
+def _waits(budget: BudgetStatus) -> str:
+    waits = {kind: wait_s for kind, wait_s in budget.waits_s.items() if wait_s > 0}
+    return (
+        escape(", ".join(f"{kind} for {_duration(int(s))}" for kind, s in sorted(waits.items()))) or "nothing"
+    )
+
+
+def _log(lines: Sequence[str]) -> str:
+    return f'<pre class="log" tabindex="0">{escape(chr(10).join(lines))}</pre>'
+
+
 def _nodes(nodes: tuple[NodeStatus, ...]) -> str:
     if not nodes:
         return ""
@@ -114,13 +158,6 @@ def _nodes(nodes: tuple[NodeStatus, ...]) -> str:
         '<div class="wide"><table class="versions"><thead><tr><th scope="col">Position</th><th scope="col">State</th>'
         f'<th scope="col">Before it</th><th scope="col">Behind it</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
-
-
-def _share(arcs: tuple[tuple[str, str], ...]) -> str:
-    """Of the circle; the ends of an arc may lie around zero, and equal ends are all of it."""
-    circle = 1 << 160
-    lengths = [(int(end, 16) - int(start, 16)) % circle or circle for start, end in arcs]
-    return f"{min(1.0, sum(lengths) / circle):.1%} of all addresses"
 
 
 def _copies(copying: CopiesStatus) -> list[str]:

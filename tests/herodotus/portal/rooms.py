@@ -100,6 +100,7 @@ class Room(Library):
             shelf=self.shelf,
             status=self.status,
             figures=lambda: PortalFigures(answered={200: 7}),
+            log=self.log_tail,
             directions=view,
             relay=self.ring,
             elsewhere=elsewhere,
@@ -116,6 +117,9 @@ class Room(Library):
             rooms=self.rooms.all,
         )
         self.survey()
+
+    async def log_tail(self) -> list[str]:
+        return ["INFO herodotus.peer ready", "WARNING herodotus.net <script>"]
 
     def survey(self) -> None:
         Survey(self.store.archive).catch_up()
