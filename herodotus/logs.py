@@ -3,6 +3,7 @@
 import json
 import logging
 import logging.handlers
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,10 @@ from herodotus.config.sections import LogSettings
 from herodotus.files import storage_failure
 
 _OURS = ("herodotus", "dht", "crawler", "simnet")
+_FILE = "herodotus.log"
 _FILES_KEPT = 5
+TAIL_LINES, TAIL_BYTES = 20, 16_384
+"""What is shown of the log's end: a screenful."""
 
 
 class TextFormatter(logging.Formatter):
@@ -60,7 +64,7 @@ def configure(settings: LogSettings, *, talk_level: int, folder: Path | None = N
     handlers: list[logging.Handler] = [stderr]
     file_level = logging.getLevelNamesMapping()[settings.level.upper()]
     if folder is not None:
-        handlers.append(_file_handler(folder / "herodotus.log", settings))
+        handlers.append(_file_handler(folder / _FILE, settings))
         handlers[-1].setLevel(file_level)
     for handler in handlers:
         handler.setFormatter(formatter)
@@ -82,3 +86,16 @@ def _file_handler(path: Path, settings: LogSettings) -> logging.Handler:
         )
     except OSError as error:
         raise storage_failure(error, path, "open") from error
+
+
+def log_tail(folder: Path) -> list[str]:
+    """The last lines of the log there, oldest first; none where it cannot be read."""
+    try:
+        with (folder / _FILE).open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            file.seek(max(0, end - TAIL_BYTES))
+            lines = file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    whole = lines if end <= TAIL_BYTES else lines[1:]
+    return [_on_one_line(line) for line in whole[-TAIL_LINES:]]

@@ -25,6 +25,7 @@ from herodotus.archive.operations import Report, Say
 from herodotus.budget import Budget, BudgetedFetcher
 from herodotus.calls import Services
 from herodotus.config import Settings
+from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
@@ -40,15 +41,16 @@ from herodotus.holdings import Holdings
 from herodotus.home import Home, publish_address
 from herodotus.identity import PeerId, peer_id, shown_peer_id
 from herodotus.leaving import Leaving, LeavingPorts
+from herodotus.logs import log_tail
 from herodotus.membership import Membership, MembershipParts
 from herodotus.net.port import CallPort, CallPortParts
 from herodotus.offer import archive_settings
 from herodotus.orders import Begin, Drain, HandOver, Order, Pause, Resume, Stay
 from herodotus.portal import Portal
 from herodotus.portal.elsewhere import Elsewhere
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.front import Front
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.operating import PortalFigures
 from herodotus.portal.operator import OperatorRule, operator_token
 from herodotus.portal.relay import HttpRelay
 from herodotus.portal.replay_place import replay_place
@@ -140,6 +142,7 @@ class Peer:
                 shelf=shelf,
                 status=self.status,
                 figures=self._figures,
+                log=self._log_tail,
                 directions=directions,
                 relay=self._relay,
                 elsewhere=elsewhere,
@@ -170,6 +173,9 @@ class Peer:
             wall_clock=clock.unix_seconds,
             steward=self._steward,
         )
+
+    async def _log_tail(self) -> list[str]:
+        return await anyio.to_thread.run_sync(log_tail, self._parts.home.log)
 
     def _figures(self) -> PortalFigures:
         return PortalFigures(
@@ -297,7 +303,7 @@ class Peer:
     async def status(self) -> PeerStatus:
         parts = self._parts
         store = await self._holdings.status()
-        return PeerStatus(
+        found = PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
             version=herodotus.__version__,
@@ -318,6 +324,7 @@ class Peer:
             budget=self._budget.statistics(),
             leaving=self._leaving.status(),
         )
+        return replace(found, alarms=alarms(found))
 
     @property
     def http(self) -> str:

@@ -18,16 +18,18 @@ from herodotus.asking import NoAnswer, ask
 from herodotus.cli.crawl import checked_seeds
 from herodotus.cli.frame import SECONDS, Frame, NotRunning, common_options, json_option, main, pass_frame
 from herodotus.cli.setup import chosen_charter, unlocked_key
-from herodotus.cli.status_text import status_lines
+from herodotus.cli.status_text import harmless, status_lines
 from herodotus.config.load import text_layer, with_http_beside_ring
 from herodotus.core.errors import WorldFailure
 from herodotus.core.status import PeerStatus
 from herodotus.home import Home, HomeMissing, check_network, locked, open_home, running_on, wait_released
+from herodotus.logs import log_tail
 from herodotus.orders import HandOver
 from herodotus.rotation import standing_previous_key
 from herodotus.seeds import add_seeds
 
 _WATCH_PERIOD_S = 2.0
+_LOG_LINES = 5
 
 
 class StillRunning(WorldFailure):
@@ -184,14 +186,15 @@ def status(frame: Frame, peer: str | None, watch: bool) -> None:
     address = peer or _running_address(frame)
     token = "" if peer else _operator_token(frame.home)  # which is for no other peer's eyes
     facts = _facts_of(address, token)
-    _show(frame, facts, None)
+    log = None if peer else frame.home.log
+    _show(frame, facts, None, log)
     with contextlib.suppress(KeyboardInterrupt):  # the way out that `--watch` names
         while watch:
             anyio.run(anyio.sleep, _WATCH_PERIOD_S)
             facts, previous = _facts_of(address, token), facts
             if not frame.is_json:
                 click.clear()
-            _show(frame, facts, previous)
+            _show(frame, facts, previous, log)
 
 
 def _running_address(frame: Frame) -> str:
@@ -220,11 +223,13 @@ def _facts_of(address: str, token: str) -> dict[str, Any]:
     return facts
 
 
-def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None) -> None:
+def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None, log: Path | None) -> None:
     if frame.is_json:
         frame.print_json(facts)
-    else:
-        click.echo("\n".join(status_lines(facts, previous)))
+        return
+    tail = log_tail(log)[-_LOG_LINES:] if log is not None else []
+    lines = ["", "the log's last lines", *map(harmless, tail)] if tail else []
+    click.echo("\n".join([*status_lines(facts, previous), *lines]))
 
 
 @main.command()

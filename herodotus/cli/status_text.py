@@ -19,10 +19,11 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
     """`previous` is what the same peer said some seconds ago: then rates are of that time."""
     names = ("peer_id", "nickname", "version", "network", "network_id", "http", "pid", "started", "uptime_s")
     lines = [_line(name, facts.get(name, "")) for name in names]
+    lines += [_line("alarm", one) for one in _list(facts.get("alarms"))]
     ring = facts.get("ring")
     if isinstance(ring, dict):
         lines += _ring_lines(ring, facts, previous)
-    for name in ("calls", "links", "crawl", "store", "copies", "copying", "leaving"):
+    for name in ("calls", "links", "crawl", "stewards", "store", "copies", "copying", "budget", "leaving"):
         part = facts.get(name)
         if isinstance(part, dict):
             numbers = "  ".join(
@@ -145,6 +146,10 @@ def _number(value: object) -> float:
 def _dict(facts: _Facts, name: str) -> dict[str, Any]:
     value = facts.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value[:SHOWN_MAX] if isinstance(value, list) else []
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:

@@ -256,3 +256,5 @@ class PeerStatus:
     copying: CopiesStatus = field(default_factory=CopiesStatus)
     budget: BudgetStatus = field(default_factory=BudgetStatus)
     leaving: LeavingStatus = field(default_factory=LeavingStatus)
+    alarms: tuple[str, ...] = ()
+    """What somebody should act on, in sentences."""

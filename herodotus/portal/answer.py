@@ -62,6 +62,13 @@ meter::-moz-meter-bar { background: var(--accent) }
 .timeline .change { stroke: var(--accent); stroke-width: 2px }
 .timeline figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; color: var(--quiet);
   font-size: .9rem }
+figure.ring { margin: 1rem 0; display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; align-items: center }
+.ring svg { width: 13rem; flex: none } .ring circle, .ring path { fill: none }
+.ring .all { stroke: var(--line); stroke-width: 2 } .ring .held { stroke: var(--strong); stroke-width: 12 }
+.ring .own { fill: var(--accent) } .ring .other { fill: var(--paper); stroke: var(--ink); stroke-width: 1.5 }
+.ring figcaption { flex: 1 1 14rem; color: var(--quiet); font-size: .9rem }
+.histogram meter { width: 10rem; max-width: 50%; height: .9rem; vertical-align: middle }
+.log { font-size: .8rem; line-height: 1.4; max-height: 24rem; overflow-y: auto }
 time { white-space: nowrap }
 .months { display: grid; grid-template-columns: repeat(auto-fill, minmax(13.5rem, 1fr)); gap: 1rem 2rem }
 .months table { border-collapse: collapse; width: 100%; max-width: 20rem; font-size: .92rem }

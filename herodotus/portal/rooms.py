@@ -1,7 +1,7 @@
 """Which parts of the portal have paths of their own, and what do they share? Put together here, in the order in which
 they are asked."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -24,10 +24,11 @@ from herodotus.portal.api.statistics import statistics_endpoints
 from herodotus.portal.api.streams import stream_endpoints
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.elsewhere import Directions, Elsewhere, Relay
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.gathering import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
 from herodotus.portal.handlers import Room
 from herodotus.portal.limits import ClientLimits
-from herodotus.portal.operating import OperatingPages, PortalFigures
+from herodotus.portal.operating import OperatingPages
 from herodotus.portal.operator import OperatorRule
 from herodotus.portal.ordering import OrderPages
 from herodotus.portal.relay import HttpRelay
@@ -47,11 +48,12 @@ class OwnSaves(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomParts:
-    """`saves` is None where readers may not ask for pages."""
+    """`saves` is None where readers may not ask for pages; `log` gives the last lines of it, for the operator."""
 
     shelf: Shelf
     status: Callable[[], Awaitable[PeerStatus]]
     figures: Callable[[], PortalFigures]
+    log: Callable[[], Awaitable[Sequence[str]]]
     directions: RingView
     relay: Relay
     elsewhere: Elsewhere
@@ -93,7 +95,7 @@ class PortalRooms:
                 parts.saves, anyio.current_time, directions=parts.directions, relay=parts.relay
             )
         rooms: list[Room | None] = [
-            OperatingPages(parts.status, parts.figures, parts.operator),
+            OperatingPages(parts.status, parts.figures, parts.log, parts.operator),
             OrderPages(parts.perform, parts.operator),
             RestApi(endpoints, limits, parts.operator, elsewhere=parts.elsewhere, peer=parts.peer),
             self._saving,

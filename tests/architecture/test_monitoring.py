@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from herodotus.portal import operating
+from herodotus.portal import metrics
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 _NAME = re.compile(r"\bherodotus_[a-z_]+\b")
@@ -24,7 +24,7 @@ def test_what_is_asked_for_is_what_is_listed() -> None:
 
 
 def test_what_is_listed_is_what_a_peer_tells() -> None:
-    told = set(re.findall(r'"([a-z_]+)"', Path(operating.__file__).read_text()))
+    told = set(re.findall(r'"([a-z_]+)"', Path(metrics.__file__).read_text()))
     assert {name.removeprefix("herodotus_") for name in listed()} - told == set()
 
 

@@ -289,6 +289,7 @@ def test_a_rumour_enters_the_table_once_and_is_offered_on() -> None:
     ("bad", "reason"),
     [
         (signed(4, network=b"stranger"), "records network"),
+        (signed(4, version=2), "records version"),
         (replace(signed(4), signature=bytes(16)), "records forged"),
         (signed(4, slot=8), "records positions"),
         (signed(4, virtual_nodes=65), "records positions"),

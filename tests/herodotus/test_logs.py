@@ -10,7 +10,7 @@ import pytest
 
 from herodotus.config.sections import LogSettings
 from herodotus.core.errors import StorageFailure
-from herodotus.logs import JsonFormatter, TextFormatter, configure
+from herodotus.logs import TAIL_BYTES, TAIL_LINES, JsonFormatter, TextFormatter, configure, log_tail
 
 LOGGER = logging.getLogger("herodotus.test")
 
@@ -129,3 +129,14 @@ def test_a_log_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
     (tmp_path / "herodotus.log").mkdir()
     with pytest.raises(StorageFailure, match=r"cannot open .*herodotus.log: is a directory"):
         configure(LogSettings(), talk_level=logging.INFO, folder=tmp_path)
+
+
+def test_the_tail_is_the_last_whole_lines_and_steers_nothing(tmp_path: Path) -> None:
+    assert log_tail(tmp_path) == [], "there is no log yet"
+    log = tmp_path / "herodotus.log"
+    log.write_bytes(b"one\ntwo \x1b[2J \xff\n")
+    assert log_tail(tmp_path) == ["one", "two \\x1b[2J \N{REPLACEMENT CHARACTER}"]
+    log.write_text("".join(f"line {n}\n" for n in range(100)))
+    assert log_tail(tmp_path) == [f"line {n}" for n in range(100 - TAIL_LINES, 100)]
+    log.write_text("a" * TAIL_BYTES + "\n" + "b" * (TAIL_BYTES // 2) + "\nlast\n")
+    assert log_tail(tmp_path) == ["b" * (TAIL_BYTES // 2), "last"], "half of a line is none"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.benches import all as bench
-from scripts.benches.all import BEGIN, END, Measured, shown, table, with_table
+from scripts.benches.all import BEGIN, END, Measured, shown, table, told_of_fallen, with_table
 from scripts.benches.goals import (
     GOALS,
     PROGRAMS,
@@ -106,6 +106,28 @@ def test_a_goal_that_is_just_reached_is_met_whichever_way_it_points() -> None:
     least, most = goal("cold reads beside a bare pread"), goal("index, merged, for a capture")
     assert (least.is_met(0.5), least.is_met(0.49)) == (True, False)
     assert (most.is_met(60.0), most.is_met(60.1)) == (True, False)
+
+
+def test_the_short_form_fails_on_ratios_that_are_several_times_worse_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wanted = goal("rewriting HTML of 29 kB beside pywb's rewriter")
+    assert wanted.short_limit is not None
+    assert wanted.short_limit < 14.5 / 3, "a busy machine is no regression"
+
+    def fallen(figure: float | None) -> bool:
+        return told_of_fallen({wanted.what: replace(MEASURED, figure=figure)})
+
+    assert not fallen(wanted.short_limit)
+    assert not fallen(None), "where there is no pywb nothing is known"
+    assert "not measured here" in capsys.readouterr().err
+    assert fallen(wanted.short_limit * 0.9)
+    assert wanted.what in capsys.readouterr().err
+    least = goal("cold reads beside a bare pread")
+    assert not told_of_fallen({least.what: replace(MEASURED, figure=0.001)}), (
+        "so little work says nothing of it"
+    )
+    assert not told_of_fallen({})
 
 
 def test_a_figure_that_its_program_did_not_give_is_said_to_be_missing() -> None:

@@ -18,10 +18,14 @@ TOKEN = "a-token-of-forty-three-characters-or-so-....."
 
 class _Peer(BaseHTTPRequestHandler):
     heard: ClassVar[list[str | None]] = []
+    answers_max: ClassVar[int] = 100
 
     def do_GET(self) -> None:
         self.heard.append(self.headers["Authorization"])
-        body = json.dumps({"peer_id": "evzt-oa44"}).encode()
+        is_ill = len(self.heard) > self.answers_max
+        body = (
+            b"ill" if is_ill else json.dumps({"peer_id": "evzt-oa44", "uptime_s": len(self.heard)}).encode()
+        )
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -61,3 +65,21 @@ def test_the_secret_of_a_home_goes_to_its_own_peer(
     assert _Peer.heard == [f"Bearer {TOKEN}" if has_token else None]
     status("--home", str(home.path), "--peer", peer)
     assert _Peer.heard[1:] == [None]
+
+
+def test_a_watched_status_is_shown_again_with_the_log_until_the_peer_is_gone(
+    peer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    assert CliRunner().invoke(main, ["init", "--home", str(home.path), "--network", "test"]).exit_code == 0
+    (home.log / "herodotus.log").write_text("".join(f"line {n}\n" for n in range(9)))
+    monkeypatch.setattr("herodotus.cli.daemon._running_address", lambda frame: peer)
+    monkeypatch.setattr("herodotus.cli.daemon._WATCH_PERIOD_S", 0.0)
+    monkeypatch.setattr(_Peer, "answers_max", 3)
+    done = CliRunner().invoke(main, ["status", "--watch", "--home", str(home.path)])
+    rows = done.stdout.splitlines()
+    assert [row.split()[1] for row in rows if row.startswith("uptime_s")] == ["1", "2", "3"]
+    assert rows[-6:] == ["the log's last lines", *(f"line {n}" for n in range(4, 9))]
+    assert done.exit_code == 1, "what cannot be asked any more is said"
+    elsewhere = CliRunner().invoke(main, ["status", "--home", str(home.path), "--peer", peer])
+    assert "last lines" not in elsewhere.stdout

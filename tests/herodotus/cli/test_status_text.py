@@ -71,6 +71,12 @@ def test_a_status_is_small_aligned_tables() -> None:
     ]
 
 
+def test_alarms_stand_near_the_top_and_steer_nothing() -> None:
+    lines = status_lines({"alarms": ["the disk is full", "\x1b[2J", {"no": "word"}], "uptime_s": 3})
+    assert lines[9:11] == ["alarm        the disk is full", "alarm        \N{REPLACEMENT CHARACTER}[2J"]
+    assert status_lines({"alarms": "all"}) == status_lines({})
+
+
 def test_watched_rates_are_those_since_the_last_look() -> None:
     traffic = {"bytes_in": 5_600, "bytes_out": 44_000, "sessions": 2}
     later = {**FACTS, "uptime_s": 102, "ring": {**FACTS["ring"], "traffic": traffic}}

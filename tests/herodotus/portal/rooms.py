@@ -13,8 +13,8 @@ from herodotus.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import Peer
 from herodotus.portal.elsewhere import RELAYED, Elsewhere, Place
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.operating import PortalFigures
 from herodotus.portal.operator import OperatorRule
 from herodotus.portal.request import Request
 from herodotus.portal.rooms import OwnSaves, PortalRooms, RoomParts
@@ -100,6 +100,7 @@ class Room(Library):
             shelf=self.shelf,
             status=self.status,
             figures=lambda: PortalFigures(answered={200: 7}),
+            log=self.log_tail,
             directions=view,
             relay=self.ring,
             elsewhere=elsewhere,
@@ -116,6 +117,9 @@ class Room(Library):
             rooms=self.rooms.all,
         )
         self.survey()
+
+    async def log_tail(self) -> list[str]:
+        return ["INFO herodotus.peer ready", "WARNING herodotus.net <script>"]
 
     def survey(self) -> None:
         Survey(self.store.archive).catch_up()

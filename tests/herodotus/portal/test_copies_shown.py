@@ -4,7 +4,9 @@ from dataclasses import replace
 
 from herodotus.cli.status_text import status_lines
 from herodotus.core.status import AuditStatus, CopiesStatus, HolderStatus
-from herodotus.portal.operating import PortalFigures, metrics, status_page
+from herodotus.portal.figures import PortalFigures
+from herodotus.portal.metrics import metrics
+from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.statuses import STATUS
 
 COPYING = CopiesStatus(

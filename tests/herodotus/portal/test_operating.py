@@ -3,6 +3,7 @@
 import json
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -17,11 +18,14 @@ from herodotus.home import Home
 from herodotus.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api import imports
+from herodotus.portal.figures import PortalFigures
 from herodotus.portal.limits import RATE, client_of
 from herodotus.portal.operator import operator_token
 from herodotus.portal.request import BODY_BYTES_MAX, Request
+from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.library import HOME, HOST, response
 from tests.herodotus.portal.rooms import TOKEN, Room
+from tests.herodotus.portal.statuses import STATUS
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 JSON = {"content-type": "application/json"}
@@ -172,6 +176,24 @@ def test_a_nickname_or_reason_breaks_neither_page_nor_metrics() -> None:
     assert b"Halikarnassos" in answer.body
     assert answer.headers["Cache-Control"] == "no-store"
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+
+
+def test_the_status_page_shows_alarms_picture_copies_and_the_log_without_a_script() -> None:
+    alarmed = replace(STATUS, alarms=("the disk <is> full",), copies={"1": 250, "10": 50, "2": 700})
+    page = status_page(alarmed, PortalFigures(), log=("INFO ready", "WARNING <script>"))
+    assert '<p class="trouble">the disk &lt;is&gt; full</p>' in page
+    assert '<figure class="ring"><svg' in page
+    shown = re.findall(r"<dt>With (\d+) cop\w+</dt><dd>[\d,]+ <meter value=\"(\d+)\" max=\"1000\"", page)
+    assert shown == [("1", "250"), ("2", "700"), ("10", "50")]
+    assert "INFO ready\nWARNING &lt;script&gt;</pre>" in page
+    assert not re.search(r"<script|<link rel=.stylesheet|src=|style=|url\(", page)
+
+
+def test_the_log_is_shown_to_the_operator_alone() -> None:
+    room = Room()
+    assert b"WARNING herodotus.net &lt;script&gt;" in room.ask("/status").body
+    room.client = "192.0.2.9"
+    assert b"herodotus.net" not in room.ask("/status").body
 
 
 # -- orders -----------------------------------------------------------------------------------------------

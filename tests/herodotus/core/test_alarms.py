@@ -1,0 +1,45 @@
+"""Is the operator told of what needs him, and left alone by what does not?"""
+
+from dataclasses import replace
+
+import pytest
+
+from herodotus.core.alarms import alarms
+from herodotus.core.status import (
+    BudgetStatus,
+    CopiesStatus,
+    CrawlStatus,
+    LeavingStatus,
+    PeerStatus,
+    StoreStatus,
+)
+from tests.herodotus.portal.statuses import STATUS
+
+
+def test_a_peer_that_is_well_raises_none() -> None:
+    assert alarms(STATUS) == ()
+    assert alarms(replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_599)) == (), "it is young"
+    moving = CopiesStatus(to_send=5, too_few=5, done_in_s=60)
+    assert alarms(replace(STATUS, copying=moving)) == ()
+    assert alarms(replace(STATUS, budget=BudgetStatus(month_up_bytes=10**15))) == (), "no volume was agreed"
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (replace(STATUS, store=StoreStatus(problem="nothing can be stored: x")), "nothing can be stored: x"),
+        (replace(STATUS, store=StoreStatus(damaged=3)), "3 damaged records"),
+        (replace(STATUS, crawl=CrawlStatus(problem="the disk is full")), "The crawl: the disk is full"),
+        (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke their word"),
+        (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies are to be moved"),
+        (replace(STATUS, leaving=LeavingStatus(state="leaving", silent=2)), "2 peers that are to take over"),
+        (replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_600), "No other peer was found"),
+        (
+            replace(STATUS, budget=BudgetStatus(month_up_bytes=40, month_down_bytes=60, month_bytes_max=100)),
+            "The month's volume is used up",
+        ),
+    ],
+)  # fmt: skip
+def test_what_somebody_should_act_on_is_said_once(status: PeerStatus, words: str) -> None:
+    (alarm,) = alarms(status)
+    assert words in alarm
