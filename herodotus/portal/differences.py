@@ -24,7 +24,7 @@ from herodotus.portal.answer import Answer, html, moved, told_to_readers
 from herodotus.portal.bodies import payload_of
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.limits import ClientLimits
-from herodotus.portal.memento import Places, diff_path
+from herodotus.portal.memento import Places, diff_path, is_same_path
 from herodotus.portal.moments import Moment
 from herodotus.portal.pages import not_archived_page, page, search_form, shown_url
 from herodotus.portal.request import Request
@@ -90,7 +90,7 @@ class DiffPages:
         if old is None or new is None:
             return await self._missing(asked.request, urls[0], asked.origin)
         shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
-        if asked.request.target != shown:
+        if not is_same_path(asked.request.target, shown):
             return moved(shown)
         times = old.time_s, new.time_s
         captures = await self._shelf.ask(lambda archive: _read(archive, old.url, *times))

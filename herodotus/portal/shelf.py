@@ -77,6 +77,17 @@ class Chosen:
     """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """A capture as it was named: by its second, and by an address that may stand for several spellings."""
+
+    time_s: int
+    urls: tuple[str, ...]
+
+    def names(self, url: str, time_s: int) -> bool:
+        return time_s == self.time_s and url in self.urls
+
+
 class Shelf(Protocol):
     """What the portal asks of an archive. Raises ArchiveError where nothing can be read now."""
 
@@ -86,7 +97,7 @@ class Shelf(Protocol):
         ...
 
     async def choose(
-        self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
+        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
     ) -> Chosen | None:
         """Of the first spelling that has captures; the capture itself only where it is the exact one."""
         ...
@@ -144,10 +155,10 @@ class ArchiveShelf:
         return await self.in_thread(lambda: work(archive))
 
     async def choose(
-        self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
+        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
     ) -> Chosen | None:
         archive = self._archive()
-        return await self.in_thread(lambda: _choose(archive, urls, moment, exact_s))
+        return await self.in_thread(lambda: _choose(archive, urls, moment, exact))
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
         archive, key = self._archive(), (urls, from_s, to_s)
@@ -183,7 +194,7 @@ class ArchiveShelf:
         return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
 
 
-def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: int | None) -> Chosen | None:
+def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exact | None) -> Chosen | None:
     for url in urls:
         near = around(archive, url, moment.target_s)
         if near is None:
@@ -191,7 +202,7 @@ def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: in
         time_s = choose(moment, near.before_s, near.after_s)
         assert time_s is not None
         capture = None
-        if time_s == exact_s and url == urls[0]:
+        if exact is not None and exact.names(url, time_s):
             capture = Reader(archive).newest(url, time_s)
             if capture is not None:
                 time_s = capture.time_s

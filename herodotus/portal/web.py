@@ -34,8 +34,15 @@ from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request, wants_json
-from herodotus.portal.shelf import QUICK_ROWS, Chosen, Shelf, TooBusyError
-from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target, spellings
+from herodotus.portal.shelf import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
+from herodotus.portal.targets import (
+    BadTargetError,
+    Kind,
+    WebTarget,
+    parse_web_target,
+    spellings,
+    unescaped,
+)
 
 T = TypeVar("T")
 
@@ -275,22 +282,22 @@ class ArchivePages:
         moment = target.moment
         assert moment is not None
         # The address stands for itself only in its canonical spelling, or as an imported file has it.
-        urls = spellings(target.url)
-        exact_s = moment.target_s if len(moment.digits) == 14 else None
+        urls, exact = spellings(target.url), None
         if target.url in urls and asked.request.target.endswith(target.url):
             urls = tuple(dict.fromkeys((target.url, *urls)))
-        else:
-            exact_s = None
+            if len(moment.digits) == 14:
+                exact = Exact(time_s=moment.target_s, urls=(target.url, *unescaped(target.url)))
         is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
             portal = self._replay_place.portal_origin if asked.is_replay else ""
             return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
-        chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
+        chosen = await self._shelf.choose(urls, moment, exact=exact)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
-        if chosen.capture is None or chosen.time_s != exact_s:
-            if chosen.time_s == exact_s and chosen.url == target.url:
+        is_exact = exact is not None and exact.names(chosen.url, chosen.time_s)
+        if chosen.capture is None or not is_exact:
+            if is_exact:
                 return failure(
                     asked.request,
                     HTTPStatus.BAD_GATEWAY,

@@ -1,17 +1,21 @@
 """Is every question about an address answered as the standards and DESIGN 9 say?"""
 
 import json
+import re
 import zlib
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from html import unescape
 from random import Random
 from typing import NoReturn
+from urllib.parse import quote
 
 import pytest
 
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.memento import header_url
 from herodotus.portal.moments import http_date
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
@@ -87,6 +91,62 @@ def test_an_imported_spelling_that_no_crawler_would_write_is_shown(library: Libr
     odd = "http://example.org/a?utm_source=1"
     other = Library(response(odd, "20260101", b"odd"))
     assert b"odd" in other.get(f"/web/20260101000000/{odd}").body
+
+
+KEPT_BY_PROGRAMS = "!#$%&'()*+,/:;=?@[]~"
+"""As `requests` has it; browsers keep more."""
+
+
+KEPT_BY_PROGRAMS = "!#$%&'()*+,/:;=?@[]~"
+"""As `requests` has it; browsers keep more."""
+
+
+def _followed(library: Library, target: str) -> int:
+    """The status at the end of the way that a client is led."""
+    for _ in range(4):
+        answer = library.get(target)
+        if "Location" not in answer.headers:
+            return answer.status
+        target = answer.headers["Location"].removeprefix(ORIGIN)
+    raise AssertionError(f"a circle at {target}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://fonts.example/css?family=Open+Sans:400,700|Roboto",  # as a crawler writes them, by the URL standard
+        "https://example.org/a|b^c[d]?e={f}^`\\g",
+        "https://example.org/a%7Cb?c=%7Bd%7D",
+        "https://example.org/%C3%BC?q=%C3%BC|",
+        'https://example.org/a b<c>"d{e}`f',  # as files of others may have them
+        "https://example.org/ü?ü=\\|",
+    ],
+)
+def test_no_character_of_an_address_loses_its_page_on_the_way(url: str) -> None:
+    library = Library(response(url, "20260101", b"one"), response(url, "20260102", b"two"))
+    told = header_url(url)
+    page = library.get(f"/web/*/{told}").body.decode()
+    dates = [unescape(one) for one in re.findall(r'href="(/web/2026[^"]*)"', page)]
+    assert len(dates) > 4
+    for target in [
+        *dates,
+        f"/web/2026/{told}",
+        f"/web/{told}",
+        f"/web/20260102cs_/{told}",
+        f"/search?url={quote(url)}",
+    ]:
+        for sent in (target, quote(target, safe=KEPT_BY_PROGRAMS)):
+            assert _followed(library, sent) == 200, sent
+    assert b"two" in library.get(f"/web/20260102000000id_/{told}").body
+
+
+def test_an_address_that_is_stored_in_both_spellings_is_each_time_the_one_that_was_asked_for() -> None:
+    raw, escaped = "https://example.org/?a=b|c", "https://example.org/?a=b%7Cc"
+    library = Library(response(raw, "20260101", b"raw"), response(escaped, "20260101", b"escaped"))
+    for url in (raw, escaped):
+        assert library.location(f"/web/2026/{url}") == f"/web/20260101000000/{url}"
+        expected = b"raw" if url == raw else b"escaped"
+        assert expected in library.get(f"/web/20260101000000/{url}").body
 
 
 # -- Memento ------------------------------------------------------------------------------------------------
