@@ -199,7 +199,10 @@ def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exac
         near = around(archive, url, moment.target_s)
         if near is None:
             continue
-        time_s = choose(moment, near.before_s, near.after_s)
+        seen_s = None
+        if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
+            seen_s = last_visit_s(archive, url, near.before_s)
+        time_s = choose(moment, near.before_s, near.after_s, seen_s)
         assert time_s is not None
         capture = None
         if exact is not None and exact.names(url, time_s):

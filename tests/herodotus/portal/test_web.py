@@ -69,6 +69,23 @@ def test_of_two_versions_of_a_day_the_nearer_is_shown() -> None:
     assert library.location(f"/web/20260101/{HOME}") == f"/web/20260101120000/{HOME}"
 
 
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("20260103060000", "20260101060000"),  # it was looked at in that second, and was still the old one
+        ("20260103070000", "20260101060000"),  # nearer to that look than to the change
+        ("20260103030000", "20260101060000"),  # surely the old one: it was seen before and after
+        ("20260103150000", "20260103180000"),
+        ("20260103", "20260103180000"),
+    ],
+)
+def test_a_look_that_found_nothing_new_counts_like_a_capture_of_its_day(asked: str, shown: str) -> None:
+    days = [response(HOME, "20260101060000", b"old"), response(HOME, "20260103180000", b"new")]
+    library = Library(days[0], visits=((HOME, "20260103060000"),))
+    library.add(days[1])
+    assert library.location(f"/web/{asked}/{HOME}") == f"/web/{shown}/{HOME}"
+
+
 @pytest.mark.parametrize("flag", ["", "id_", "ir_", "if_", "im_", "js_", "cs_", "oe_", "mp_"])
 def test_an_exact_date_is_shown_with_every_flag(library: Library, flag: str) -> None:
     answer = library.get(f"/web/20260105060000{flag}/{HOME}")
