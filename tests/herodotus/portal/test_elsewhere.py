@@ -94,6 +94,16 @@ def test_a_circle_of_stale_views_is_left_soon_and_forgotten_later() -> None:
     assert asker.get(f"/web/*/{HOME}").status == 301
 
 
+def test_readers_behind_one_address_all_get_a_page_that_is_elsewhere(holder: Library) -> None:
+    """To be sent on often is a circle of one reader, or many readers of one proxy: it is fetched for them."""
+    asker = Asker(Place(origin=B), b=holder)
+    target = f"/web/20260101000000/{HOME}"
+    answers = [asker.get(target) for _ in range(SENT_ON_MAX + 3)]
+    assert [answer.status for answer in answers] == [301] * SENT_ON_MAX + [200] * 3
+    assert b"<p>there" in answers[-1].body
+    assert len(asker.ring.fetched) == 3
+
+
 def test_what_a_page_embeds_is_relayed_as_if_it_were_here(holder: Library) -> None:
     asker = Asker(Place(origin=A), Place(origin=B), b=holder)
     answer = asker.get(f"/web/20260101000000im_/{SITE}/i.png", sec_fetch_dest="image")
