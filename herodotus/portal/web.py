@@ -4,6 +4,7 @@ Each handler makes one `Answer` of what the shelf gives. Errors are sentences, a
 problem+json for machines.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,8 +13,8 @@ from typing import TypeVar
 
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import Flag, Holder, wants_frame
-from herodotus.core.warc import TIME_MAX_S
+from herodotus.core.replay import NEWER_MARK, Flag, Holder, wants_frame
+from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.elsewhere import RELAYED, Elsewhere
@@ -53,6 +54,7 @@ _TIMEMAP_TYPES = {
     "json": "application/json",
     "cdxj": "application/cdxj+ors",
 }
+_TO_MEMENTO = re.compile(r"/web/\d{14}/")
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
 _NOW = {"Cache-Control": "no-cache"}
@@ -143,7 +145,7 @@ class ArchivePages:
             case Kind.GATE:
                 return await self._gate(asked, target)
             case Kind.REPLAY:
-                return await self._replay(asked, target)
+                return self._told_if_newer(asked, target, await self._replay(asked, target))
 
     async def _quickly(self, rows: int, write: Callable[[], T]) -> T:
         """What takes longer than some milliseconds to write is for a thread, as everybody else would wait."""
@@ -310,6 +312,21 @@ class ArchivePages:
         else:
             answer = await self._shown(asked, target, chosen)
         return replace(answer, is_of_archive_alone=True)
+
+    def _told_if_newer(self, asked: Asked, target: WebTarget, answer: Answer) -> Answer:
+        """A reader who asked for a day before all captures is told so by the page that he is led to."""
+        if target.flag is not Flag.PAGE or target.moment is None or answer.status is not HTTPStatus.FOUND:
+            return answer
+        location = answer.headers["Location"]
+        is_newer = location[len("/web/") :][:14] > format_digits(target.moment.to_s)
+        if not (
+            is_newer
+            and _TO_MEMENTO.match(location)
+            and self._has_banner
+            and wants_frame(asked.request.headers)
+        ):
+            return answer
+        return replace(answer, headers={**answer.headers, "Location": f"{location}#{NEWER_MARK}"})
 
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
         if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):

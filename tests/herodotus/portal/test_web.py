@@ -13,6 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.replay import NEWER_MARK
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.memento import header_url
@@ -60,6 +61,21 @@ def library() -> Library:
 )
 def test_the_version_shown_is_that_of_the_design(library: Library, asked: str, shown: str) -> None:
     assert library.location(f"/web/{asked}/{HOME}") == f"/web/{shown}/{HOME}"
+
+
+def test_a_window_that_asks_for_a_day_before_all_captures_is_led_to_where_it_is_told_so(
+    library: Library,
+) -> None:
+    window = {"sec-fetch-dest": "document"}
+    first, last = (f"/web/202601{day}060000/{HOME}" for day in ("01", "20"))
+    for early in ("2025", "19990101000000", "20251231235959"):
+        assert library.location(f"/web/{early}/{HOME}", window) == f"{first}#{NEWER_MARK}"
+        assert library.location(f"/web/{early}/{HOME}") == first  # a program sees the date
+        assert library.location(f"/web/{early}im_/{HOME}") == first.replace("/https", "im_/https")
+    assert library.location(f"/web/20260101000000/{HOME}", window) == first  # of that day
+    assert library.location(f"/web/2027/{HOME}", window) == last
+    told = library.get(first, window).body.decode()
+    assert f'<p id="{NEWER_MARK}">Nothing older is archived: this is the nearest newer version.</p>' in told
 
 
 def test_of_two_versions_of_a_day_the_nearer_is_shown() -> None:
