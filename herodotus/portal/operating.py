@@ -266,7 +266,7 @@ def _nodes(nodes: tuple[NodeStatus, ...]) -> str:
         for node in nodes
     )
     return (
-        '<div class="wide"><table class="versions"><thead><tr><th scope="col">Position</th><th scope="col">State</th>'
+        '<div class="wide"><table class="figures"><thead><tr><th scope="col">Position</th><th scope="col">State</th>'
         f'<th scope="col">Before it</th><th scope="col">Behind it</th></tr></thead><tbody>{rows}</tbody></table></div>'
     )
 
@@ -302,7 +302,7 @@ def _copies(copying: CopiesStatus) -> list[str]:
             ("Last audits", escape(audits) or "none"),
             ("Suspects", escape(suspects) or "none"),
         ),
-        f'<div class="wide"><table class="versions"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
+        f'<div class="wide"><table class="figures"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
     ]
 
 
