@@ -92,13 +92,12 @@ class DiffPages:
         shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         if not is_same_path(asked.request.target, shown):
             return moved(shown)
-        times = old.time_s, new.time_s
-        captures = await self._shelf.ask(lambda archive: _read(archive, old.url, *times))
-        if captures is None:
+        body = await self._shelf.ask(
+            lambda archive: _page(archive, old.url, old.time_s, new.time_s, is_inline=target.is_inline)
+        )
+        if body is None:
             sentence = "this peer's copy of one of these days is damaged; look for another day"
             return failure(asked.request, HTTPStatus.BAD_GATEWAY, sentence, old.url)
-        compared = await self._shelf.in_thread(lambda: compare(old.url, *captures))
-        body = diff_page(compared, is_inline=target.is_inline)
         answer = html(body)
         answer.headers["Cache-Control"] = "max-age=3600"
         return answer
@@ -116,6 +115,12 @@ def parse_diff_target(target: str) -> DiffTarget:
     if old.kind is not Kind.REPLAY or old.moment is None or new.moment is None:
         raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
     return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
+
+
+def _page(archive: Archive, url: str, old_s: int, new_s: int, *, is_inline: bool) -> str | None:
+    """In one go, as two captures of many megabytes should not wait for another turn; None where one is damaged."""
+    captures = _read(archive, url, old_s, new_s)
+    return None if captures is None else diff_page(compare(url, *captures), is_inline=is_inline)
 
 
 def _read(archive: Archive, url: str, old_s: int, new_s: int) -> tuple[StoredCapture, StoredCapture] | None:

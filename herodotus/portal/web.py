@@ -13,12 +13,13 @@ from typing import TypeVar
 
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.deposits import StoredCapture
 from herodotus.core.replay import NEWER_MARK, Flag, Holder, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.elsewhere import RELAYED, Elsewhere
-from herodotus.portal.finishing import accepts
+from herodotus.portal.finishing import accepts, finished
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -297,20 +298,20 @@ class ArchivePages:
         chosen = await self._shelf.choose(urls, moment, exact=exact)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
-        is_exact = exact is not None and exact.names(chosen.url, chosen.time_s)
-        if chosen.capture is None or not is_exact:
-            if is_exact:
+        if exact is None or not exact.names(chosen.url, chosen.time_s):
+            places = Places(origin="", url=chosen.url)
+            links = links_of(chosen, asked.origin, is_gate=True)
+            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+        else:
+            found = await self._shown(asked, target, chosen)
+            if found is None:
                 return failure(
                     asked.request,
                     HTTPStatus.BAD_GATEWAY,
                     "this peer's copy of that day is damaged, and there is no older one; look for another day",
                     target.url,
                 )
-            places = Places(origin="", url=chosen.url)
-            links = links_of(chosen, asked.origin, is_gate=True)
-            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
-        else:
-            answer = await self._shown(asked, target, chosen)
+            answer = found
         return replace(answer, is_of_archive_alone=True)
 
     def _told_if_newer(self, asked: Asked, target: WebTarget, answer: Answer) -> Answer:
@@ -342,24 +343,35 @@ class ArchivePages:
             headers={**PUBLIC, **_BRIEF},
         )
 
-    async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer:
-        capture = chosen.capture
-        assert capture is not None
-        replay = Replay(
-            chosen=chosen,
-            capture=capture,
-            flag=target.flag,
-            portal_origin=asked.origin or None,
-            has_banner=self._has_banner,
-            has_own_origin=asked.is_replay,
-            inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
-            holders=await self._holders(asked, target, chosen),
-            fills_window=wants_frame(asked.request.headers),
-            takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
-        )
-        if is_quick(capture):
+    async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer | None:
+        """None: it cannot be read."""
+        if chosen.capture is None and not chosen.is_large:
+            return None
+        holders = await self._holders(asked, target, chosen)
+
+        def shown(capture: StoredCapture) -> Answer:
+            replay = Replay(
+                chosen=chosen,
+                capture=capture,
+                flag=target.flag,
+                portal_origin=asked.origin or None,
+                has_banner=self._has_banner,
+                has_own_origin=asked.is_replay,
+                inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
+                holders=holders,
+                fills_window=wants_frame(asked.request.headers),
+                takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
+            )
             return replay_answer(replay)
-        return await self._shelf.in_thread(partial(replay_answer, replay))
+
+        def finished_too(capture: StoredCapture) -> Answer:
+            return finished(asked.request, shown(capture))  # which takes long enough, too, to be for a thread
+
+        if chosen.capture is None:
+            return await self._shelf.with_large(chosen, finished_too)
+        if is_quick(chosen.capture):
+            return shown(chosen.capture)
+        return await self._shelf.in_thread(partial(finished_too, chosen.capture))
 
     async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[Holder, ...]:
         if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:

@@ -130,10 +130,6 @@ KEPT_BY_PROGRAMS = "!#$%&'()*+,/:;=?@[]~"
 """As `requests` has it; browsers keep more."""
 
 
-KEPT_BY_PROGRAMS = "!#$%&'()*+,/:;=?@[]~"
-"""As `requests` has it; browsers keep more."""
-
-
 def _followed(library: Library, target: str) -> int:
     """The status at the end of the way that a client is led."""
     for _ in range(4):
