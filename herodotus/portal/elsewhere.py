@@ -119,7 +119,8 @@ class Elsewhere:
         target = f"{holders[0].origin}{request.target}"
         if not (target.isascii() and target.isprintable()):
             return None
-        return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "max-age=60", **PUBLIC})
+        # A browser that kept it would go round in a circle of stale views by itself, and ask nobody who could end it.
+        return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "no-store", **PUBLIC})
 
     async def keepers(self, url: str, memento: str) -> tuple[Place, ...]:
         """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
