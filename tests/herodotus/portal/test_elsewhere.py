@@ -68,7 +68,9 @@ def holder() -> Library:
 def test_what_is_not_here_is_a_redirect_to_the_first_holder(target: str) -> None:
     answer = Asker(Place(origin=A), Place(origin=B)).get(target)
     assert (answer.status, answer.headers["Location"]) == (301, A + target)
-    assert answer.headers["Cache-Control"] == "no-store"  # else a browser goes in circles that only we can end
+    assert (
+        answer.headers["Cache-Control"] == "no-store"
+    )  # else a browser goes in circles that only we can end
 
 
 def test_who_is_a_holder_himself_sends_nobody_on() -> None:
