@@ -80,9 +80,11 @@ time { white-space: nowrap }
 .months .stored a { background: var(--mark); font-weight: bold } .months .many a { background: var(--strong) }
 .months .same a { border-bottom: 2px solid var(--line) }
 .wide { overflow-x: auto }
-table.versions { border-collapse: collapse; width: 100%; font-size: .95rem }
-.versions th { text-align: left; color: var(--quiet); font-weight: normal }
-.versions th, .versions td { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top }
+table.versions, table.figures { border-collapse: collapse; width: 100%; font-size: .95rem }
+:is(.versions, .figures) th { text-align: left; color: var(--quiet); font-weight: normal }
+:is(.versions, .figures) :is(th, td) { padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top }
+.figures .id { overflow-wrap: normal; white-space: nowrap }
 .versions td:first-child, .versions td:nth-child(4) { white-space: nowrap }
 footer { margin-top: 3rem; color: var(--quiet); font-size: .9rem }
 @media (max-width: 36rem) {

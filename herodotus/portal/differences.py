@@ -24,7 +24,7 @@ from herodotus.portal.answer import Answer, html, moved, told_to_readers
 from herodotus.portal.bodies import payload_of
 from herodotus.portal.elsewhere import Elsewhere
 from herodotus.portal.limits import ClientLimits
-from herodotus.portal.memento import Places, diff_path
+from herodotus.portal.memento import Places, diff_path, is_same_path
 from herodotus.portal.moments import Moment
 from herodotus.portal.pages import not_archived_page, page, search_form, shown_url
 from herodotus.portal.request import Request
@@ -90,15 +90,14 @@ class DiffPages:
         if old is None or new is None:
             return await self._missing(asked.request, urls[0], asked.origin)
         shown = diff_path(old.url, old.time_s, new.time_s, is_inline=target.is_inline)
-        if asked.request.target != shown:
+        if not is_same_path(asked.request.target, shown):
             return moved(shown)
-        times = old.time_s, new.time_s
-        captures = await self._shelf.ask(lambda archive: _read(archive, old.url, *times))
-        if captures is None:
+        body = await self._shelf.ask(
+            lambda archive: _page(archive, old.url, old.time_s, new.time_s, is_inline=target.is_inline)
+        )
+        if body is None:
             sentence = "this peer's copy of one of these days is damaged; look for another day"
             return failure(asked.request, HTTPStatus.BAD_GATEWAY, sentence, old.url)
-        compared = await self._shelf.in_thread(lambda: compare(old.url, *captures))
-        body = diff_page(compared, is_inline=target.is_inline)
         answer = html(body)
         answer.headers["Cache-Control"] = "max-age=3600"
         return answer
@@ -116,6 +115,12 @@ def parse_diff_target(target: str) -> DiffTarget:
     if old.kind is not Kind.REPLAY or old.moment is None or new.moment is None:
         raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
     return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
+
+
+def _page(archive: Archive, url: str, old_s: int, new_s: int, *, is_inline: bool) -> str | None:
+    """In one go, as two captures of many megabytes should not wait for another turn; None where one is damaged."""
+    captures = _read(archive, url, old_s, new_s)
+    return None if captures is None else diff_page(compare(url, *captures), is_inline=is_inline)
 
 
 def _read(archive: Archive, url: str, old_s: int, new_s: int) -> tuple[StoredCapture, StoredCapture] | None:

@@ -2,8 +2,9 @@
 
 The ring says who holds an address. A window goes there by itself (301, as in the thesis); what a page embeds is
 relayed, because its policy lets it ask this portal alone. Views of the ring may be stale: a holder sends nobody on,
-it asks the other holders itself; a relayed request is never relayed again; and the same question by the same reader
-is sent on a few times only, so no circle is gone through for long.
+it asks the other holders itself; a relayed request is never relayed again; and the same question from the same address
+is sent on a few times only and then relayed: so no circle is gone through for long, and of many readers behind one
+address, as behind a proxy, each gets the page.
 """
 
 from collections import OrderedDict
@@ -112,14 +113,14 @@ class Elsewhere:
             return None
         if len(others) < len(holders):  # we should have it ourselves: the other holders may have it already
             return await self._relayed(request, others, url, origin, is_replay=is_replay)
-        if self._is_gateway or self._must_relay(request, flag):
+        is_relayed = self._is_gateway or self._must_relay(request, flag)
+        if is_relayed or not self._may_send_on(request):
             return await self._relayed(request, holders, url, origin, is_replay=is_replay)
-        if not self._may_send_on(request):
-            return None
         target = f"{holders[0].origin}{request.target}"
         if not (target.isascii() and target.isprintable()):
             return None
-        return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "max-age=60", **PUBLIC})
+        # A browser that kept it would go round in a circle of stale views by itself, and ask nobody who could end it.
+        return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "no-store", **PUBLIC})
 
     async def keepers(self, url: str, memento: str) -> tuple[Place, ...]:
         """The other peers that have this very capture: those that should, asked whether they do. `memento` is its

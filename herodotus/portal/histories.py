@@ -78,12 +78,20 @@ def _summary(places: Places, versions: Sequence[Version]) -> str:
     last_seen_s = max(version.last_seen_s for version in versions)
     seen = f", and found unchanged {visits:,} time{'s' * (visits != 1)}" if visits else ""
     same = last.first_seen_s
+    is_one_day = first.first_seen_s // DAY_S == same // DAY_S  # then two dates would say nothing
     since = f", unchanged since {_day(same)}" if same // DAY_S < last_seen_s // DAY_S else ""
     return (
-        f'<p class="lead">Stored {_times(len(versions))} between {_link(places, first.first_seen_s)} and '
-        f"{_link(places, last.first_seen_s)}{seen}; {_contents(len(contents))}. "
+        f'<p class="lead">Stored {_times(len(versions))} {_span(places, versions, with_time=is_one_day)}{seen}; '
+        f"{_contents(len(contents))}. "
         f"Last looked at on {_day(last_seen_s)}{since}.</p>"
     )
+
+
+def _span(places: Places, versions: Sequence[Version], *, with_time: bool) -> str:
+    first, last = (
+        _link(places, one.first_seen_s, with_time=with_time) for one in (versions[0], versions[-1])
+    )
+    return f"on {first}" if len(versions) == 1 else f"between {first} and {last}"
 
 
 def _times(count: int) -> str:
@@ -211,7 +219,8 @@ def _changes(places: Places, before: Version, version: Version) -> str:
 
 def _row(places: Places, version: Version, earlier_s: int, size: int, changes: str = "") -> str:
     if earlier_s != version.first_seen_s:
-        content = f"the same as on {_link(places, earlier_s)}"
+        is_that_day = earlier_s // DAY_S == version.first_seen_s // DAY_S
+        content = f"the same as on {_link(places, earlier_s, with_time=is_that_day)}"
     elif version.visits:
         content = f"new; unchanged until {_day(version.last_seen_s)} ({_times(version.visits)} looked at)"
     else:

@@ -10,18 +10,25 @@ from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
 from herodotus.portal.moments import http_date
 
-_PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]*")
-_UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\^`{|} '} | {n: f"%{n:02X}" for n in (*range(0x20), 0x7F)}
+_PLAIN = re.compile(r"[!#-;=?-\[\]-~]*")
+_UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\ '} | {n: f"%{n:02X}" for n in (*range(0x20), 0x7F)}
+_SOME_ESCAPE = {ord(c): f"%{ord(c):02X}" for c in "\\^`{|}"}
 
 
 def header_url(url: str) -> str:
-    """As it may stand between angle brackets in a header: nothing in it ends a line, a link or ASCII."""
+    """As it may stand between angle brackets in a header: nothing in it ends a line, a link or ASCII. What is stored
+    as `|` or `{` stays so: escaped it is another address to the URL standard, with another place on the ring."""
     if _PLAIN.fullmatch(url):
         return url
     escaped = url.translate(_UNSAFE)
     return "".join(
         c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace")) for c in escaped
     )
+
+
+def is_same_path(one: str, other: str) -> bool:
+    """Whether two paths differ by no more than what some clients escape on the way, and others do not."""
+    return one == other or one.translate(_SOME_ESCAPE) == other.translate(_SOME_ESCAPE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,15 +64,18 @@ def moment_at(time_s: int) -> Moment:
 NEWEST = Moment(digits="", target_s=TIME_MAX_S, from_s=TIME_MAX_S, to_s=TIME_MAX_S)
 
 
-def choose(moment: Moment, before_s: int | None, after_s: int | None) -> int | None:
-    """Of the newest capture not newer than the target and the oldest newer one."""
-    has_before = before_s is not None and before_s >= moment.from_s
-    has_after = after_s is not None and after_s <= moment.to_s
-    if before_s is not None and after_s is not None and has_before and has_after:
-        return before_s if moment.target_s - before_s <= after_s - moment.target_s else after_s
-    if has_after:
-        return after_s
-    return before_s if before_s is not None else after_s
+def choose(
+    moment: Moment, before_s: int | None, after_s: int | None, seen_s: int | None = None
+) -> int | None:
+    """Of the newest capture not newer than the target and the oldest newer one. `seen_s`: when the older one was last
+    found unchanged, which is as if it had been captured again."""
+    if before_s is None or after_s is None:
+        return after_s if before_s is None else before_s
+    seen_s = max(before_s, min(seen_s or 0, moment.target_s))
+    if after_s > moment.to_s:
+        return before_s
+    is_of_period = seen_s >= moment.from_s
+    return before_s if is_of_period and moment.target_s - seen_s <= after_s - moment.target_s else after_s
 
 
 def http_date(time_s: int) -> str:

@@ -43,6 +43,10 @@ WAITING_MAX = 256
 """Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
 ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
+LARGE_BYTES = 1024 * 1024
+"""Of a capture. So much may wait in memory with each question that waits for its turn; 32 MiB may not."""
+LARGE_READERS = 2
+LARGE_WAITING_MAX = 64
 QUICK_ROWS = 500
 """So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
 _HISTORIES_KEPT = 256
@@ -75,6 +79,19 @@ class Chosen:
     """Of what is shown only."""
     capture: StoredCapture | None
     """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
+    is_large: bool = False
+    """It was asked for and can be read, by `Shelf.with_large`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """A capture as it was named: by its second, and by an address that may stand for several spellings."""
+
+    time_s: int
+    urls: tuple[str, ...]
+
+    def names(self, url: str, time_s: int) -> bool:
+        return time_s == self.time_s and url in self.urls
 
 
 class Shelf(Protocol):
@@ -86,9 +103,13 @@ class Shelf(Protocol):
         ...
 
     async def choose(
-        self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
+        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
     ) -> Chosen | None:
         """Of the first spelling that has captures; the capture itself only where it is the exact one."""
+        ...
+
+    async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
+        """`work` on a capture that was too large to be given, in one of few threads; None where it is gone."""
         ...
 
     async def history(
@@ -118,6 +139,7 @@ class ArchiveShelf:
     def __init__(self, archive: Callable[[], Archive]) -> None:
         self._archive = archive
         self._threads = anyio.CapacityLimiter(READERS)
+        self._large = anyio.CapacityLimiter(LARGE_READERS)
         self._known_rows: Kept[bytes, Row] = Kept(ROWS_KEPT_BYTES_MAX)
         self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
         self._opened: weakref.ref[Archive] | None = None
@@ -144,10 +166,21 @@ class ArchiveShelf:
         return await self.in_thread(lambda: work(archive))
 
     async def choose(
-        self, urls: tuple[str, ...], moment: Moment, *, exact_s: int | None = None
+        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
     ) -> Chosen | None:
         archive = self._archive()
-        return await self.in_thread(lambda: _choose(archive, urls, moment, exact_s))
+        return await self.in_thread(lambda: _choose(archive, urls, moment, exact))
+
+    async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
+        if self._large.statistics().tasks_waiting >= LARGE_WAITING_MAX:
+            raise TooBusyError
+        archive = self._archive()
+
+        def read() -> T | None:
+            capture = Reader(archive).newest(chosen.url, chosen.time_s)
+            return None if capture is None or capture.time_s != chosen.time_s else work(capture)
+
+        return await anyio.to_thread.run_sync(read, limiter=self._large)
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
         archive, key = self._archive(), (urls, from_s, to_s)
@@ -183,26 +216,31 @@ class ArchiveShelf:
         return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
 
 
-def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact_s: int | None) -> Chosen | None:
+def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exact | None) -> Chosen | None:
     for url in urls:
         near = around(archive, url, moment.target_s)
         if near is None:
             continue
-        time_s = choose(moment, near.before_s, near.after_s)
+        seen_s = None
+        if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
+            seen_s = last_visit_s(archive, url, near.before_s)
+        time_s = choose(moment, near.before_s, near.after_s, seen_s)
         assert time_s is not None
         capture = None
-        if time_s == exact_s and url == urls[0]:
+        if exact is not None and exact.names(url, time_s):
             capture = Reader(archive).newest(url, time_s)
             if capture is not None:
                 time_s = capture.time_s
         is_before = time_s == near.before_s
+        is_large = capture is not None and len(capture.body) > LARGE_BYTES
         return Chosen(
             url=url,
             time_s=time_s,
             around=near if is_before else around(archive, url, time_s) or near,
             previous_s=before_s(archive, url, time_s),
             last_visit_s=None if capture is None else last_visit_s(archive, url, time_s),
-            capture=capture,
+            capture=None if is_large else capture,
+            is_large=is_large,
         )
     return None
 

@@ -155,8 +155,15 @@ def _nodes(nodes: tuple[NodeStatus, ...]) -> str:
         for node in nodes
     )
     return (
-        '<div class="wide"><table class="versions"><thead><tr><th scope="col">Position</th><th scope="col">State</th>'
+        f'{_wide("Positions on the ring")}<th scope="col">Position</th><th scope="col">State</th>'
         f'<th scope="col">Before it</th><th scope="col">Behind it</th></tr></thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _wide(name: str) -> str:
+    """The start of a table that a narrow screen scrolls: so it has a name, and the keyboard reaches it."""
+    return (
+        f'<div class="wide" role="region" aria-label="{name}" tabindex="0"><table class="figures"><thead><tr>'
     )
 
 
@@ -184,7 +191,7 @@ def _copies(copying: CopiesStatus) -> list[str]:
             ("Last audits", escape(audits) or "none"),
             ("Suspects", escape(suspects) or "none"),
         ),
-        f'<div class="wide"><table class="versions"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>',
+        f"{_wide('Holders of copies')}{head}</tr></thead><tbody>{rows}</tbody></table></div>" if rows else "",
     ]
 
 

@@ -7,7 +7,7 @@ with one of the two slashes lost to a proxy.
 import re
 from dataclasses import dataclass
 from enum import Enum
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import canonical
@@ -23,6 +23,13 @@ _ONE_SLASH = re.compile(r"(https?):/(?!/)", re.IGNORECASE)
 _SCHEME = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)"
 )  # example.org:8080 has a port, mailto:somebody a scheme
+# The URL standard escapes none of these, and many programs do on their way here.
+_ESCAPED_IN_PATH = re.compile(r"%(?:5E|7C)", re.IGNORECASE)
+_ESCAPED_IN_QUERY = re.compile(r"%(?:5[CE]|60|7[BCD])", re.IGNORECASE)
+# Nor need imported files escape these, which no answer of ours can name otherwise (`memento.header_url`).
+_ESCAPED_IN_ANSWERS = re.compile(
+    r"(?:%(?:2[02]|3[CE]|5[CE]|60|7[BCD]|[C-F][0-9A-F](?:%[89AB][0-9A-F])+))+", re.IGNORECASE
+)
 
 
 class Kind(Enum):
@@ -107,6 +114,24 @@ def spellings(url: str) -> tuple[str, ...]:
             reason = error.reason
     if not found:
         raise BadTargetError(f"this is no address of a web page: {reason}")
+    asked = [text for text in tried if text.startswith(("http://", "https://"))]
     return tuple(
-        dict.fromkeys([*found, *(text for text in tried if text.startswith(("http://", "https://")))])
+        dict.fromkeys([*found, *asked, *(one for text in [*found, *asked] for one in unescaped(text))])
     )
+
+
+def unescaped(url: str) -> tuple[str, ...]:
+    """What may be stored where `url` is asked for, as something on the way escaped it; mostly nothing."""
+    if "%" not in url:
+        return ()
+    path, mark, query = url.partition("?")
+    as_crawled = _ESCAPED_IN_PATH.sub(_plain, path) + mark + _ESCAPED_IN_QUERY.sub(_plain, query)
+    as_imported = _ESCAPED_IN_ANSWERS.sub(_plain, url)
+    return tuple(one for one in dict.fromkeys((as_crawled, as_imported)) if one != url)
+
+
+def _plain(match: re.Match[str]) -> str:
+    try:
+        return unquote_to_bytes(match[0]).decode()
+    except UnicodeDecodeError:
+        return match[0]

@@ -4,6 +4,7 @@ Each handler makes one `Answer` of what the shelf gives. Errors are sentences, a
 problem+json for machines.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,12 +13,13 @@ from typing import TypeVar
 
 from herodotus.archive.reading import Version
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.replay import Flag, Holder, wants_frame
-from herodotus.core.warc import TIME_MAX_S
+from herodotus.core.deposits import StoredCapture
+from herodotus.core.replay import NEWER_MARK, Flag, Holder, wants_frame
+from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.elsewhere import RELAYED, Elsewhere
-from herodotus.portal.finishing import accepts
+from herodotus.portal.finishing import accepts, finished
 from herodotus.portal.histories import history_json, history_page
 from herodotus.portal.memento import (
     Places,
@@ -34,8 +36,15 @@ from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page
 from herodotus.portal.replay_place import ReplayPlace
 from herodotus.portal.replaying import Replay, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request, wants_json
-from herodotus.portal.shelf import QUICK_ROWS, Chosen, Shelf, TooBusyError
-from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target, spellings
+from herodotus.portal.shelf import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
+from herodotus.portal.targets import (
+    BadTargetError,
+    Kind,
+    WebTarget,
+    parse_web_target,
+    spellings,
+    unescaped,
+)
 
 T = TypeVar("T")
 
@@ -46,6 +55,7 @@ _TIMEMAP_TYPES = {
     "json": "application/json",
     "cdxj": "application/cdxj+ors",
 }
+_TO_MEMENTO = re.compile(r"/web/\d{14}/")
 _BRIEF = {"Cache-Control": "max-age=60"}
 """What is said about a history is true for a while, and cheap to say again."""
 _NOW = {"Cache-Control": "no-cache"}
@@ -136,7 +146,7 @@ class ArchivePages:
             case Kind.GATE:
                 return await self._gate(asked, target)
             case Kind.REPLAY:
-                return await self._replay(asked, target)
+                return self._told_if_newer(asked, target, await self._replay(asked, target))
 
     async def _quickly(self, rows: int, write: Callable[[], T]) -> T:
         """What takes longer than some milliseconds to write is for a thread, as everybody else would wait."""
@@ -275,34 +285,49 @@ class ArchivePages:
         moment = target.moment
         assert moment is not None
         # The address stands for itself only in its canonical spelling, or as an imported file has it.
-        urls = spellings(target.url)
-        exact_s = moment.target_s if len(moment.digits) == 14 else None
+        urls, exact = spellings(target.url), None
         if target.url in urls and asked.request.target.endswith(target.url):
             urls = tuple(dict.fromkeys((target.url, *urls)))
-        else:
-            exact_s = None
+            if len(moment.digits) == 14:
+                exact = Exact(time_s=moment.target_s, urls=(target.url, *unescaped(target.url)))
         is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
         if is_bare and self._has_banner and wants_frame(asked.request.headers):
             # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
             portal = self._replay_place.portal_origin if asked.is_replay else ""
             return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
-        chosen = await self._shelf.choose(urls, moment, exact_s=exact_s)
+        chosen = await self._shelf.choose(urls, moment, exact=exact)
         if chosen is None:
             return await self._missing(asked, target, spellings(target.url)[0])
-        if chosen.capture is None or chosen.time_s != exact_s:
-            if chosen.time_s == exact_s and chosen.url == target.url:
+        if exact is None or not exact.names(chosen.url, chosen.time_s):
+            places = Places(origin="", url=chosen.url)
+            links = links_of(chosen, asked.origin, is_gate=True)
+            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+        else:
+            found = await self._shown(asked, target, chosen)
+            if found is None:
                 return failure(
                     asked.request,
                     HTTPStatus.BAD_GATEWAY,
                     "this peer's copy of that day is damaged, and there is no older one; look for another day",
                     target.url,
                 )
-            places = Places(origin="", url=chosen.url)
-            links = links_of(chosen, asked.origin, is_gate=True)
-            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
-        else:
-            answer = await self._shown(asked, target, chosen)
+            answer = found
         return replace(answer, is_of_archive_alone=True)
+
+    def _told_if_newer(self, asked: Asked, target: WebTarget, answer: Answer) -> Answer:
+        """A reader who asked for a day before all captures is told so by the page that he is led to."""
+        if target.flag is not Flag.PAGE or target.moment is None or answer.status is not HTTPStatus.FOUND:
+            return answer
+        location = answer.headers["Location"]
+        is_newer = location[len("/web/") :][:14] > format_digits(target.moment.to_s)
+        if not (
+            is_newer
+            and _TO_MEMENTO.match(location)
+            and self._has_banner
+            and wants_frame(asked.request.headers)
+        ):
+            return answer
+        return replace(answer, headers={**answer.headers, "Location": f"{location}#{NEWER_MARK}"})
 
     async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
         if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
@@ -318,24 +343,35 @@ class ArchivePages:
             headers={**PUBLIC, **_BRIEF},
         )
 
-    async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer:
-        capture = chosen.capture
-        assert capture is not None
-        replay = Replay(
-            chosen=chosen,
-            capture=capture,
-            flag=target.flag,
-            portal_origin=asked.origin or None,
-            has_banner=self._has_banner,
-            has_own_origin=asked.is_replay,
-            inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
-            holders=await self._holders(asked, target, chosen),
-            fills_window=wants_frame(asked.request.headers),
-            takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
-        )
-        if is_quick(capture):
+    async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer | None:
+        """None: it cannot be read."""
+        if chosen.capture is None and not chosen.is_large:
+            return None
+        holders = await self._holders(asked, target, chosen)
+
+        def shown(capture: StoredCapture) -> Answer:
+            replay = Replay(
+                chosen=chosen,
+                capture=capture,
+                flag=target.flag,
+                portal_origin=asked.origin or None,
+                has_banner=self._has_banner,
+                has_own_origin=asked.is_replay,
+                inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
+                holders=holders,
+                fills_window=wants_frame(asked.request.headers),
+                takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
+            )
             return replay_answer(replay)
-        return await self._shelf.in_thread(partial(replay_answer, replay))
+
+        def finished_too(capture: StoredCapture) -> Answer:
+            return finished(asked.request, shown(capture))  # which takes long enough, too, to be for a thread
+
+        if chosen.capture is None:
+            return await self._shelf.with_large(chosen, finished_too)
+        if is_quick(chosen.capture):
+            return shown(chosen.capture)
+        return await self._shelf.in_thread(partial(finished_too, chosen.capture))
 
     async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[Holder, ...]:
         if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:

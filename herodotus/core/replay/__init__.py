@@ -7,7 +7,7 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
     status, headers = replay_headers(200, fields, context)
 """
 
-from herodotus.core.replay.banner import BannerFacts, Holder, banner_html, frame_html
+from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, Holder, banner_html, frame_html
 from herodotus.core.replay.charsets import written_charset
 from herodotus.core.replay.choosing import looks_like_html, rewriter_for, shown_flag, shown_type
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
@@ -29,6 +29,7 @@ __all__ = [
     "FLAGS",
     "GUARD_PATH",
     "GUARD_SCRIPT",
+    "NEWER_MARK",
     "NO_TYPE",
     "WORKER_PATH",
     "WORKER_SCRIPT",

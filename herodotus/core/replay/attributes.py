@@ -98,12 +98,15 @@ class TagEditor:
             return special(self, attributes)
         found: list[Edit] = []
         for attribute in attributes:
-            action = _BY_TAG.get((tag, attribute.name)) or _ANY_TAG.get(attribute.name)
-            if action is not None:
-                self._apply(action, attribute, found)
-            elif attribute.name[:5] == b"data-":
-                self._apply_data(attribute, found)
+            self._edit_plain(tag, attribute, found)
         return found
+
+    def _edit_plain(self, tag: bytes, attribute: Attribute, found: list[Edit]) -> None:
+        action = _BY_TAG.get((tag, attribute.name)) or _ANY_TAG.get(attribute.name)
+        if action is not None:
+            self._apply(action, attribute, found)
+        elif attribute.name[:5] == b"data-":
+            self._apply_data(attribute, found)
 
     def address(self, value: bytes, flag: str, *, is_quoted: bool) -> bytes:
         if b"&" in value and SUSPICIOUS.search(value):
@@ -259,6 +262,19 @@ class TagEditor:
                 self._apply(_EMBEDDED if is_address else "perhaps", attribute, found)
         return found
 
+    def _edit_script(self, attributes: list[Attribute]) -> list[Edit]:
+        """What a page would have fetched ahead is fetched past all policies: such rules become data of no type."""
+        found: list[Edit] = []
+        for attribute in attributes:
+            if (
+                attribute.name == b"type"
+                and read_text(attribute.value).strip().lower() == b"speculationrules"
+            ):
+                found.append((attribute.start, attribute.start, b"archived-"))
+            else:
+                self._edit_plain(b"script", attribute, found)
+        return found
+
     def inner_page(self, text: bytes) -> bytes:
         return self._page(text)
 
@@ -268,6 +284,7 @@ _SPECIAL_TAGS: dict[bytes, Callable[[TagEditor, list[Attribute]], list[Edit]]] =
     b"link": TagEditor._edit_link,
     b"meta": TagEditor._edit_meta,
     b"param": TagEditor._edit_param,
+    b"script": TagEditor._edit_script,
 }
 _TEXTS: dict[str, Callable[[TagEditor, bytes], bytes]] = {
     "style": TagEditor._style,

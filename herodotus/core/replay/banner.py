@@ -16,6 +16,8 @@ from herodotus.core.replay.context import Flag, ReplayContext
 
 HOLDERS_SHOWN_MAX = 8
 URL_SHOWN_CHARACTERS = 120
+NEWER_MARK = "herodotus-newer"
+"""At the end of an address that somebody is led to who asked for a day before all captures: the frame then says so."""
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -41,10 +43,15 @@ body { background: var(--paper); color: var(--ink); font: 1rem/1.5 Georgia, seri
 header { padding: .4rem .8rem; border-bottom: 2px solid var(--line) }
 h1, nav { display: inline; font-size: 1rem; font-weight: normal; margin: 0 }
 h1, nav > * { margin-right: .8em; overflow-wrap: anywhere } a { color: var(--accent) }
+header > p { display: none; margin: 0 .8em 0 0; font-style: italic } header > p:target { display: inline }
 main { flex: 1; display: flex }
 iframe { flex: 1; border: 0; background: white }
 """
 _FRAME_SCRIPT = """
+(function (place) {
+  var frame = document.querySelector("iframe");
+  if (place.length > 1 && place !== "#%s") frame.src = frame.src + place;
+})(location.hash);
 addEventListener("message", function (event) {
   var said = event.data, facts = document.documentElement.dataset;
   if (!said || said.herodotus !== "open" || typeof said.address !== "string") return;
@@ -55,7 +62,7 @@ addEventListener("message", function (event) {
   var memento = /^(\\d{14})(?:[a-z]{2}_)?\\/(https?:\\/\\/.+)$/.exec(address.slice(inner.length));
   if (memento) location.href = own + memento[1] + "/" + memento[2];
 });
-"""
+""".replace("%s", NEWER_MARK)
 
 
 def _digest(text: str) -> str:
@@ -123,7 +130,9 @@ def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "
         f'data-inner="{escape(inner)}"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>'
         f"<style>{_FRAME_STYLE}</style></head>"
-        f'<body><header><h1>{_items(context, facts)[0][0]}</h1><nav aria-label="Web archive">{items}</nav></header>'
+        f"<body><header><h1>{_items(context, facts)[0][0]}</h1>"
+        f'<p id="{NEWER_MARK}">Nothing older is archived: this is the nearest newer version.</p>'
+        f'<nav aria-label="Web archive">{items}</nav></header>'
         f'<main><iframe title="{title}" src="{source}" sandbox="allow-scripts allow-forms allow-modals{own}"></iframe>'
         "</main>"
         f"<script>{_FRAME_SCRIPT}</script></body></html>"

@@ -89,10 +89,20 @@ GUARD_SCRIPT = (
       });
     });
   });
+  // What a page would have fetched ahead is fetched past all policies: such rules become data of no type.
+  function ofNoType(value) { return /^\s*speculationrules\s*$/i.test(value) ? "archived-speculationrules" : value; }
+  attempt(function () {
+    var type = Object.getOwnPropertyDescriptor(HTMLScriptElement.prototype, "type");
+    Object.defineProperty(HTMLScriptElement.prototype, "type", {
+      configurable: true, enumerable: type.enumerable, get: type.get,
+      set: function (value) { type.set.call(this, ofNoType(value)); }
+    });
+  });
   attempt(function () {
     var set = Element.prototype.setAttribute;
     Element.prototype.setAttribute = function (name, value) {
-      var flag = (flags[this.tagName] || {})[String(name).toLowerCase()];
+      var lower = String(name).toLowerCase(), flag = (flags[this.tagName] || {})[lower];
+      if (lower === "type" && this.tagName === "SCRIPT") return set.call(this, name, ofNoType(value));
       return set.call(this, name, flag === undefined ? value : led(value, flag));
     };
   });

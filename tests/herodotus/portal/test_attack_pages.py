@@ -6,11 +6,15 @@ list attacks nothing, so that a list which fails by itself would be noticed.
 """
 
 import json
+import threading
 import urllib.request
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from herodotus.portal.request import Request
@@ -18,6 +22,7 @@ from tests.herodotus.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import Browser, browser
 from tests.herodotus.portal.library import SITE, Library, response
 from tests.herodotus.portal.shelves import peer_with
+from tests.herodotus.test_ring_lab import free_base
 
 DATE = "20260101000000"
 TRIED = """function gained(what) { if (!document.title.startsWith('Gained')) document.title = 'Gained ' + what; }
@@ -211,6 +216,80 @@ async def test_a_leak_would_be_noticed(tmp_path: Path) -> None:
 
 
 # -- large pages --------------------------------------------------------------------------------------------
+
+RULES = """<script type=speculationrules>{"prefetch": [{"urls": ["LIVE/ahead-as-written"], "eagerness": "immediate",
+  "referrer_policy": "no-referrer"}]}</script><script>
+var made = raw().document.createElement('script');
+made.type = 'speculationrules';
+made.textContent = JSON.stringify({prefetch: [
+  {urls: ['LIVE/ahead-as-made', 'HERE/status'], eagerness: 'immediate', referrer_policy: 'no-referrer'}]});
+document.body.appendChild(made);
+</script>"""
+
+
+class _Live(BaseHTTPRequestHandler):
+    """Serves a page that has another one fetched ahead, and notes what was asked for."""
+
+    heard: ClassVar[list[str]] = []
+    is_noticed: ClassVar[threading.Event] = threading.Event()
+
+    def do_GET(self) -> None:
+        self.heard.append(self.path)
+        if self.path == "/ahead-of-control":
+            self.is_noticed.set()
+        body = b"<!DOCTYPE html>" + RULES.partition("<script>")[0].encode()
+        body = body.replace(b"LIVE/ahead-as-written", b"/ahead-of-control")
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is http.server's
+        pass
+
+
+@pytest.fixture(params=["sandbox", "own origin"])
+def ahead(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[RunningPeer, str]]:
+    """A peer whose page has others fetched ahead, and where the live web is."""
+    _Live.heard.clear()
+    _Live.is_noticed.clear()
+    port = free_base(1)
+    own = {"public_url": f"http://127.0.0.1:{port}", "replay_url": f"http://localhost:{port}"}
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Live) as live:
+        thread = threading.Thread(target=live.serve_forever)
+        thread.start()
+        elsewhere = f"http://127.0.0.1:{live.server_port}"
+        rules = RULES.replace("LIVE", elsewhere).replace("HERE", "' + portal + '")
+        page = f"<!DOCTYPE html><title>Page</title><body><script>{TRIED}</script>{rules}"
+        try:
+            with peer_with(
+                tmp_path / "peer",
+                response(f"{SITE}/ahead", DATE, page.encode()),
+                arguments=("--http", f"127.0.0.1:{port}"),
+                **(own if request.param == "own origin" else {}),
+            ) as peer:
+                yield peer, elsewhere
+        finally:
+            live.shutdown()
+            thread.join()
+
+
+@e2e
+@chromium
+@pytest.mark.anyio
+async def test_nothing_is_fetched_ahead_for_a_page_in_the_frame(
+    ahead: tuple[RunningPeer, str], tmp_path: Path
+) -> None:
+    """No policy governs speculation rules: in a window of its own, a page has them followed."""
+    peer, elsewhere = ahead
+    async with browser(tmp_path) as window:
+        await window.visit(f"{peer.http}/web/{DATE}/{SITE}/ahead")
+        await window.until("document.title === 'Nothing'")
+        await window.visit(f"{elsewhere}/control")
+        assert await anyio.to_thread.run_sync(_Live.is_noticed.wait, 45)
+    assert {path for path in _Live.heard if "ahead" in path} == {"/ahead-of-control"}
+
 
 LARGE = 100_000_000
 LARGE_PAGES = {

@@ -1,14 +1,21 @@
 """Does what makes a peer work cost its asker as much, and no single answer more than others can wait for?"""
 
+import gzip
 import threading
+from collections import Counter
 from collections.abc import Callable
 
+import anyio
 import msgspec
 import pytest
 
 from herodotus.portal.answer import Answer, document, html
+from herodotus.portal.finishing import _gzipped as gzipped
+from herodotus.portal.moments import NEWEST
+from herodotus.portal.replaying import Replay, replay_answer
 from herodotus.portal.request import Request
-from tests.herodotus.portal.library import HOME, SITE, response
+from herodotus.portal.shelf import LARGE_READERS, Exact
+from tests.herodotus.portal.library import HOME, HOST, SITE, Library, at, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_api import asked, whole
 
@@ -85,3 +92,64 @@ def test_who_makes_a_peer_work_pays_for_it(
     monkeypatch.setattr(limits, "refusal", counting)
     room.ask(target)
     assert sum(taken) == cost
+
+
+def test_a_large_capture_waits_for_no_turn_in_memory_and_holds_up_no_small_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("herodotus.portal.shelf.LARGE_BYTES", 10_000)
+    large = bytes(range(256)) * 400
+    library = Library(
+        response(f"{SITE}/large", "20260101", large, "image/png"), response(HOME, "20260101", b"<p>small")
+    )
+    lock, counts = threading.Lock(), Counter[str]()
+
+    def counted(replay: Replay) -> Answer:
+        with lock:
+            counts["now"] += len(replay.capture.body) > 10_000
+            counts["most"] = max(counts["most"], counts["now"])
+        answer = replay_answer(replay)
+        with lock:
+            counts["now"] -= len(replay.capture.body) > 10_000
+        return answer
+
+    monkeypatch.setattr("herodotus.portal.web.replay_answer", counted)
+
+    async def work() -> list[Answer]:
+        exact = Exact(time_s=at("20260101"), urls=(f"{SITE}/large",))
+        chosen = await library.shelf.choose(exact.urls, NEWEST, exact=exact)
+        assert chosen is not None
+        assert (chosen.capture, chosen.is_large) == (None, True)
+        answers: list[Answer] = []
+
+        async def ask(target: str) -> None:
+            answers.append(await library.handlers.answer(Request(target=target, headers={"host": HOST})))
+
+        async with anyio.create_task_group() as tasks:
+            for target in [f"{SITE}/large", HOME] * 20:
+                tasks.start_soon(ask, f"/web/20260101000000id_/{target}")
+        return answers
+
+    answers = anyio.run(work)
+    assert {(answer.status, len(answer.body)) for answer in answers} == {(200, len(large)), (200, 8)}
+    assert 1 <= counts["most"] <= LARGE_READERS
+    assert counts["now"] == 0
+    monkeypatch.setattr("herodotus.portal.shelf.LARGE_WAITING_MAX", 0)
+    busy = library.get(f"/web/20260101000000id_/{SITE}/large")
+    assert (busy.status, busy.headers["Retry-After"]) == (503, "5")
+    assert library.get(f"/web/20260101000000id_/{HOME}").status == 200
+
+
+def test_a_large_answer_is_hashed_and_packed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrote: list[threading.Thread] = []
+
+    def noting(body: bytes) -> bytes:
+        wrote.append(threading.current_thread())
+        return gzipped(body)
+
+    monkeypatch.setattr("herodotus.portal.finishing._gzipped", noting)
+    library = Library(response(HOME, "20260101", b"<p>word" * 20_000))
+    answer = library.get(f"/web/20260101000000/{HOME}", {"accept-encoding": "gzip"})
+    assert gzip.decompress(answer.body).startswith(b"<script")
+    assert len(wrote) == 1
+    assert wrote[0] is not threading.main_thread()

@@ -91,6 +91,13 @@ def test_inexact_dates_lead_to_the_exact_ones(room: Room) -> None:
     assert room.ask(f"/web/diff/inline/2025/2026/{HOME}").headers["Location"].startswith("/web/diff/inline/")
 
 
+def test_a_client_that_escapes_an_address_is_not_led_back_to_it_for_ever() -> None:
+    url = f"{SITE}/?a=b|c"
+    room = Room(response(url, FIRST, b"<p>one"), response(url, SECOND, b"<p>two"))
+    assert room.ask(f"/web/diff/{FIRST}/{SECOND}/{url}").status == 200
+    assert room.ask(f"/web/diff/{FIRST}/{SECOND}/{SITE}/?a=b%7Cc").status == 200
+
+
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [

@@ -68,6 +68,9 @@ def holder() -> Library:
 def test_what_is_not_here_is_a_redirect_to_the_first_holder(target: str) -> None:
     answer = Asker(Place(origin=A), Place(origin=B)).get(target)
     assert (answer.status, answer.headers["Location"]) == (301, A + target)
+    assert (
+        answer.headers["Cache-Control"] == "no-store"
+    )  # else a browser goes in circles that only we can end
 
 
 def test_who_is_a_holder_himself_sends_nobody_on() -> None:
@@ -92,6 +95,16 @@ def test_a_circle_of_stale_views_is_left_soon_and_forgotten_later() -> None:
     assert statuses == [301] * SENT_ON_MAX + [404, 404]
     asker.now = SENT_ON_S + 1
     assert asker.get(f"/web/*/{HOME}").status == 301
+
+
+def test_readers_behind_one_address_all_get_a_page_that_is_elsewhere(holder: Library) -> None:
+    """To be sent on often is a circle of one reader, or many readers of one proxy: it is fetched for them."""
+    asker = Asker(Place(origin=B), b=holder)
+    target = f"/web/20260101000000/{HOME}"
+    answers = [asker.get(target) for _ in range(SENT_ON_MAX + 3)]
+    assert [answer.status for answer in answers] == [301] * SENT_ON_MAX + [200] * 3
+    assert b"<p>there" in answers[-1].body
+    assert len(asker.ring.fetched) == 3
 
 
 def test_what_a_page_embeds_is_relayed_as_if_it_were_here(holder: Library) -> None:

@@ -238,6 +238,28 @@ async def test_leaving_answers_what_is_under_way_and_does_not_wait_for_the_silen
     await silent.aclose()
 
 
+async def test_nobody_works_for_a_reader_who_left() -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+
+    class Slow(Handlers):
+        async def answer(self, request: Request) -> Answer:
+            begun.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.set()
+            raise AssertionError("it was waited for")
+
+    with anyio.fail_after(30):
+        made = Portal(HttpSettings(listen=LOOPBACK), Slow(status))
+        async with made.serving(stop_s=0.5):
+            stream = await connect(made)
+            await stream.send(request("/web/2026/https://example.org/"))
+            await begun.wait()
+            await stream.aclose()
+            await ended.wait()
+
+
 async def test_a_taken_port_is_named_with_the_ways_to_another() -> None:
     async with portal() as served:
         with pytest.raises(PortTaken) as caught:

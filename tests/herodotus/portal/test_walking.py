@@ -133,6 +133,20 @@ async def test_a_reader_types_an_address_picks_a_day_and_follows_links(
         shown = {one.split("/web/")[1].split("/")[0][:14] for one in window.asked if "/web/2" in one}
         assert "20260101060000" not in shown
         assert any("two.png" in one for one in window.asked)
+        # A place on a page is found within the frame, too.
+        await window.visit(f"{peer.http}/web/20260105000000/{SITE}/second.html#next")
+        await window.until("location.hash === '#next' && document.title === 'Second 20260105060000'")
+
+
+async def test_a_reader_is_told_that_all_there_is_is_newer(peer: RunningPeer, tmp_path: Path) -> None:
+    async with browser(tmp_path) as window:
+        words = "document.querySelector('header').innerText.includes('nearest newer version')"
+        for asked, is_told in (("2025", "true"), ("2027", "false")):
+            await window.visit(f"{peer.http}/web/{asked}/{HOME}")
+            await window.until(
+                "document.title.startsWith('Front 2026') && document.readyState === 'complete'"
+            )
+            assert await window.run(f"{words} === {is_told}"), asked
 
 
 @pytest.mark.parametrize("flag", ["", "mp_"])

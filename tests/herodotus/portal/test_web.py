@@ -1,17 +1,22 @@
 """Is every question about an address answered as the standards and DESIGN 9 say?"""
 
 import json
+import re
 import zlib
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from html import unescape
 from random import Random
 from typing import NoReturn
+from urllib.parse import quote
 
 import pytest
 
 from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.replay import NEWER_MARK
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.memento import header_url
 from herodotus.portal.moments import http_date
 from herodotus.portal.shelf import ArchiveShelf
 from herodotus.portal.web import ArchivePages
@@ -58,11 +63,43 @@ def test_the_version_shown_is_that_of_the_design(library: Library, asked: str, s
     assert library.location(f"/web/{asked}/{HOME}") == f"/web/{shown}/{HOME}"
 
 
+def test_a_window_that_asks_for_a_day_before_all_captures_is_led_to_where_it_is_told_so(
+    library: Library,
+) -> None:
+    window = {"sec-fetch-dest": "document"}
+    first, last = (f"/web/202601{day}060000/{HOME}" for day in ("01", "20"))
+    for early in ("2025", "19990101000000", "20251231235959"):
+        assert library.location(f"/web/{early}/{HOME}", window) == f"{first}#{NEWER_MARK}"
+        assert library.location(f"/web/{early}/{HOME}") == first  # a program sees the date
+        assert library.location(f"/web/{early}im_/{HOME}") == first.replace("/https", "im_/https")
+    assert library.location(f"/web/20260101000000/{HOME}", window) == first  # of that day
+    assert library.location(f"/web/2027/{HOME}", window) == last
+    told = library.get(first, window).body.decode()
+    assert f'<p id="{NEWER_MARK}">Nothing older is archived: this is the nearest newer version.</p>' in told
+
+
 def test_of_two_versions_of_a_day_the_nearer_is_shown() -> None:
     library = Library(response(HOME, "20260101080000", b"a"), response(HOME, "20260101120000", b"b"))
     assert library.location(f"/web/20260101090000/{HOME}") == f"/web/20260101080000/{HOME}"
     assert library.location(f"/web/20260101110000/{HOME}") == f"/web/20260101120000/{HOME}"
     assert library.location(f"/web/20260101/{HOME}") == f"/web/20260101120000/{HOME}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("20260103060000", "20260101060000"),  # it was looked at in that second, and was still the old one
+        ("20260103070000", "20260101060000"),  # nearer to that look than to the change
+        ("20260103030000", "20260101060000"),  # surely the old one: it was seen before and after
+        ("20260103150000", "20260103180000"),
+        ("20260103", "20260103180000"),
+    ],
+)
+def test_a_look_that_found_nothing_new_counts_like_a_capture_of_its_day(asked: str, shown: str) -> None:
+    days = [response(HOME, "20260101060000", b"old"), response(HOME, "20260103180000", b"new")]
+    library = Library(days[0], visits=((HOME, "20260103060000"),))
+    library.add(days[1])
+    assert library.location(f"/web/{asked}/{HOME}") == f"/web/{shown}/{HOME}"
 
 
 @pytest.mark.parametrize("flag", ["", "id_", "ir_", "if_", "im_", "js_", "cs_", "oe_", "mp_"])
@@ -87,6 +124,58 @@ def test_an_imported_spelling_that_no_crawler_would_write_is_shown(library: Libr
     odd = "http://example.org/a?utm_source=1"
     other = Library(response(odd, "20260101", b"odd"))
     assert b"odd" in other.get(f"/web/20260101000000/{odd}").body
+
+
+KEPT_BY_PROGRAMS = "!#$%&'()*+,/:;=?@[]~"
+"""As `requests` has it; browsers keep more."""
+
+
+def _followed(library: Library, target: str) -> int:
+    """The status at the end of the way that a client is led."""
+    for _ in range(4):
+        answer = library.get(target)
+        if "Location" not in answer.headers:
+            return answer.status
+        target = answer.headers["Location"].removeprefix(ORIGIN)
+    raise AssertionError(f"a circle at {target}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://fonts.example/css?family=Open+Sans:400,700|Roboto",  # as a crawler writes them, by the URL standard
+        "https://example.org/a|b^c[d]?e={f}^`\\g",
+        "https://example.org/a%7Cb?c=%7Bd%7D",
+        "https://example.org/%C3%BC?q=%C3%BC|",
+        'https://example.org/a b<c>"d{e}`f',  # as files of others may have them
+        "https://example.org/ü?ü=\\|",
+    ],
+)
+def test_no_character_of_an_address_loses_its_page_on_the_way(url: str) -> None:
+    library = Library(response(url, "20260101", b"one"), response(url, "20260102", b"two"))
+    told = header_url(url)
+    page = library.get(f"/web/*/{told}").body.decode()
+    dates = [unescape(one) for one in re.findall(r'href="(/web/2026[^"]*)"', page)]
+    assert len(dates) > 4
+    for target in [
+        *dates,
+        f"/web/2026/{told}",
+        f"/web/{told}",
+        f"/web/20260102cs_/{told}",
+        f"/search?url={quote(url)}",
+    ]:
+        for sent in (target, quote(target, safe=KEPT_BY_PROGRAMS)):
+            assert _followed(library, sent) == 200, sent
+    assert b"two" in library.get(f"/web/20260102000000id_/{told}").body
+
+
+def test_an_address_that_is_stored_in_both_spellings_is_each_time_the_one_that_was_asked_for() -> None:
+    raw, escaped = "https://example.org/?a=b|c", "https://example.org/?a=b%7Cc"
+    library = Library(response(raw, "20260101", b"raw"), response(escaped, "20260101", b"escaped"))
+    for url in (raw, escaped):
+        assert library.location(f"/web/2026/{url}") == f"/web/20260101000000/{url}"
+        expected = b"raw" if url == raw else b"escaped"
+        assert expected in library.get(f"/web/20260101000000/{url}").body
 
 
 # -- Memento ------------------------------------------------------------------------------------------------

@@ -105,6 +105,24 @@ def test_a_page_in_the_frame_cannot_lead_the_reader_away(tmp_path: Path) -> None
     assert world.leaked == []
 
 
+def test_a_page_that_has_others_fetched_ahead_is_taken_at_none_of_its_words(tmp_path: Path) -> None:
+    """In a window without a frame, too, as long as it goes the usual ways."""
+    page = b"""<!doctype html><body><p id=out>nothing</p><script>
+      var rules = JSON.stringify({prefetch: [{urls: ["/ahead"], eagerness: "immediate"}]}), types = [];
+      ["type", "setAttribute"].forEach(function (way) {
+        var made = document.createElement("script");
+        if (way === "type") made.type = "speculationrules"; else made.setAttribute("Type", "SpeculationRules");
+        made.textContent = rules;
+        types.push(document.body.appendChild(made).type);
+      });
+      out.textContent = types.map((type, n) => n + "=" + type).join("; ");
+    </script></body>"""
+    with replaying({"http://a.example/": ("text/html", page)}) as world:
+        seen = result(drawn(world, world.memento("http://a.example/"), tmp_path))
+    assert seen == {"0": "archived-speculationrules", "1": "archived-speculationrules"}
+    assert not any("ahead" in path for _, path in world.asked)
+
+
 def test_without_the_frame_the_same_page_does_lead_away(tmp_path: Path) -> None:
     page = f"<!doctype html><body><script>{AWAY[0]}</script>".encode()
     with replaying({"http://a.example/": ("text/html", page)}) as world:
