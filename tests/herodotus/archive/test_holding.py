@@ -28,7 +28,7 @@ from herodotus.core.deposits import Deposit, RecordType
 from herodotus.core.digests import member_of
 from herodotus.core.entries import capture_key
 from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
-from herodotus.core.warc import Fields, WarcRecord
+from herodotus.core.warc import Fields, WarcRecord, format_record
 from tests.herodotus.archive.making import DAY_S, NOW_S, open_on, page, store
 
 URL = "http://example.org/"
@@ -103,6 +103,15 @@ def test_a_parcel_cannot_bring_tombstones_of_other_captures_along() -> None:
         store(archive, unpacked(_beside(bait, note)))
     rebuild(archive)
     assert Reader(archive).read(victim.id) is not None
+
+
+def test_a_parcel_of_many_bombs_is_refused_before_it_fills_the_memory() -> None:
+    one = format_record((("WARC-Type", "metadata"),), bytes(200_000))
+    bombs = _beside(page(URL, NOW_S), *[one] * 20)
+    assert len(bombs) < 50_000
+    assert len(unpacked(bombs, 5_000_000).companions) == 21
+    with pytest.raises(MalformedRecordError, match="more than 1000000 bytes"):
+        unpacked(bombs, 1_000_000)
 
 
 @pytest.mark.parametrize(
