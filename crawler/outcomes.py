@@ -120,6 +120,7 @@ class Outcomes:
     # -- one capture
 
     async def _keep(self, entry: Entry, capture: Capture) -> None:
+        capture = capture.unless_known(entry.known.digest)
         reading = self._read(capture, entry.known)
         if self._is_archived(entry.known, capture, reading):
             await self._sink.store(capture)
@@ -170,7 +171,7 @@ class Outcomes:
             is_version = capture.truncated in (None, Truncation.LENGTH)
             etag = (capture.header("ETag") or "") if is_version else ""
             last_modified = (capture.header("Last-Modified") or "") if is_version else ""
-            digest = capture.sha256 if is_version else b""
+            digest = capture.version if is_version else b""
         self.counts.links_new += self._frontier.record(
             entry,
             reading.result,

@@ -334,6 +334,27 @@ async def test_a_body_that_the_limit_cuts_is_not_stored_again_while_it_stays_the
     assert [one.outcome for one in pages] == [Outcome.STORED, Outcome.SAME_DIGEST]
 
 
+async def test_a_redirect_that_leads_where_it_led_is_a_visit_and_stores_nothing(tmp_path: Path) -> None:
+    moved = b"HTTP/1.1 %s\r\nDate: %d\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
+    days = [
+        (b"301 Moved", b"/robots.txt"),
+        (b"301 Moved", b"/robots.txt"),
+        (b"301 Moved", b"/robots.txt?new"),
+    ]
+    days += [(b"302 Found", b"/robots.txt?new"), (b"302 Found", b"/robots.txt?new")]
+    sink = MemorySink()
+    answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
+    answers["/robots.txt?new"] = answers["/robots.txt"]
+    async with origin(answers) as served:
+        for day, (status, target) in enumerate(days):
+            answers["/once"] = says(moved % (status, day, target))
+            crawler = await crawl_page(tmp_path, served, sink, day)
+        assert crawler.counts.unchanged >= 1
+    pages = [one for one in sink.captures if one.url.endswith("/once")]
+    new, known = Outcome.STORED, Outcome.SAME_DIGEST
+    assert [one.outcome for one in pages] == [new, known, new, new, known]
+
+
 async def test_what_is_of_no_wanted_type_is_asked_for_ever_more_rarely(tmp_path: Path) -> None:
     answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
     answers["/once"] = says(b"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\n\r\n%PDF-1.7")
