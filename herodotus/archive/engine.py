@@ -403,8 +403,11 @@ class Archive:
 
     def close(self) -> None:
         with self.lock:
-            if self.refusal is None:
-                self.flush_index()
+            try:
+                if self.refusal is None:
+                    self.flush_index()
+            except IndexFailedError as error:  # the log has it, and the next opening reads it there
+                logger.warning("index closed as it was error=%s", error.reason)
             self.log.end()
             self.files.close()
             self.index.close()
