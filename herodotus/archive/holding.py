@@ -17,6 +17,7 @@ from herodotus.archive.members import MEMBER_BYTES_MAX, scan_members
 from herodotus.archive.reading import Reader
 from herodotus.archive.written import PRIMARY
 from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.deposits import CaptureId, Deposit, deposit_of_record, payload_sha256
 from herodotus.core.digests import keys_of_member, member_of
 from herodotus.core.entries import (
@@ -142,8 +143,10 @@ def unpacked(data: bytes, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
     record, *companions = records
     if any(one.kind in PRIMARY for one in companions):
         raise MalformedRecordError("more than one capture in a parcel")
-    for one in records:
+    check_block(record)
+    for one in companions:
         check_block(one)
+        format_foreign_companion(one)  # whoever sends what nobody could read again is to blame for it
     deposit = deposit_of_record(record, record.url or "", tuple(companions))
     if payload_sha256(record) != deposit.sha256:
         raise MalformedRecordError("the payload does not match its SHA-256")
