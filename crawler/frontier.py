@@ -32,6 +32,7 @@ from crawler.core.entries import (
     day_of,
     due_row,
     fingerprint,
+    host_row_of,
     origin_id_of,
 )
 from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
@@ -278,20 +279,34 @@ class Frontier:
 
     def _count_visit(self, batch: WriteBatch, origin_id: bytes, entry: Entry) -> None:
         counts = self._counts.origin(origin_id)
-        counts.rests_until = entry.rests_until or counts.rests_until
+        if entry.rests_until:
+            counts.rests_until = entry.rests_until
+            self._note_rest_of_host(batch, entry.origin, entry.rests_until)
         counts.visits = counts.visits + 1 if counts.last_day == self._day else 1
         counts.last_day = self._day
         self._counts.put_origin(batch, origin_id, counts)
 
     def owe_rest(self, origin: Origin, until: float) -> None:
-        """The origin is to be left alone until then, whatever happens to this process."""
+        """The origin and its host are to be left alone until then, whatever happens to this process."""
         origin_id = origin_id_of(origin)
         counts = self._counts.origin(origin_id)
         if counts.origin and until > counts.rests_until:
             counts.rests_until = until
             batch = new_batch()
             self._counts.put_origin(batch, origin_id, counts)
+            self._note_rest_of_host(batch, origin, max(until, self.rests_until(origin)))
             self._disk.write(batch)
+
+    def _note_rest_of_host(self, batch: WriteBatch, origin: Origin, until: float) -> None:
+        host = host_row_of(origin)
+        counts = self._counts.origin(origin_id_of(host))
+        counts.origin, counts.rests_until = host, until
+        self._counts.put_origin(batch, origin_id_of(host), counts)
+
+    def rests_until(self, origin: Origin) -> float:
+        """Until when its host is to be left alone, by whatever scheme and port it was visited; seconds since 1970."""
+        of_host = self._counts.origin(origin_id_of(host_row_of(origin))).rests_until
+        return max(of_host, self.origin_counts(origin).rests_until)
 
     def release(self, entry: Entry) -> None:
         """Not visited after all; it stays due, and is the next to come."""

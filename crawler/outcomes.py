@@ -20,13 +20,14 @@ from crawler.core.urls import Origin, UrlRules, url_key
 from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import Frontier
 from crawler.ports import CaptureSink, Skipped, UrlOwner
-from crawler.reading import Reading, read_capture
+from crawler.reading import Reading, read_capture, result_of
 
 _log = logging.getLogger(__name__)
 
 DECISIONS_REMEMBERED = 16_384
 """Whether the scope takes a URL: pages of a host have most of their links in common. Some 4 MB."""
 SITEMAPS_SEEN_MAX = 50_000
+NOT_READ = "page not read"
 SKETCHED_FROM_DEPTH = 4
 """Pages this far from the seeds, and those with queries, are compared with others: there the traps are."""
 
@@ -120,6 +121,7 @@ class Outcomes:
     # -- one capture
 
     async def _keep(self, entry: Entry, capture: Capture) -> None:
+        capture = capture.unless_known(entry.known.digest)
         reading = self._read(capture, entry.known)
         if self._is_archived(entry.known, capture, reading):
             await self._sink.store(capture)
@@ -132,7 +134,14 @@ class Outcomes:
 
     def _read(self, capture: Capture, known: Known) -> Reading:
         wants_sketch = known.depth >= SKETCHED_FROM_DEPTH or "?" in known.url
-        return read_capture(capture, product_token=self._robot, rules=self._rules, wants_sketch=wants_sketch)
+        try:
+            return read_capture(
+                capture, product_token=self._robot, rules=self._rules, wants_sketch=wants_sketch
+            )
+        except Exception:  # noqa: BLE001  # our fault, on some stranger's page, meets its supervisor: the crawl goes on
+            _log.exception("page not read, its links are passed over url=%s", capture.url)
+            self.counts.by_error[NOT_READ] += 1
+            return Reading(result=result_of(capture))
 
     def _is_archived(self, known: Known, capture: Capture, reading: Reading) -> bool:
         if reading.noarchive:
@@ -170,7 +179,7 @@ class Outcomes:
             is_version = capture.truncated in (None, Truncation.LENGTH)
             etag = (capture.header("ETag") or "") if is_version else ""
             last_modified = (capture.header("Last-Modified") or "") if is_version else ""
-            digest = capture.sha256 if is_version else b""
+            digest = capture.version if is_version else b""
         self.counts.links_new += self._frontier.record(
             entry,
             reading.result,

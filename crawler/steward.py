@@ -132,7 +132,7 @@ class LocalSteward:
         found = await self._fetcher.fetch(request)
         assert isinstance(found, Capture)  # nothing was to be skipped
         if self._sink is not None and _is_news(found, last):
-            await self._sink.store(found)
+            await self._sink.store(found if last is None else found.unless_known(last.version))
         whole = found
         if found.outcome is not Outcome.STORED:
             assert last is not None  # only its digest can have been met again

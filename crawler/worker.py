@@ -217,7 +217,7 @@ class Crawler:
 
     def _rest_s(self, origin: Origin) -> float:
         """What is left of the rest that a run before this one owed to the origin."""
-        return min(self._frontier.origin_counts(origin).rests_until - self._wall_clock(), REST_S_MAX)
+        return min(self._frontier.rests_until(origin) - self._wall_clock(), REST_S_MAX)
 
     # -- one connection
 

@@ -21,8 +21,10 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.worker import Crawler
+from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.upkeep import tidy_before_leaving
 from herodotus.budget import Budget, BudgetedFetcher
+from herodotus.config import Settings
 from herodotus.config.sections import BudgetSettings
 from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler, summary
 from herodotus.home import Home
@@ -46,14 +48,14 @@ async def crawl_into(
     wall_clock: Callable[[], float],
     console: Console | None,
     budget: BudgetSettings | None = None,
+    files: ArchiveSettings | None = None,
     when_open: Callable[[], None] = lambda: None,
 ) -> dict[str, object]:
     """One crawl into the home's archive until nothing is due, the limit is reached or a signal comes."""
-    offered = budget or BudgetSettings()
-    line = Budget(offered, Home(home).traffic)
+    line = Budget(budget or BudgetSettings(), Home(home).traffic)
     async with (
         line.kept(),
-        open_archive_at(home, wall_clock=wall_clock, settings=archive_settings(offered.disk)) as store,
+        open_archive_at(home, wall_clock=wall_clock, settings=files or archive_settings(Settings())) as store,
         open_crawler(
             home,
             store,

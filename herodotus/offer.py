@@ -5,13 +5,17 @@ from dataclasses import replace
 
 from dht.core.records import SignedRecord
 from dht.wire import decode_record
+from herodotus import __version__
 from herodotus.archive.disk import OsDisk
 from herodotus.archive.engine import ArchiveSettings
 from herodotus.config import Settings
-from herodotus.core.budgets import DiskLimits, offered_bytes, virtual_nodes_for
+from herodotus.core.budgets import offered_bytes, virtual_nodes_for
 from herodotus.core.charter import Charter
+from herodotus.core.errors import HerodotusError
+from herodotus.core.layout import Codec
 from herodotus.files import storage_failure
 from herodotus.home import Home
+from herodotus.identity import PeerId, load_key, peer_id, shown_peer_id
 
 
 def step_back(niceness: int) -> None:
@@ -21,8 +25,33 @@ def step_back(niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
-def archive_settings(disk: DiskLimits) -> ArchiveSettings:
-    return ArchiveSettings(reserve_bytes=disk.free_bytes_min, archive_bytes_max=disk.archive_bytes_max)
+def archive_settings(
+    settings: Settings, charter: Charter | None = None, peer: PeerId | None = None
+) -> ArchiveSettings:
+    """Each file says by which program, peer and network it was written, for whoever finds it without the rest."""
+    disk, files = settings.budget.disk, settings.archive
+    said = [("software", f"Herodotus/{__version__}")]
+    if peer is not None:
+        said.append(("herodotus-peer", shown_peer_id(peer)))
+    if settings.operator.contact:
+        said.append(("operator", settings.operator.contact))
+    if charter is not None:
+        said.append(("isPartOf", charter.name))
+    return ArchiveSettings(
+        reserve_bytes=disk.free_bytes_min,
+        archive_bytes_max=disk.archive_bytes_max,
+        codec=Codec.GZIP if files.codec == "gzip" else Codec.ZSTD,
+        dictionary_bytes=files.dictionary_kb * 1_000,
+        software=tuple((name, " ".join(value.split())) for name, value in said),
+    )
+
+
+def own_peer_id(home: Home) -> PeerId | None:
+    """None where the key is locked or cannot be had: what only names the peer does not ask for a passphrase."""
+    try:
+        return peer_id(load_key(home.key, None).public_key())
+    except HerodotusError:
+        return None
 
 
 def archive_bytes_used(home: Home) -> int:

@@ -86,8 +86,8 @@ class Peer:
         self._started: datetime = clock.utc_now()
         self._budget = Budget(parts.settings.budget, parts.home.traffic)
         http = parts.settings.http
-        disk = archive_settings(parts.settings.budget.disk)
-        self._holdings = Holdings(parts.home, disk, is_surveyed=http.survey)
+        files = archive_settings(parts.settings, parts.charter, parts.peer_id)
+        self._holdings = Holdings(parts.home, files, is_surveyed=http.survey)
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
         self._membership = Membership(
             MembershipParts(

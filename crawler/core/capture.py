@@ -8,7 +8,7 @@ outcome: the archive notes the visit and stores nothing twice. It does not know 
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from typing import NewType
@@ -28,7 +28,8 @@ class Outcome(Enum):
     NOT_MODIFIED = "not-modified"
     """304: `head` is there, the body is empty, the digest is the known version's."""
     SAME_DIGEST = "same-digest"
-    """The server sent the known content again (it ignored the condition): note the visit, drop the body."""
+    """The server sent the known content again (it ignored the condition, or redirects as before): note the visit, drop
+    the body."""
 
 
 class Truncation(Enum):
@@ -93,6 +94,26 @@ class Capture:
     @property
     def is_new(self) -> bool:
         return self.outcome is Outcome.STORED
+
+    @property
+    def version(self) -> PayloadDigest:
+        """By what it is known again: the payload's digest; of a redirect, where it leads as well."""
+        if not self._is_redirect:
+            return self.sha256
+        said = f"{self.status} {self.header('Location') or ''}\n".encode("latin-1", "replace")
+        return PayloadDigest(hashlib.sha256(said + self.sha256).digest())
+
+    def unless_known(self, version: bytes) -> "Capture":
+        """A redirect that says what that version said is a visit that found nothing new; of other answers the fetcher
+        knows, as it has sent the digest along."""
+        is_comparable = self.is_new and self._is_redirect and self.truncated in (None, Truncation.LENGTH)
+        if not is_comparable or self.version != version:
+            return self
+        return replace(self, outcome=Outcome.SAME_DIGEST, body=b"")
+
+    @property
+    def _is_redirect(self) -> bool:
+        return 300 <= self.status < 400 and self.status != 304
 
     def headers(self) -> list[tuple[str, str]]:
         """The received headers in order; names keep their case, folded lines are joined; Latin-1."""

@@ -13,7 +13,7 @@ import msgspec
 
 from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known, priority_of
-from crawler.core.urls import Origin, url_key
+from crawler.core.urls import Origin, host_of, url_key
 
 KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
 FINGERPRINT_BYTES = 6
@@ -73,6 +73,11 @@ class OriginCounts(msgspec.Struct, array_like=True):
 @lru_cache(maxsize=16_384)
 def origin_id_of(origin: str) -> bytes:
     return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:8]
+
+
+def host_row_of(origin: Origin) -> str:
+    """The name under which a rest of all origins of one host is kept: a steward knows hosts, not schemes and ports."""
+    return "//" + host_of(f"{origin}/")
 
 
 def due_row(origin_id: bytes, known: Known, key: bytes) -> bytes:

@@ -112,6 +112,37 @@ _NO_PAGE_RELATIONS = frozenset(
     {"dns-prefetch", "preconnect", "pingback", "edituri", "profile", "wlwmanifest"}
 )
 
+_CHARSETS = frozenset(
+    {
+        "utf-8",
+        "utf-16",
+        "utf-16-le",
+        "utf-16-be",
+        "ascii",
+        "cp866",
+        "koi8-r",
+        "koi8-u",
+        "tis-620",
+        "mac-roman",
+    }
+    | {
+        "gbk",
+        "gb2312",
+        "gb18030",
+        "big5",
+        "big5hkscs",
+        "euc_jp",
+        "iso2022_jp",
+        "shift_jis",
+        "cp932",
+        "euc_kr",
+        "cp949",
+    }
+    | {f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))}
+    | {f"cp{page}" for page in (874, *range(1250, 1259))}
+)
+"""The codecs of the Encoding Standard's charsets, by their names in Python."""
+
 _REFRESH = re.compile(r"(?is)^[\s\d.]*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.+))")
 _LOCATION = re.compile(r"<(?:[a-z]+:)?loc(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?([^<\]]{1,4096})")
 _FEED_LINK = re.compile(r"<(?:atom:)?link(?:\s[^<>]{0,1000}|)>\s*(?:<!\[CDATA\[)?([^<\]]{0,4096})")
@@ -308,11 +339,12 @@ def header_links(values: Iterable[str], url: str, *, rules: UrlRules = STANDARD)
 
 
 def _text(body: bytes, charset: str | None) -> str:
+    """What no browser knows counts as UTF-8: Python has codecs besides that take hours for some bytes (Punycode)."""
     try:
         codec = codecs.lookup(charset or "utf-8").name
-        return body[:PARSED_BYTES_MAX].decode(codec, "replace")
-    except (LookupError, UnicodeError):
-        return body[:PARSED_BYTES_MAX].decode("utf-8", "replace")
+    except (LookupError, ValueError):
+        codec = "utf-8"
+    return body[:PARSED_BYTES_MAX].decode(codec if codec in _CHARSETS else "utf-8", "replace")
 
 
 class _Collector:

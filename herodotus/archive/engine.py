@@ -56,6 +56,7 @@ FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
 INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
 MISSING_KEY = META + b"missing"
 DAMAGE_MAX = 10_000
+FREE_UNKNOWN = 1 << 62
 NO_ROOM = "the disk is full: no new log can be begun"
 
 
@@ -225,6 +226,10 @@ class Archive:
 
     def has_room_on(self, slice_: int, bytes_: int) -> bool:
         return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def free_on(self, slice_: int) -> int:
+        """Its reserve included, which is there for sealing."""
+        return FREE_UNKNOWN if self._free_bytes is None else self._free_bytes(slice_)
 
     def _is_within_offer(self, bytes_: int) -> bool:
         most = self.settings.archive_bytes_max
@@ -398,8 +403,11 @@ class Archive:
 
     def close(self) -> None:
         with self.lock:
-            if self.refusal is None:
-                self.flush_index()
+            try:
+                if self.refusal is None:
+                    self.flush_index()
+            except IndexFailedError as error:  # the log has it, and the next opening reads it there
+                logger.warning("index closed as it was error=%s", error.reason)
             self.log.end()
             self.files.close()
             self.index.close()

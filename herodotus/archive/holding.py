@@ -13,10 +13,11 @@ from herodotus.archive.engine import Archive
 from herodotus.archive.index import Batch
 from herodotus.archive.intake import Intake, compress_bundle
 from herodotus.archive.items import NewTombstones
-from herodotus.archive.members import scan_members
+from herodotus.archive.members import MEMBER_BYTES_MAX, scan_members
 from herodotus.archive.reading import Reader
 from herodotus.archive.written import PRIMARY
 from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.deposits import CaptureId, Deposit, deposit_of_record, payload_sha256
 from herodotus.core.digests import keys_of_member, member_of
 from herodotus.core.entries import (
@@ -129,10 +130,16 @@ def _as_it_lies(archive: Archive, key: bytes) -> bytes | None:
         return None
 
 
-def unpacked(data: bytes) -> Deposit:
-    """Raises MalformedRecordError at anything that does not fit."""
+def unpacked(data: bytes, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
+    """Raises MalformedRecordError at anything that does not fit, and where all of it is more than `bytes_max`."""
     records: list[WarcRecord] = []
-    for _, _, content in scan_members(lambda at, length: data[at : at + length], 0, len(data)):
+    left = bytes_max
+    for _, _, content in scan_members(
+        lambda at, length: data[at : at + length], 0, len(data), bytes_max=bytes_max
+    ):
+        left -= len(content)
+        if left < 0:
+            raise MalformedRecordError(f"the parcel holds more than {bytes_max} bytes")
         records += split_records(content)
         if len(records) > COMPANIONS_MAX:
             raise MalformedRecordError("too many records belong to one capture")
@@ -141,8 +148,10 @@ def unpacked(data: bytes) -> Deposit:
     record, *companions = records
     if any(one.kind in PRIMARY for one in companions):
         raise MalformedRecordError("more than one capture in a parcel")
-    for one in records:
+    check_block(record)
+    for one in companions:
         check_block(one)
+        format_foreign_companion(one)  # whoever sends what nobody could read again is to blame for it
     deposit = deposit_of_record(record, record.url or "", tuple(companions))
     if payload_sha256(record) != deposit.sha256:
         raise MalformedRecordError("the payload does not match its SHA-256")

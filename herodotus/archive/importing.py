@@ -17,6 +17,7 @@ from herodotus.archive.foreign import Broken, Found, RecordReader
 from herodotus.archive.intake import Outcome
 from herodotus.archive.store import ArchiveStore
 from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
+from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.deposits import (
     Deposit,
     StoredCapture,
@@ -214,6 +215,8 @@ def _keep(companions: list[WarcRecord], found: Found, report: ImportReport) -> N
         return
     try:
         check_block(found.record)
+        if not is_note(found.record):
+            format_foreign_companion(found.record)
     except MalformedRecordError as error:
         report.skip(found.offset, error.reason)
         return

@@ -10,6 +10,7 @@ from herodotus.core.entries import Kind, bucket_of
 from herodotus.core.notes import Visit, format_tombstones, format_visits
 
 NOTE_TARGET = "urn:herodotus:archive"
+VISITS_PER_NOTE = 100_000  # some 10 MB of lines; whoever reads a note holds all of it
 
 
 class NewCapture(NamedTuple):
@@ -62,13 +63,14 @@ def _payload_of(item: NewCapture) -> tuple[int, bytes]:
 
 
 def lay_out(items: Sequence[Item]) -> tuple[list[Item], list[bytes]]:
-    """Captures in order, then the visits of all items as one note, then the tombstones."""
+    """Captures in order, then the visits of all items together, then the tombstones."""
     buffers = [member for item in items if isinstance(item, NewCapture) for member in item.members]
     notes: list[Item] = []
-    visits = tuple(sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits))
-    if visits:
-        notes.append(NewVisits(visits=visits))
-        buffers.append(gzip_member(format_visits(visits, NOTE_TARGET)))
+    visits = sorted(visit for item in items if isinstance(item, NewVisits) for visit in item.visits)
+    for at in range(0, len(visits), VISITS_PER_NOTE):
+        some = tuple(visits[at : at + VISITS_PER_NOTE])
+        notes.append(NewVisits(visits=some))
+        buffers.append(gzip_member(format_visits(some, NOTE_TARGET)))
     for item in items:
         if isinstance(item, NewTombstones):
             notes.append(item)

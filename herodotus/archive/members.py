@@ -268,7 +268,11 @@ def is_skippable(data: bytes) -> bool:
 
 
 def scan_members(
-    read_at: Callable[[int, int], bytes], start: int, end: int, dictionary: Dictionary | None = None
+    read_at: Callable[[int, int], bytes],
+    start: int,
+    end: int,
+    dictionary: Dictionary | None = None,
+    bytes_max: int = MEMBER_BYTES_MAX,
 ) -> Iterator[tuple[int, int, bytes]]:
     """Offset, length and content of each member between two offsets; raises at the first that is not whole.
 
@@ -289,7 +293,7 @@ def scan_members(
                     raise MalformedRecordError("the file ends early")
             offered = piece[at - piece_at : at - piece_at + window]
             try:
-                decoded = decode_member(offered, dictionary=dictionary)
+                decoded = decode_member(offered, bytes_max, dictionary)
             except CutOffError:
                 if at + len(offered) >= end or window > MEMBER_BYTES_MAX:
                     raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from herodotus.archive.engine import Archive
-from herodotus.archive.items import NOTE_TARGET
+from herodotus.archive.items import NOTE_TARGET, VISITS_PER_NOTE
 from herodotus.archive.members import scan_members
 from herodotus.archive.sorting import SortedLines, without_repeats
 from herodotus.core.archive_errors import MalformedRecordError
@@ -30,7 +30,6 @@ from herodotus.core.notes import (
 )
 from herodotus.core.warc import check_block, split_record
 
-VISITS_PER_NOTE = 100_000  # some 10 MB of lines; whoever reads a note holds all of it
 TOMBSTONES_PER_NOTE = 10_000
 _VISIT, _TOMBSTONE = b"v", b"x"
 _PREFIX_BYTES = 7  # bucket, family and day

@@ -7,7 +7,7 @@ it still says what was read.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 
@@ -19,6 +19,7 @@ from herodotus.archive.journal import is_decided, settle_journals, write_journal
 from herodotus.archive.lines import Lines
 from herodotus.archive.members import Dictionary
 from herodotus.archive.noted import SortedNotes
+from herodotus.archive.room import find_room, grown
 from herodotus.archive.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import (
@@ -42,7 +43,7 @@ from herodotus.core.entries import (
     encode_entry,
     encode_numbers,
 )
-from herodotus.core.layout import CDXJ_BYTES_MAX, Codec, FileName, slice_of
+from herodotus.core.layout import CDXJ_BYTES_MAX, Codec, FileName
 
 BUCKETS = 16
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
@@ -83,7 +84,7 @@ def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
             archive.roll()
             inputs = [log for log in archive.files.logs() if log != archive.log.number]
             inputs = [log for log in inputs if log not in archive.files.unreadable]
-        return _Merge(archive, inputs, pace).run()
+        return _Merge(archive, {log: archive.files.size(log) for log in inputs}, pace).run()
 
 
 def compact(archive: Archive, dead_min: float = DEAD_MIN, pace: Pace = lambda moved: None) -> Sealed:
@@ -93,14 +94,17 @@ def compact(archive: Archive, dead_min: float = DEAD_MIN, pace: Pace = lambda mo
         shares = dead_shares(archive)
         for number in archive.files.unreadable:
             shares.pop(number, None)
-        inputs: list[int] = []
+        live: dict[int, int] = {}
         size = 0
+        room = sum(archive.free_on(slice_) for slice_ in archive.files.present)
         for number in sorted((n for n in shares if shares[n] >= dead_min), key=lambda n: (-shares[n], n)):
-            size += archive.files.size(number)
-            if inputs and size > COMPACTED_BYTES_MAX:
+            own = archive.files.size(number)
+            size += own
+            kept = int(own * (1 - shares[number]))
+            if live and (size > COMPACTED_BYTES_MAX or grown(sum(live.values()) + kept) > room):
                 break
-            inputs.append(number)
-        return _Merge(archive, inputs, pace).run() if inputs else NOTHING
+            live[number] = kept
+        return _Merge(archive, live, pace).run() if live else NOTHING
 
 
 def dead_shares(archive: Archive) -> dict[int, float]:
@@ -122,10 +126,13 @@ def dead_shares(archive: Archive) -> dict[int, float]:
 
 
 class _Merge:
-    def __init__(self, archive: Archive, inputs: Collection[int], pace: Pace) -> None:
+    def __init__(self, archive: Archive, live: Mapping[int, int], pace: Pace) -> None:
+        """`live` are the files that go in, and how many of their bytes are to be written again."""
         self._archive = archive
         self._files = archive.files
-        self._inputs = frozenset(inputs)
+        self._live = live
+        self._inputs = frozenset(live)
+        self._slices: dict[int, int] = {}
         self._pace = pace
         self._cache = MemberCache(archive.files, reads_ahead=True)
         self._lines = Lines(archive)
@@ -178,12 +185,22 @@ class _Merge:
         # them, and would take a segment of the same number for one it knows.
         known = max(located.name.epoch for located in self._files.catalogue.values())
         self._epoch = 1 + max(known, self._archive.epoch)
+        self._slices = find_room(self._archive, self._epoch, self._live, self._counted)
         for bucket in range(BUCKETS):
             self._merge_bucket(bucket, notes.of_bucket(bucket))
         installs = [pair for writer in self._writers for pair in writer.finish()]
         for slice_, folder in sorted({(slice_, path.rpartition("/")[0]) for slice_, path in installs}):
             sync_folder(self._files.disk(slice_), folder)
         return installs
+
+    def _counted(self) -> dict[int, int]:
+        """The bytes of each bucket that are written again."""
+        counted = {}
+        for bucket in range(BUCKETS):
+            groups = self._versions(*_bounds(bucket))
+            members = ({entry.place[:2]: entry.place.length for _, _, entry in group} for group in groups)
+            counted[bucket] = sum(sum(lengths.values()) for lengths in members)
+        return counted
 
     # -- what goes in -------------------------------------------------------------------------------------
 
@@ -269,14 +286,12 @@ class _Merge:
     # -- what comes out -----------------------------------------------------------------------------------
 
     def _begin(self, bucket: int) -> SegmentWriter:
-        present = self._files.present
         with self._archive.lock:
             number = self._files.take_number()
         name = FileName(number=number, bucket=bucket, epoch=self._epoch, codec=self._archive.settings.codec)
-        slice_ = present[slice_of(bucket, self._epoch, len(present))]
         writer = SegmentWriter(
             self._files,
-            slice_,
+            self._slices[bucket],
             name,
             self._archive.settings.software,
             int(self._archive.now()),

@@ -11,7 +11,7 @@ import anyio.to_thread
 
 from herodotus.archive.sealing import NOTHING, Sealed
 from herodotus.archive.store import DiskStore
-from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
+from herodotus.core.archive_errors import ArchiveError, StoreRefusedError, UpkeepStoppedError
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,11 @@ async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
     """Seal when the log is long enough, then rewrite segments of which a good part is dead."""
     if await anyio.to_thread.run_sync(_log_bytes, store) < from_bytes:
         return NOTHING
-    sealed = await store.seal()
+    try:
+        sealed = await store.seal()
+    except StoreRefusedError:
+        await store.compact()  # what was deleted may be the room that was missing: the next sealing has it
+        raise
     await store.compact()
     return sealed
 

@@ -18,7 +18,7 @@ from herodotus.cli.frame import Frame, common_options, json_option, main, pass_f
 from herodotus.core.errors import HomeInUse
 from herodotus.door import ask_at_door
 from herodotus.home import locked, open_home
-from herodotus.offer import archive_settings
+from herodotus.offer import archive_settings, own_peer_id
 from herodotus.reading_from import read_from
 
 _FROM_FRAME = frozenset({"home", "is_json"})
@@ -38,7 +38,7 @@ def framed(command: click.Command) -> Callable[..., None]:
         if peer is not None:
             work(by=partial(read_from, peer), **values)
             return
-        open_home(frame.home)
+        charter = open_home(frame.home)
         if work.__name__ not in _FOR_OTHERS:
             os.umask(0o077)  # what it leaves in the home is for its owner alone
         effective = frame.effective()
@@ -51,8 +51,8 @@ def framed(command: click.Command) -> Callable[..., None]:
                     raise
                 values["by"] = partial(ask_at_door, frame.home)
             if work.__name__ in _STORING and "by" not in values:
-                offered = archive_settings(effective.settings.budget.disk)
-                values["by"] = performer_of(frame.home.path, offered)
+                files = archive_settings(effective.settings, charter, own_peer_id(frame.home))
+                values["by"] = performer_of(frame.home.path, files)
             work(**values)
 
     call.__doc__ = command.help

@@ -100,7 +100,7 @@ def crawl(
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
     from herodotus.heap import keep_heap_small
-    from herodotus.offer import step_back
+    from herodotus.offer import archive_settings, own_peer_id, step_back
     from herodotus.peer import check_contact
     from herodotus.seeds import note_crawl
 
@@ -132,6 +132,7 @@ def crawl(
                 wall_clock=unix_seconds,
                 console=console,
                 budget=effective.settings.budget,
+                files=archive_settings(effective.settings, charter, own_peer_id(frame.home)),
                 when_open=partial(note_crawl, home, asked_for),
             )
 

@@ -274,6 +274,23 @@ class BudgetSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveFilesSettings:
+    """How the archive's files are written from now on; what is there already is read whatever this says."""
+
+    codec: str = setting(
+        "zstd",
+        choice("zstd", "gzip"),
+        "of sealed files: zstd takes less room, gzip (.warc.gz) is what every WARC tool reads",
+    )
+    dictionary_kb: int = setting(
+        0,
+        whole(0, 1_000, "kB"),
+        "of a dictionary in each sealed file, 110 is usual: it saves room where a few sites have many pages, and"
+        " zstd -dc alone no longer reads the file. 0 is none",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleSettings:
     """How the daemon stops."""
 
@@ -312,6 +329,7 @@ class Settings:
     copies: CopiesSettings = field(default_factory=CopiesSettings)
     links: LinksSettings = field(default_factory=LinksSettings)
     budget: BudgetSettings = field(default_factory=BudgetSettings)
+    archive: ArchiveFilesSettings = field(default_factory=ArchiveFilesSettings)
     lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
@@ -327,6 +345,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
         "copies": CopiesSettings,
         "links": LinksSettings,
         "budget": BudgetSettings,
+        "archive": ArchiveFilesSettings,
         "lifecycle": LifecycleSettings,
         "log": LogSettings,
     }

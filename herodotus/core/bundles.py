@@ -1,13 +1,20 @@
 """What is written for a deposit: its record, and those that belong to it?
 
 This is in the path of every capture, so heads are written as text in one go; what a stranger chose (the URL,
-fields of a foreign record) is cleaned of what could break a line.
+fields of a foreign record) is cleaned of what could break a line. As that may make something else of it, what has
+more of a stranger's than that is read again before it is let in: a name that becomes another one could end a record
+early, or make a list of deletions of it.
 """
 
-from herodotus.core.deposits import Deposit, Original
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.deposits import Deposit, Original, RecordType, id_of_record, split_payload
+from herodotus.core.notes import is_note
+from herodotus.core.signatures import SIGNATURE
 from herodotus.core.warc import (
     PAYLOAD_SHA256,
     REVISIT_PROFILE,
+    WarcRecord,
+    check_block,
     clean,
     derive_record_id,
     field,
@@ -15,11 +22,12 @@ from herodotus.core.warc import (
     format_record,
     sha1_label,
     sha1_of,
-    split_head,
+    split_record,
 )
 
 _REQUEST = "application/http;msgtype=request"
 _RESPONSE = "application/http;msgtype=response"
+_PRIMARY = frozenset(kind.value for kind in RecordType)
 
 
 def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
@@ -38,11 +46,35 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
             records.append(
                 _format_companion("metadata", "application/warc-fields", block, primary_id, shared)
             )
-    records += [format_record(record.fields, record.block) for record in deposit.companions]
-    if deposit.extra or deposit.companions:
-        for record in records:
-            split_head(record)  # a stranger's fields and ours together may be more than anybody reads
+    records += map(format_foreign_companion, deposit.companions)
+    if any(name != SIGNATURE for name, _ in deposit.extra):
+        _check_primary(records[0], deposit, is_revisit=original is not None)
     return records
+
+
+def format_foreign_companion(record: WarcRecord) -> bytes:
+    """Raises MalformedRecordError for what would be read as something else: another capture, a note of ours, or a
+    record of another length."""
+    written = format_record(record.fields, record.block)
+    again = _read_again(written)
+    if again.kind in _PRIMARY or is_note(again):
+        raise MalformedRecordError("what comes beside a capture is a capture or a note itself")
+    return written
+
+
+def _check_primary(written: bytes, deposit: Deposit, *, is_revisit: bool) -> None:
+    again = _read_again(written)
+    payload = (deposit.head, b"" if is_revisit else deposit.body)
+    if id_of_record(again) != deposit.id or split_payload(again) != payload:
+        raise MalformedRecordError("its fields would make another capture of it")
+
+
+def _read_again(written: bytes) -> WarcRecord:
+    record, end = split_record(written)  # which also finds more fields than anybody reads
+    if end != len(written):
+        raise MalformedRecordError("its fields would make a shorter record of it")
+    check_block(record)
+    return record
 
 
 def _format_primary(

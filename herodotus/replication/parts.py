@@ -95,6 +95,8 @@ class Parts:
     tops: Tops = field(default_factory=Tops)
     receiving: set[bytes] = field(default_factory=set)
     """Captures being stored that came from another peer: they are not pushed on from here."""
+    unpacking: anyio.Lock = field(default_factory=anyio.Lock)
+    """Held while a parcel is unpacked and stored that is large inside."""
     hear: Callable[[], None] = lambda: None
     """Takes notice of all that was stored until now."""
 

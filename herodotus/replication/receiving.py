@@ -9,6 +9,7 @@ import anyio
 from herodotus.archive.engine import Archive
 from herodotus.archive.holding import unpacked
 from herodotus.archive.intake import Outcome
+from herodotus.archive.members import MEMBER_BYTES_MAX
 from herodotus.archive.reading import Reader
 from herodotus.core.archive_errors import MalformedRecordError, StoreRefusedError
 from herodotus.core.deposits import CaptureId, Deposit
@@ -34,6 +35,8 @@ def member_of_id(id_: CaptureId) -> bytes:
 
 AT_ONCE = 64
 """Parcels that are stored together: they share a flush of the disk."""
+LIGHT_BYTES_MAX = 1 << 20
+"""Unpacked; so many parcels at once may take 64 MiB. Nearly all pages are smaller."""
 
 
 async def receive_all(parts: Parts, parcels: Sequence[bytes], sender: PeerKey) -> list[tuple[int, bytes]]:
@@ -61,13 +64,28 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
 
     Raises StoreRefusedError when the disk cannot take it: then nothing of it is to blame.
     """
-    store = parts.opened_store()
+    deposit = await _unpacked(parts, data, LIGHT_BYTES_MAX)
+    if deposit is not None:
+        return await _take_in(parts, deposit, sender)
+    async with parts.unpacking:  # a few kilobytes may unfold to what a parcel may hold at most: one at a time
+        deposit = await _unpacked(parts, data, MEMBER_BYTES_MAX)
+        if deposit is None:
+            parts.counts.refused += 1
+            parts.suspects.note(sender, "broken parcel")
+            return BROKEN, b""
+        return await _take_in(parts, deposit, sender)
+
+
+async def _unpacked(parts: Parts, data: bytes, bytes_max: int) -> Deposit | None:
+    """None when it is broken or holds more."""
     try:
-        deposit = await store.work(lambda _archive, _intake: unpacked(data))
+        return await parts.opened_store().work(lambda _archive, _intake: unpacked(data, bytes_max))
     except MalformedRecordError:
-        parts.counts.refused += 1
-        parts.suspects.note(sender, "broken parcel")
-        return BROKEN, b""
+        return None
+
+
+async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int, bytes]:
+    store = parts.opened_store()
     member = member_of_id(deposit.id)
     if not parts.view.may_hold(deposit.key):
         parts.counts.refused += 1

@@ -123,7 +123,24 @@ def test_the_rest_that_an_origin_is_owed_outlives_the_process(tmp_path: Path) ->
     frontier.record(taken(frontier, A), Result.FORBIDDEN)  # nothing was asked for
     frontier.close()
     again = Frontier(tmp_path, day=1)
-    assert again.origin_counts(A).rests_until == 90_000.5
+    assert again.rests_until(A) == 90_000.5
+    again.close()
+
+
+def test_a_rest_is_owed_to_a_host_by_whatever_scheme_and_port(tmp_path: Path) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    frontier.add([link("http://a.example/1")])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    entry.rests_until = 90_000.5
+    frontier.record(entry, Result.FAILED)
+    frontier.close()
+    again = Frontier(tmp_path, day=1)
+    for origin in ("https://a.example", "http://a.example:8080"):
+        assert again.rests_until(Origin(origin)) == 90_000.5
+    assert again.rests_until(Origin("http://b.a.example")) == 0.0
+    again.owe_rest(A, 95_000.0)
+    assert again.rests_until(Origin("https://a.example")) == 95_000.0
     again.close()
 
 

@@ -136,6 +136,13 @@ def test_css_imports_and_loads_are_found_outside_comments() -> None:
     assert [url for url, _ in found(css_links(sheet, PAGE))] == ["/dir/a.css", "/dir/b.css", "/dir/font.woff"]
 
 
+@pytest.mark.timeout(10)
+def test_a_style_sheet_is_read_in_no_charset_that_takes_hours() -> None:
+    sheet = b"url(a.css) " + b"a" * 2**20 + b"-" + b"a" * 2**20
+    assert [url for url, _ in found(css_links(sheet, PAGE, charset="punycode"))] == ["/dir/a.css"]
+    assert found(css_links("url(ж)".encode("koi8-r"), PAGE, charset="KOI8-R"))[0][0] == "/dir/%D0%B6"
+
+
 def test_sitemaps_and_their_indexes_are_read() -> None:
     sitemap = b"<?xml version='1.0'?><urlset><url><loc> http://a.example/1?a&amp;b </loc><image:image>"
     sitemap += (

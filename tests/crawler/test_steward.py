@@ -3,13 +3,14 @@
 import anyio
 import pytest
 
-from crawler.core.capture import Capture, payload_digests
+from crawler.core.capture import Capture, Outcome, payload_digests
 from crawler.core.errors import UnreachableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
 from crawler.ports import FetchRequest
 from crawler.steward import LocalSteward
+from tests.crawler.memory import MemorySink
 
 pytestmark = pytest.mark.anyio
 
@@ -79,6 +80,19 @@ async def test_a_redirect_to_another_host_waits_for_that_hosts_permission_and_th
     assert not (await rules_of(steward)).allows("/closed")
     assert fetcher.asked == [HERE, THERE]
     assert isinstance(await steward.lease(B, ""), Wait)  # it rests like after any request
+
+
+async def test_a_redirect_of_robots_txt_that_leads_where_it_led_is_noted_and_not_stored_again() -> None:
+    sink = MemorySink()
+    fetcher = Fetcher(
+        answer(HERE, status=301, fields=b"Location: /elsewhere.txt\r\n", redirect_to=THERE), answer(THERE)
+    )
+    for _ in range(2):
+        core = HostSteward(PolitenessPolicy(), now=anyio.current_time())
+        steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.0, sink=sink)
+        await rules_of(steward)
+    found = [one.outcome for one in sink.captures if one.url == HERE]
+    assert found == [Outcome.STORED, Outcome.SAME_DIGEST]
 
 
 async def test_a_redirect_to_a_host_that_opted_out_is_not_followed() -> None:

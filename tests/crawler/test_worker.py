@@ -8,13 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from crawler.core.capture import Outcome
+from crawler.core.capture import Capture, Outcome
 from crawler.core.politeness import HostSteward, Lease, OptOutList, PolitenessPolicy, Wait
 from crawler.core.recrawl import Result
 from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import Origin, host_of
 from crawler.frontier import Entry, FoundLink, Frontier
 from crawler.http import HttpFetcher
+from crawler.reading import Reading
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from tests.crawler.memory import MemorySink
@@ -332,6 +333,44 @@ async def test_a_body_that_the_limit_cuts_is_not_stored_again_while_it_stays_the
     assert b'If-None-Match: "e"' in served.requests[-1]
     pages = [one for one in sink.captures if one.url.endswith("/once")]
     assert [one.outcome for one in pages] == [Outcome.STORED, Outcome.SAME_DIGEST]
+
+
+async def test_a_redirect_that_leads_where_it_led_is_a_visit_and_stores_nothing(tmp_path: Path) -> None:
+    moved = b"HTTP/1.1 %s\r\nDate: %d\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
+    days = [
+        (b"301 Moved", b"/robots.txt"),
+        (b"301 Moved", b"/robots.txt"),
+        (b"301 Moved", b"/robots.txt?new"),
+    ]
+    days += [(b"302 Found", b"/robots.txt?new"), (b"302 Found", b"/robots.txt?new")]
+    sink = MemorySink()
+    answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
+    answers["/robots.txt?new"] = answers["/robots.txt"]
+    async with origin(answers) as served:
+        for day, (status, target) in enumerate(days):
+            answers["/once"] = says(moved % (status, day, target))
+            crawler = await crawl_page(tmp_path, served, sink, day)
+            assert crawler.counts.unchanged == (day in (1, 4))
+    pages = [one for one in sink.captures if one.url.endswith("/once")]
+    new, known = Outcome.STORED, Outcome.SAME_DIGEST
+    assert [one.outcome for one in pages] == [new, known, new, new, known]
+
+
+async def test_a_page_on_which_our_reader_fails_is_archived_and_ends_no_crawl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(capture: Capture, **how: object) -> Reading:
+        raise RecursionError(f"{capture.url} {len(how)}")
+
+    monkeypatch.setattr("crawler.outcomes.read_capture", fails)
+    answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
+    answers["/once"] = page(b'"e"', 4, b"text")
+    sink = MemorySink()
+    async with origin(answers) as served:
+        crawler = await crawl_page(tmp_path, served, sink, 0)
+    assert [one.body for one in sink.captures if one.url.endswith("/once")] == [b"text"]
+    assert (crawler.counts.stored, crawler.counts.by_error) == (1, {"page not read": 1})
+    assert "page not read" in caplog.text
 
 
 async def test_what_is_of_no_wanted_type_is_asked_for_ever_more_rarely(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Do waiting, booking and remembering work in the order of asking, and does a peer step back as it was told?"""
 
+import gzip
 import json
 import os
 import subprocess
@@ -9,15 +10,18 @@ from pathlib import Path
 
 import anyio
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from trio.testing import MockClock
 
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.politeness import Wait
 from crawler.ports import FetchRequest, Skipped
+from herodotus import __version__
 from herodotus.archive.deleting import delete
 from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.intake import Intake
 from herodotus.archive.reading import Reader
+from herodotus.archive.sealing import seal
 from herodotus.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
 from herodotus.config import Settings
 from herodotus.config.sections import BudgetSettings
@@ -25,9 +29,11 @@ from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.budgets import Moment, Spending, Volume
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
 from herodotus.core.errors import FileSyntaxError
+from herodotus.core.layout import Codec
 from herodotus.holdings import Holdings
 from herodotus.home import Home, NewHome, create_home
-from herodotus.offer import archive_settings, with_offered_positions
+from herodotus.identity import key_to_pem, peer_id, shown_peer_id
+from herodotus.offer import archive_settings, own_peer_id, with_offered_positions
 from tests.herodotus.archive.making import NOW_S, open_on, page, store
 from tests.herodotus.cli.processes import called, new_home, running
 
@@ -190,8 +196,8 @@ async def test_a_budgeted_fetcher_books_what_came_and_keeps_the_rate(tmp_path: P
 
 
 def test_an_archive_stops_at_what_it_may_have_and_deleting_goes_on(tmp_path: Path) -> None:
-    disk = replace(BudgetSettings(), disk_gb_max=20e-6).disk  # 20 kB
-    archive = open_on(tmp_path, settings=archive_settings(disk))
+    budget = replace(BudgetSettings(), disk_gb_max=20e-6)  # 20 kB
+    archive = open_on(tmp_path, settings=archive_settings(replace(Settings(), budget=budget)))
 
     def fill() -> None:
         for number in range(100):
@@ -204,6 +210,35 @@ def test_an_archive_stops_at_what_it_may_have_and_deleting_goes_on(tmp_path: Pat
     assert delete(archive, Intake(archive), [version.id]) == 1
     assert Reader(archive).history("http://a.example/0") == []
     archive.close()
+
+
+def test_files_say_who_wrote_them_and_are_packed_as_the_operator_wants(tmp_path: Path) -> None:
+    key = Ed25519PrivateKey.from_private_bytes(bytes(32))
+    made_home = Home(tmp_path / "home")
+    create_home(made_home, NewHome(config="", charter=TEST_CHARTER, key_pem=key_to_pem(key, None)))
+    archived = replace(Settings().archive, codec="gzip")
+    operator = replace(Settings().operator, contact="https://example.org/we")
+    files = archive_settings(
+        replace(Settings(), archive=archived, operator=operator), PUBLIC_CHARTER, own_peer_id(made_home)
+    )
+    assert files.codec is Codec.GZIP
+    archive = open_on(tmp_path, settings=files)
+    store(archive, page("http://a.example/", NOW_S))
+    seal(archive)
+    for number in archive.files.catalogue:
+        path = tmp_path / archive.files.path(number)
+        assert path.name.endswith(".warc.gz")
+        info = gzip.decompress(path.read_bytes())[:2_000].decode()
+        for line in (
+            f"software: Herodotus/{__version__}", f"herodotus-peer: {shown_peer_id(peer_id(key.public_key()))}",
+            "operator: https://example.org/we", f"isPartOf: {PUBLIC_CHARTER.name}",
+        ):  # fmt: skip
+            assert f"{line}\r\n" in info
+    archive.close()
+    made_home.key.write_bytes(key_to_pem(key, b"secret"))
+    assert own_peer_id(made_home) is None  # nobody is asked for a passphrase to name the peer
+    packed = replace(Settings().archive, dictionary_kb=110)
+    assert archive_settings(replace(Settings(), archive=packed)).dictionary_bytes == 110_000
 
 
 @pytest.fixture

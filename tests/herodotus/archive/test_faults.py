@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from herodotus.archive.checking import verify
+from herodotus.archive.deleting import delete
 from herodotus.archive.disk import Disk, OsDisk
 from herodotus.archive.engine import Archive, ArchiveSettings
 from herodotus.archive.files import Files
 from herodotus.archive.index import MemoryIndex
-from herodotus.archive.intake import Outcome
+from herodotus.archive.intake import Intake, Outcome
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import open_archive
 from herodotus.archive.rocks import RocksIndex
-from herodotus.archive.sealing import seal
+from herodotus.archive.sealing import compact, seal
 from herodotus.archive.slices import add_slice, archive_at
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.deposits import Deposit
@@ -190,6 +191,61 @@ def test_when_the_first_disk_has_only_its_reserve_left_the_log_goes_on_on_the_ne
     store(archive, fourth)
     assert archive.files.catalogue[archive.log.number].slice == 0
     assert all(Reader(archive).read(deposit.id) is not None for deposit in (first, second, third, fourth))
+
+
+def _on_disks(free: list[int], *disks: Disk) -> Archive:
+    archive = Archive(
+        Files(disks),
+        MemoryIndex(),
+        now=lambda: 0.0,
+        settings=ArchiveSettings(reserve_bytes=500_000),
+        free_bytes=lambda slice_: free[slice_],
+    )
+    open_archive(archive)
+    return archive
+
+
+def test_sealing_begins_only_where_all_of_it_has_room() -> None:
+    free, disk = [1_000_000], SimulatedDisk()
+    archive = _on_disks(free, disk)
+    deposits = _pages(40)
+    store(archive, *deposits)
+    free[0] = 2_000  # of the reserve, which is there for this
+    with pytest.raises(StoreRefusedError, match="no room for"):
+        seal(archive)
+    assert not [path for path in disk.paths() if path.endswith((".part", ".zst"))]
+    delete(archive, Intake(archive), [deposit.id for deposit in deposits[1:]])
+    assert seal(archive).captures == 1
+    assert Reader(archive).read(deposits[0].id) is not None
+
+
+def test_segments_of_a_full_disk_go_to_the_next() -> None:
+    free = [1_000_000, 1_000_000]
+    archive = _on_disks(free, SimulatedDisk(), SimulatedDisk())
+    deposits = _pages(40)
+    store(archive, *deposits)
+    free[0] = 100
+    assert seal(archive).captures == 40
+    segments = archive.files.segments()
+    assert {archive.files.catalogue[number].slice for number in segments} == {1}
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
+
+
+def test_compaction_takes_what_there_is_room_for() -> None:
+    free = [1_000_000]
+    archive = _on_disks(free, SimulatedDisk())
+    deposits = _pages(40)
+    store(archive, *deposits)
+    seal(archive)
+    whole = {deposit.key[0] >> 4 for deposit in deposits[:20]}
+    dead = [deposit for deposit in deposits if deposit.key[0] >> 4 not in whole]
+    delete(archive, Intake(archive), [deposit.id for deposit in dead])
+    free[0] = 0
+    before = archive.files.segments()
+    assert compact(archive).captures == 0  # of those that hold nothing more nothing is written again
+    assert len(archive.files.segments()) == len(before) - len({deposit.key[0] >> 4 for deposit in dead})
+    left = [deposit for deposit in deposits if deposit not in dead]
+    assert all(Reader(archive).read(deposit.id) is not None for deposit in left)
 
 
 def test_a_read_only_disk_is_served_and_refuses_to_store() -> None:

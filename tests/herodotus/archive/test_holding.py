@@ -1,5 +1,7 @@
 """What does an archive give to other peers, and let go of for them?"""
 
+from dataclasses import replace
+
 import pytest
 
 from herodotus.archive.deleting import delete
@@ -15,14 +17,18 @@ from herodotus.archive.holding import (
     unpacked,
 )
 from herodotus.archive.intake import Intake, Outcome, compress_bundle
+from herodotus.archive.items import NOTE_TARGET
+from herodotus.archive.members import gzip_member
 from herodotus.archive.memory import MemoryDisk
 from herodotus.archive.reading import Reader
 from herodotus.archive.recovery import rebuild
 from herodotus.archive.sealing import compact, seal
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.deposits import Deposit
+from herodotus.core.deposits import Deposit, RecordType
 from herodotus.core.digests import member_of
 from herodotus.core.entries import capture_key
+from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
+from herodotus.core.warc import Fields, WarcRecord, format_record
 from tests.herodotus.archive.making import DAY_S, NOW_S, open_on, page, store
 
 URL = "http://example.org/"
@@ -82,6 +88,62 @@ def test_broken_parcels_are_refused() -> None:
         except MalformedRecordError:
             refused += 1
     assert refused > len(parcel.data) // 7 * 0.9
+
+
+def _beside(deposit: Deposit, *records: bytes) -> bytes:
+    return b"".join((*compress_bundle(deposit, None), *map(gzip_member, records)))
+
+
+def test_a_parcel_cannot_bring_tombstones_of_other_captures_along() -> None:
+    archive = open_on(MemoryDisk())
+    victim, bait = page(URL, NOW_S), page(f"{URL}bait", NOW_S)
+    store(archive, victim)
+    note = format_tombstones([victim.id], NOTE_TARGET)
+    with pytest.raises(MalformedRecordError, match="a capture or a note itself"):
+        unpacked(_beside(bait, note))
+    rebuild(archive)
+    assert Reader(archive).read(victim.id) is not None
+
+
+def test_a_parcel_of_many_bombs_is_refused_before_it_fills_the_memory() -> None:
+    one = format_record((("WARC-Type", "metadata"),), bytes(200_000))
+    bombs = _beside(page(URL, NOW_S), *[one] * 20)
+    assert len(bombs) < 50_000
+    assert len(unpacked(bombs, 5_000_000).companions) == 21
+    with pytest.raises(MalformedRecordError, match="more than 1000000 bytes"):
+        unpacked(bombs, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (("WARC-Type", "metadata"), ("Content-Type", f"{TOMBSTONES_TYPE}\x01")),
+        (("WARC-Type", "resource\x01"), ("WARC-Date", "2023-01-01T00:00:00Z"), ("WARC-Target-URI", URL)),
+        (("WARC-Type", "metadata"), ("Content-Length\x01", "3")),
+        (("WARC-Type", "metadata"), ("WARC-Block-Digest", "\x01sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ")),
+    ],
+)
+def test_a_record_that_would_be_read_as_another_one_does_not_come_in(fields: Fields) -> None:
+    """What breaks lines is cleaned away when it is written, which may make something else of it."""
+    record = WarcRecord(fields=fields, block=b"not nothing")
+    archive = open_on(MemoryDisk())
+    with pytest.raises(MalformedRecordError):
+        store(archive, replace(page(URL, NOW_S), companions=(record,)))
+
+
+def test_a_field_that_would_be_read_as_another_one_does_not_come_in() -> None:
+    archive = open_on(MemoryDisk())
+    resource = replace(page(URL, NOW_S), type=RecordType.RESOURCE, head=b"")
+    for field in (
+        ("\x01X-Continued", "on"),
+        ("Content-Length\x01", "3"),
+        ("Content-Type", "application/http"),
+    ):
+        with pytest.raises(MalformedRecordError):
+            store(archive, replace(resource, extra=(field, ("Content-Type", "text/plain"))))
+    store(archive, replace(resource, extra=(("X-Other", "\x01fine"), ("Content-Type", "text/plain"))))
+    rebuild(archive)
+    assert Reader(archive).read(resource.id) is not None
 
 
 def test_what_is_dropped_is_no_tombstone_and_takes_no_body_along() -> None:

@@ -87,6 +87,18 @@ def test_sealing_that_cannot_tell_the_index_takes_nothing_away_and_is_finished_l
     assert verify(again).is_sound
 
 
+def test_an_index_that_cannot_be_flushed_keeps_no_archive_from_being_closed() -> None:
+    disk, index = SimulatedDisk(), _Failing()
+    archive = open_on(disk, index)
+    (kept,) = _pages(1)
+    store(archive, kept)
+    index.is_failing = True
+    archive.close()
+    assert not archive.log.is_open
+    again = open_on(disk, MemoryIndex())
+    assert Reader(again).read(kept.id) is not None
+
+
 @contextmanager
 def _files_no_larger_than(size: int) -> Iterator[None]:
     """The kernel refuses to let any file of this process grow beyond it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.archive import noted, recovery
+from herodotus.archive import items, noted, recovery
 from herodotus.archive.deleting import delete
 from herodotus.archive.engine import Archive
 from herodotus.archive.index import Batch, MemoryIndex
@@ -166,6 +166,24 @@ def test_days_of_many_visits_are_several_notes_and_equal_ones_count_once(
         assert all(archive.is_deleted(_key_of(archive, deposit.url)) for deposit in doomed)
         assert archive.damage == {}
     assert not list((tmp_path / "archive").glob(".sorting.*"))
+    archive.close()
+
+
+def test_many_visits_that_come_at_once_are_several_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note of more lines than anybody reads would be lost with what came in the same flush."""
+    monkeypatch.setattr(items, "VISITS_PER_NOTE", 10)
+    archive = archive_at(tmp_path, lambda: float(NOW_S))
+    open_archive(archive)
+    store(archive, *(page(url, NOW_S) for url in URLS))
+    visits = [_visit(URLS[0], n + 1) for n in range(25)]
+    note_visits(archive, *visits)
+    assert len(list(noted.note_places(archive))) == 3
+    assert sorted(all_visits(archive)) == visits
+    for _ in range(2):
+        assert _counted(archive)[URLS[0]] == 25
+        rebuild(archive)
     archive.close()
 
 

@@ -13,7 +13,7 @@ from herodotus.archive.engine import ArchiveSettings
 from herodotus.archive.sealing import NOTHING
 from herodotus.archive.store import DiskStore, open_store
 from herodotus.archive.upkeep import keep_tidy, tidy, tidy_before_leaving
-from herodotus.core.archive_errors import UpkeepStoppedError
+from herodotus.core.archive_errors import StoreRefusedError, UpkeepStoppedError
 from herodotus.core.deposits import Deposit
 from tests.herodotus.archive.making import NOW_S, page, random_text
 
@@ -43,6 +43,27 @@ async def test_a_log_is_sealed_when_it_is_long_enough_and_not_before(tmp_path: P
         assert (await tidy(store, from_bytes=1_000)).captures == 40
         assert store.archive.files.segments() != []
         assert await tidy(store, from_bytes=1_000) is NOTHING
+
+
+async def test_what_was_deleted_makes_the_room_that_sealing_lacks(tmp_path: Path) -> None:
+    first, second = _pages(40)[:20], _pages(40)[20:]
+    async with _holding(tmp_path, []) as store:
+        for deposit in first:
+            await store.store(deposit)
+        assert (await tidy(store, from_bytes=1)).captures == 20
+        for deposit in second:
+            await store.store(deposit)
+        store.archive.free_on = lambda slice_: 0  # type: ignore[method-assign]
+        await store.delete([deposit.id for deposit in first])
+        with pytest.raises(StoreRefusedError, match="no room for"):
+            await tidy(store, from_bytes=1)
+        assert store.archive.files.segments() == []
+        del store.archive.free_on
+        assert (await tidy(store, from_bytes=1)).captures == 20
+        for deposit in second:
+            assert await store.read(deposit.id) is not None
+        await store.rebuild()
+        assert await store.read(first[0].id) is None
 
 
 async def test_a_peer_looks_by_itself(tmp_path: Path) -> None:

@@ -1,0 +1,67 @@
+"""What do parcels cost the peer that takes them in?"""
+
+import random
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from herodotus.archive.intake import compress_bundle
+from herodotus.core.deposits import Deposit
+from herodotus.core.replication.places import PeerKey, Places
+from herodotus.core.replication.scope import WHOLE_RING
+from herodotus.core.signatures import signed
+from herodotus.replication import receiving
+from herodotus.replication.meter import Meter, freely
+from herodotus.replication.parts import Parts
+from herodotus.replication.receiving import LIGHT_BYTES_MAX, receive_all
+from herodotus.replication.view import View
+from herodotus.replication.wire import BROKEN, STORED
+from tests.herodotus.archive.making import NOW_S, page
+from tests.herodotus.replication.world import new_store
+
+pytestmark = pytest.mark.anyio
+SENDER = PeerKey(b"\2" * 32)
+KEY = Ed25519PrivateKey.from_private_bytes(b"\3" * 32)
+
+
+def parcel(number: int, size: int) -> bytes:
+    deposit = page(f"http://example.org/{number}", NOW_S, bytes(size) + b"%d" % number)
+    return b"".join(compress_bundle(signed(KEY, deposit), None))
+
+
+async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = new_store()
+    parts = Parts(
+        view=View(me=bytes(32), copies=6, places=Places((), 6), wide_scope=WHOLE_RING),
+        store=lambda: store,
+        calls=lambda: pytest.fail("nobody is called"),
+        sign=lambda deposit: deposit,
+        random=random.Random(1),
+        upload=Meter(freely),
+        download=Meter(freely),
+    )
+    held: set[bytes] = set()
+    held_at_once: list[int] = []
+    take_in = receiving._take_in
+
+    async def watched(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int, bytes]:
+        held.add(deposit.key)
+        held_at_once.append(len(held))
+        await anyio.lowlevel.checkpoint()
+        result = await take_in(parts, deposit, sender)
+        held.discard(deposit.key)
+        return result
+
+    monkeypatch.setattr(receiving, "_take_in", watched)
+    large = [parcel(number, LIGHT_BYTES_MAX) for number in range(4)]
+    small = [parcel(number, 100) for number in range(10, 14)]
+    assert [outcome for outcome, _ in await receive_all(parts, large, SENDER)] == [STORED] * 4
+    assert max(held_at_once) == 1
+    held_at_once.clear()
+    assert [outcome for outcome, _ in await receive_all(parts, small, SENDER)] == [STORED] * 4
+    assert max(held_at_once) == 4
+    assert await receive_all(parts, [b"x"], SENDER) == [(BROKEN, b"")]
+    assert parts.counts.refused == 1
