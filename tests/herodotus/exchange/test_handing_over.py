@@ -114,6 +114,22 @@ async def test_all_that_a_lone_peer_knew_is_given_away_however_much_it_is(
         await delivered(world, found)
 
 
+async def test_what_two_peers_sent_each_other_lately_is_told_to_those_who_come_in_their_place(
+    tmp_path: Path,
+) -> None:
+    world = LinkWorld(tmp_path, 1, LineFaults(delay_s=0.01), copies=2)
+    async with world.running(2):
+        await anyio.sleep(10)
+        found = pages(200)
+        for peer in world.peers:
+            peer.found(found)
+        await delivered(world, found)
+        for number in range(2, 12):
+            await world.add(number)
+        world.agree()
+        await delivered(world, found)
+
+
 async def test_what_is_told_on_asking_has_the_same_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

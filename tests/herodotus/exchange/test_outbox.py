@@ -103,6 +103,18 @@ def test_lately_sent_links_are_remembered_up_to_a_bound(
     assert box.add([link(0)], 0.0) == 1  # forgotten, and sent once more
 
 
+def test_what_a_peer_knows_and_holds_no_more_goes_again_though_it_went_lately(disk: ExchangeDisk) -> None:
+    """Those who got it then may be gone, or hold it no more themselves."""
+    box = Outbox(disk)
+    box.add([link(1)], 0.0)
+    assert box.add([link(1)], 0.0, is_own=True) == 0  # it waits
+    keys = keys_in(box)
+    box.settle(keys, gone=set(keys), have={})
+    box.end()
+    assert box.add([link(1)], 0.0) == 0
+    assert box.add([link(1)], 0.0, is_own=True) == 1
+
+
 def test_only_those_that_waited_for_long_are_given_up(disk: ExchangeDisk) -> None:
     box = Outbox(disk)
     box.add([link(1)], 100.0)
