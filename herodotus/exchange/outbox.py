@@ -147,12 +147,12 @@ class Outbox:
                 found += row[1:]
         return Keys(bytes(found))
 
-    def done(self) -> set[bytes]:
-        """Short names of those that acknowledged all that was theirs in this walk."""
-        return {row[1:] for row in self._disk.keys(_DONE)}
+    def done(self) -> dict[bytes, bytes]:
+        """Short names of those that acknowledged all that was theirs in this walk, and the mark of what that was."""
+        return {row[1:]: mark for row, mark in self._disk.rows(_DONE)}
 
-    def note_done(self, peer: bytes) -> None:
-        self._disk.put(_DONE + short(peer), b"")
+    def note_done(self, peer: bytes, mark: bytes) -> None:
+        self._disk.put(_DONE + short(peer), mark)
 
     def read(self, keys: Sequence[Key]) -> list[OutLink | None]:
         return [OutLink.of(row.url, row.meta) if row else None for row in self._read(keys)]

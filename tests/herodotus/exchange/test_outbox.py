@@ -58,7 +58,7 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     box = Outbox(disk)
     box.add([link(1), link(2)], 0.0)
     first = keys_in(box)
-    box.note_done(ANNA)
+    box.note_done(ANNA, b"mark")
     box.note_have(first[:1], BERT)
     box.add([link(3)], 0.0)
     disk.close()
@@ -67,11 +67,11 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert again.is_walking
     assert len(again) == 3
     assert keys_in(again) == first
-    assert again.done() == {short(ANNA)}
+    assert again.done() == {short(ANNA): b"mark"}
     assert again.have(first) == [{short(BERT)}, frozenset()]
     again.settle(first, gone={first[0]}, have={first[1]: frozenset({short(ANNA)})})
     again.end()
-    assert again.done() == set()
+    assert again.done() == {}
     assert len(again) == 2
     assert again.have(first) == [frozenset(), {short(ANNA)}]
     disk.close()
