@@ -25,3 +25,8 @@ def monotonic_seconds() -> float:
 def waking_seconds() -> float:
     """As `monotonic_seconds`, but it goes on while the machine sleeps, where the system can tell (Linux)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def slept_seconds() -> float:
+    """From one look to the next it grows by as long as the machine slept, and `monotonic_seconds` stood still."""
+    return waking_seconds() - monotonic_seconds()

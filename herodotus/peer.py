@@ -60,6 +60,7 @@ from herodotus.portal.web import ArchivePages
 from herodotus.replication.keeping import Copies, CopiesPorts
 from herodotus.saving import HomeSaves
 from herodotus.stewards import NodeRing, RingSteward, StewardParts
+from herodotus.stewards.desk import ASK_SERVICE
 from herodotus.systemd import ServiceManager
 
 logger = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ class Peer:
                 settings=parts.settings.calls,
                 is_one_machine=parts.charter.allow_private_addresses,
                 wall_clock=clock.unix_seconds,
+                urgent=(ASK_SERVICE,),
             )
         )
         own_key = parts.key.public_key().public_bytes_raw()

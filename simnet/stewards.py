@@ -108,6 +108,7 @@ class SimulatedPeer:
         self.contact = Contact.at(PeerKey(key), Address(host=host, port=4484), 0, 0, "off")
         self.ring = _Ring(self.contact)
         self.side = 0
+        self.slept_s = 0.0
         self.done: dict[str, int] = defaultdict(int)
         self._life = anyio.CancelScope()
         self.steward = self._new_steward()
@@ -125,6 +126,7 @@ class SimulatedPeer:
             calls=lambda: self,
             may_visit_private=world.may_visit_private,
             opted_out=world.opted_out,
+            slept_s=lambda: self.slept_s,
         )
         return RingSteward(parts, HostSteward(world.terms.policy, now=anyio.current_time()))
 

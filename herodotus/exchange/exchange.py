@@ -268,7 +268,8 @@ class Exchange:
                     await self._filled.wait()
 
     async def _mind_the_crawl(self, opened: _Opened) -> None:
-        is_too_much = len(opened.outbox) > HELD_BACK_AT
+        # Who is alone delivers nothing, and finds nothing that would have to be.
+        is_too_much = len(opened.outbox) > HELD_BACK_AT and not opened.sight.is_alone
         if is_too_much:
             await opened.crawl.hold_back()  # also the next day's crawler
         elif self._is_held_back:

@@ -97,7 +97,8 @@ class HandingOver:
         if not stretches:
             return True  # no member, or a leaf
         held = [ring.arc(stretch) for _, stretch in stretches]
-        left = await self._give_away_what(minus(self._held, held), ring)
+        lost = minus(self._held, held)
+        left = await self._give_away_what(lost, ring)
         is_all = not left
         told = minus(held, minus(held, self._told))  # what we hold no more must be told again one day
         for _, stretch in stretches:
@@ -110,6 +111,8 @@ class HandingOver:
         self._note(
             self._before if left and self._before is not None else ring, told=told, held=[*held, *left]
         )
+        if lost and not left and self._standby.is_crowded:
+            await self._forget_what_is_others()
         return is_all
 
     async def _give_away_what(self, lost: Sequence[Ends], ring: RingMap) -> list[Ends]:
@@ -128,6 +131,13 @@ class HandingOver:
                 await anyio.lowlevel.checkpoint()
             left.pop(0)
         return left
+
+    async def _forget_what_is_others(self) -> None:
+        """Whoever holds it knows it. What became ours again meanwhile, or may have, stays."""
+        rows = self._standby.after(None)
+        while chunk := list(islice(rows, PIECE_LINKS)):
+            self._standby.forget([key for key, _ in chunk if not self._sight.may_be_mine(key)])
+            await anyio.lowlevel.checkpoint()
 
     def _has_no_heir(self, key: Key, ring: RingMap) -> bool:
         if self._before is None:

@@ -91,12 +91,12 @@ class Outbox:
 
     def add(self, links: Iterable[OutLink], now: float, *, is_own: bool = False) -> int:
         """Says how many were new. Those that are waiting or went lately change nothing. `is_own`: what this peer knew
-        for long, of which no host's share is left out.
+        for long and holds no more. Of that no host's share is left out, and it goes again, to others than lately.
         """
         fresh: dict[Key, OutLink] = {}
         for link in links:
             key = key_of(link.url.encode())
-            if key in self._young or key in self._old or key in fresh:
+            if key in fresh or (self._went_lately(key) and not is_own):
                 self._repeated += 1
             else:
                 fresh[key] = link
@@ -116,6 +116,9 @@ class Outbox:
         self._disk.write(batch)
         self._waiting += added
         return added
+
+    def _went_lately(self, key: bytes) -> bool:
+        return key in self._young or key in self._old
 
     def _remember(self, key: bytes) -> None:
         self._young.add(key)
@@ -144,12 +147,12 @@ class Outbox:
                 found += row[1:]
         return Keys(bytes(found))
 
-    def done(self) -> set[bytes]:
-        """Short names of those that acknowledged all that was theirs in this walk."""
-        return {row[1:] for row in self._disk.keys(_DONE)}
+    def done(self) -> dict[bytes, bytes]:
+        """Short names of those that acknowledged all that was theirs in this walk, and the mark of what that was."""
+        return {row[1:]: mark for row, mark in self._disk.rows(_DONE)}
 
-    def note_done(self, peer: bytes) -> None:
-        self._disk.put(_DONE + short(peer), b"")
+    def note_done(self, peer: bytes, mark: bytes) -> None:
+        self._disk.put(_DONE + short(peer), mark)
 
     def read(self, keys: Sequence[Key]) -> list[OutLink | None]:
         return [OutLink.of(row.url, row.meta) if row else None for row in self._read(keys)]

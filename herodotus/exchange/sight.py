@@ -61,6 +61,11 @@ class RingSight:
                 return rank
         return None
 
+    def may_be_mine(self, key: Key) -> bool:
+        """As `is_nearly_mine`, in a microsecond."""
+        holders = self.map().holders_of(key, self.copies + SLACK)
+        return any(contact.peer == self.me.peer for contact in holders)
+
     def is_nearly_mine(self, key: Key) -> bool:
         """Whether we take it from others: also where their view of the ring differs a little from ours."""
         self.map()

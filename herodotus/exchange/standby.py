@@ -1,10 +1,11 @@
 """Which URLs does this peer remember for others? Those that it holds as a stand-in.
 
-They stay here when it becomes their first live holder, too, and go to the frontier besides. They are rows of the
+They stay here when it becomes their first live holder, too, and go to the frontier besides; also when it holds them
+no more, until there are many. They are rows of the
 exchange's folder, not of the frontier, so that what is due there is what this peer is to fetch.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -15,6 +16,8 @@ from herodotus.exchange.wire import OutLink
 
 URLS_MAX: Final = 20_000_000
 """Some 2 GB of disk: more than six peers of the size that this is built for own together."""
+CROWDED_SHARE: Final = 0.8
+"""Of that: from then on what is held no more goes, so that a peer of many years and neighbours still takes links."""
 _STANDBY = b"s"
 _decoder = msgspec.msgpack.Decoder(tuple[str, int])
 
@@ -34,6 +37,10 @@ class Standby:
         """From now on nobody's links are taken."""
         return self._count >= URLS_MAX
 
+    @property
+    def is_crowded(self) -> bool:
+        return self._count >= CROWDED_SHARE * URLS_MAX
+
     def add(self, links: Iterable[OutLink]) -> int:
         """Says how many were new; the others change nothing. What has no room is left to the other holders."""
         fresh = {_STANDBY + key_of(link.url.encode()): link for link in links}
@@ -47,6 +54,14 @@ class Standby:
         self._disk.write(batch)
         self._count += added
         return added
+
+    def forget(self, keys: Sequence[Key]) -> None:
+        """Each is here."""
+        batch = new_batch()
+        for key in keys:
+            batch.delete(_STANDBY + key)
+        self._disk.write(batch)
+        self._count -= len(keys)
 
     def after(self, key: Key | None, up_to: Key | None = None) -> Iterator[tuple[Key, OutLink]]:
         """From the first key after this one, in order, up to and with another."""

@@ -15,7 +15,7 @@ import anyio
 from dht import Contact
 from dht.core.ids import IdCheck, Key
 from herodotus.calls import CallError, Questions, RefusedError
-from herodotus.core.exchange.plan import Keys, Stop, stops_of
+from herodotus.core.exchange.plan import Keys, Stop, mark_of, stops_of
 from herodotus.core.exchange.ringmap import RingMap
 from herodotus.core.exchange.silences import Silences
 from herodotus.exchange.outbox import Outbox, short
@@ -70,7 +70,8 @@ class _State:
 
     keys: Keys
     ring: RingMap
-    done: set[bytes]
+    done: set[bytes] = field(default_factory=set)
+    """They acknowledged all that is theirs."""
     have: dict[Key, set[bytes]] = field(default_factory=dict)
     """Acknowledged apart from `done`: by earlier walks, or in part."""
     excused: dict[Key, set[bytes]] = field(default_factory=dict)
@@ -104,7 +105,7 @@ class LinkWalks:
 
     async def _walk(self, now_s: float) -> WalkReport:
         keys = self._outbox.begin()
-        state = _State(keys=keys, ring=self._sight.map(), done=self._outbox.done())
+        state = _State(keys=keys, ring=self._sight.map())
         state.report.links = len(keys)
         for chunk in _chunks(keys):
             for key, have in zip(chunk, self._outbox.have(chunk), strict=True):
@@ -112,6 +113,7 @@ class LinkWalks:
                     state.have[key] = set(have)
             await anyio.lowlevel.checkpoint()
         stops = stops_of(keys, state.ring, self._sight.copies, self._sight.me)
+        state.done = self._done_before(stops, keys)
         stops = [stop for stop in stops if short(stop.contact.peer) not in state.done]
         await self._visit_all(stops, state, is_first=True)
         for _ in range(ROUNDS_MAX - 1):
@@ -122,6 +124,12 @@ class LinkWalks:
         await self._settle(state, now_s)
         self._outbox.end()
         return state.report
+
+    def _done_before(self, stops: Sequence[Stop], keys: Keys) -> set[bytes]:
+        """Before the walk was cut off. In a ring that changed since, a peer may have more to get."""
+        done = self._outbox.done()
+        marks = {short(stop.contact.peer): mark_of(keys, stop) for stop in stops if done}
+        return {peer for peer, mark in done.items() if marks.get(peer) == mark}
 
     # --- stops
 
@@ -153,7 +161,7 @@ class LinkWalks:
             taken_keys += mine
         if has_all and is_first:
             state.done.add(short(stop.contact.peer))
-            self._outbox.note_done(stop.contact.peer)
+            self._outbox.note_done(stop.contact.peer, mark_of(state.keys, stop))
         elif taken_keys:
             for key in taken_keys:
                 state.have.setdefault(key, set()).add(short(stop.contact.peer))

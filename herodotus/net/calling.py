@@ -1,14 +1,14 @@
 """How does a peer call another? `Calls` over TCP: connections that are kept, counted, and sure of the other end.
 
 A connection carries one exchange at a time; a few to one peer and some hundred in all are kept for the next, the
-oldest of those at rest giving way. A kept one that turns out dead is replaced once without a word: calls bear
-repetition. A call to ourselves goes to our own services.
+oldest of those at rest giving way. One of a peer's few is for calls that are urgent. A kept one that turns out dead is
+replaced once without a word: calls bear repetition. A call to ourselves goes to our own services.
 """
 
 import ssl
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -44,6 +44,8 @@ from herodotus.net.wire import (
 CONNECT_S = 12.0
 """TCP, TLS and greeting; as long as a handshake of the ring."""
 PER_PEER_MAX = 4
+PATIENT_MAX = 3
+"""Of those, for all that is not urgent: copies, links and robots.txt may take a minute, and many wait for them."""
 CONNECTIONS_MAX = 128
 KEPT_S = 45.0
 """Less than the other end keeps them, so that few are found dead."""
@@ -67,6 +69,17 @@ class CallingParts:
     network: bytes
     context: ssl.SSLContext
     acquaintance: Acquaintance
+    urgent: Collection[str] = ()
+    """Services whose calls wait for no others."""
+
+
+@dataclass(slots=True)
+class _Slots:
+    """Of one peer, and how many use or await one."""
+
+    all: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(PER_PEER_MAX))
+    patient: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(PATIENT_MAX))
+    users: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +107,7 @@ class TlsCalls:
         self._kept: OrderedDict[tuple[_Place, int], _Kept] = OrderedDict()  # the longest at rest first
         self._numbers = 0
         self._in_all = anyio.Semaphore(CONNECTIONS_MAX)
-        self._to_peer: dict[_Place, tuple[anyio.Semaphore, int]] = {}  # with how many use or await it
+        self._to_peer: dict[_Place, _Slots] = {}
         self.room = AnswerRoom()
         self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
 
@@ -130,7 +143,7 @@ class TlsCalls:
             raise
 
     async def _called(self, to: Contact, question: Question) -> bytes:
-        async with self._connection(to) as use:
+        async with self._connection(to, question) as use:
             found = await use.ask(question)
             if found.kind is not Kind.ANSWER:
                 raise UnreachableError("protocol")
@@ -145,7 +158,7 @@ class TlsCalls:
                 yield own_pieces
             return
         question = Question(service=service, deadline_s=CALL_DEADLINE_S, is_stream=True, body=body)
-        async with self._connection(to) as use:
+        async with self._connection(to, question) as use:
             try:
                 with anyio.fail_after(BETWEEN_PIECES_S):
                     first = await use.ask(question)
@@ -157,9 +170,10 @@ class TlsCalls:
     # --- connections
 
     @asynccontextmanager
-    async def _connection(self, to: Contact) -> AsyncIterator["_Use"]:
+    async def _connection(self, to: Contact, question: Question) -> AsyncIterator["_Use"]:
         place = _Place(to.peer, to.address.host, to.address.port)
-        async with self._slot(place), self._in_all:
+        is_urgent = question.service in self._parts.urgent
+        async with self._slot(place, is_urgent=is_urgent), self._in_all:
             use = _Use(self, place)
             self._busy += 1
             try:
@@ -169,18 +183,16 @@ class TlsCalls:
                 await self._put_back(use)
 
     @asynccontextmanager
-    async def _slot(self, place: _Place) -> AsyncIterator[None]:
-        semaphore, users = self._to_peer.get(place) or (anyio.Semaphore(PER_PEER_MAX), 0)
-        self._to_peer[place] = semaphore, users + 1
+    async def _slot(self, place: _Place, *, is_urgent: bool) -> AsyncIterator[None]:
+        slots = self._to_peer.setdefault(place, _Slots())
+        slots.users += 1
         try:
-            async with semaphore:
+            async with nullcontext() if is_urgent else slots.patient, slots.all:
                 yield
         finally:
-            _, users = self._to_peer[place]
-            if users == 1:
+            slots.users -= 1
+            if not slots.users:
                 del self._to_peer[place]
-            else:
-                self._to_peer[place] = semaphore, users - 1
 
     def take_kept(self, place: _Place) -> Connection | None:
         for name in reversed(self._kept):

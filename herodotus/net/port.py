@@ -6,7 +6,7 @@ inside `answering` they are called.
 
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -36,6 +36,8 @@ class CallPortParts:
     is_one_machine: bool
     """All peers may share an address: a network that allows private ones."""
     wall_clock: Callable[[], float]
+    urgent: Collection[str] = ()
+    """Services whose calls wait for no others."""
 
 
 class CallPort:
@@ -52,6 +54,7 @@ class CallPort:
             network=parts.rules.network,
             context=caller_context(),
             acquaintance=self._acquaintance(ring),
+            urgent=parts.urgent,
         )
         async with open_calling(calling) as self._calling:
             yield self._calling

@@ -26,6 +26,7 @@ from herodotus.replication.parts import Parts
 logger = logging.getLogger(__name__)
 
 PEERS_AT_ONCE = 16
+"""Who is only waited for is none of them."""
 OFFERED_AT_ONCE = 512
 TRIES = 4
 """Over a minute; then the peer is compared with when it is back."""
@@ -54,6 +55,7 @@ class Pusher:
         self._coming: dict[PeerKey, dict[bytes, None]] = {}
         """What the peer gets from another; it is asked again whether it came."""
         self._busy: set[PeerKey] = set()
+        self._lines = anyio.Semaphore(PEERS_AT_ONCE)
         self._changed = anyio.Event()
 
     @property
@@ -127,7 +129,7 @@ class Pusher:
             while True:
                 self._changed = anyio.Event()
                 for peer in sorted(self._queues):
-                    if peer not in self._busy and len(self._busy) < PEERS_AT_ONCE:
+                    if peer not in self._busy:
                         self._busy.add(peer)
                         tasks.start_soon(self._push_to, peer)
                 await self._changed.wait()
@@ -137,10 +139,11 @@ class Pusher:
         ask_at: float | None = None
         try:
             while queue := self._queues.get(peer):
-                left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
-                error = await self._try_send(peer, left)
+                async with self._lines:
+                    left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
+                    error = await self._try_send(peer, left)
+                    queue.extendleft(reversed(left))
                 failures = failures + 1 if error is not None else 0
-                queue.extendleft(reversed(left))
                 if failures >= TRIES or (error is not None and not self._is_worth_waiting(peer, error)):
                     self._give_up(peer)
                 elif error is not None:

@@ -22,6 +22,7 @@ from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
+from herodotus import clock
 from herodotus.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.core.status import StewardStatus
 from herodotus.core.tenure import Tenure
@@ -61,6 +62,8 @@ SEARCHES_MAX = 128
 """For robots.txt of others' origins, at a time: each may hold a connection to a server that is slow on purpose."""
 SOON_S = 0.25
 TROUBLE_S = 30.0
+SLEPT_S = 1.0
+"""A machine that slept for longer has a clock that says nothing of its leases."""
 _UNUSED = OriginReport(status=None, duration_s=0.0, fetches=0)
 
 
@@ -76,6 +79,7 @@ class StewardParts:
     calls: Callable[[], Questions]
     may_visit_private: bool
     opted_out: OptOutList = field(default_factory=OptOutList)
+    slept_s: Callable[[], float] = clock.slept_seconds
 
 
 class RingSteward(LocalSteward):
@@ -97,6 +101,7 @@ class RingSteward(LocalSteward):
         self._searching: dict[Origin, anyio.Event] = {}
         self._search_again: dict[Origin, float] = {}  # when a search that has to wait may go on
         self._seen: dict[Origin, int] = {}  # by which number its host's rules were known when they came
+        self._slept_s = parts.slept_s()
         self._tasks: anyio.abc.TaskGroup | None = None
         self.office = StewardOffice(
             parts.terms,
@@ -186,6 +191,7 @@ class RingSteward(LocalSteward):
     async def _take_turn(self, origin: Origin) -> Wait | None:
         """None: a fetch starts now."""
         is_for_robots = origin in self._searching
+        self._has_slept()
         found = await self._windows.get(_host(origin), "" if is_for_robots else origin)
         if isinstance(found, Wait):
             return found
@@ -203,7 +209,19 @@ class RingSteward(LocalSteward):
                 found.doubted = window.number
                 self.core.doubt_rules(origin)
                 return soon("robots.txt may have changed", 0.0)
+        if self._has_slept():
+            return soon("the machine slept, and its windows are over")
         return self._windows.start(found)
+
+    def _has_slept(self) -> bool:
+        """Just now, while our clock stood still: others have had our windows' time, and our hosts another steward."""
+        slept_s = self._parts.slept_s()
+        if slept_s - self._slept_s < SLEPT_S:
+            return False
+        self._slept_s = slept_s
+        self._windows.end_all()
+        self._tenure.lose_all(anyio.current_time())
+        return True
 
     # -- whom to ask
 
@@ -215,6 +233,7 @@ class RingSteward(LocalSteward):
         if steward is None:
             return None, 0.0, 0.0, None
         if steward.peer == self._parts.own_key:
+            self._has_slept()
             answer = await self.office.grant(self._parts.own_key, ask)
             now = anyio.current_time()
             return answer, now, now, None
@@ -262,6 +281,7 @@ class RingSteward(LocalSteward):
         except MalformedError as error:
             raise RefusedError(error.problem[:50]) from error
         self.office.charge(asker, 1 + len(message.asks))
+        self._has_slept()
         for returned in message.returns:
             self.office.take_back(asker, returned)
         answers: list[Answer] = [NotYet(to_ms(SOON_S), "being looked at")] * len(message.asks)

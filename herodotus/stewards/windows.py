@@ -134,6 +134,11 @@ class Windows:
         if note is not None and not note.is_out:
             self.end(note)
 
+    def end_all(self) -> None:
+        """Whatever we hold may be over by everybody else's clock."""
+        for note in self._notes.values():
+            self.end(note)
+
     async def return_idle(self) -> None:
         """For as long as the peer lives: a crawl that was paused, or ended, does not keep others waiting."""
         while True:

@@ -5,6 +5,7 @@ its six holders; whoever holds several stretches (six, for each position of its 
 where the walk first meets it. This is the thesis's rotating array, written as a table of ranges.
 """
 
+import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -62,6 +63,14 @@ class Stop:
     @property
     def links(self) -> int:
         return sum(end - start for start, end in self.ranges)
+
+
+def mark_of(keys: Keys, stop: Stop) -> bytes:
+    """Two stops of one walk have the same only where the later one has nothing more: keys may go from a walk's list
+    between its first plan and another, as some are delivered, but none comes.
+    """
+    ends = b"".join(keys[start] + keys[end - 1] for start, end in stop.ranges)
+    return hashlib.sha1(ends, usedforsecurity=False).digest()
 
 
 def stops_of(keys: Keys, ring: RingMap, copies: int, own: Contact) -> list[Stop]:

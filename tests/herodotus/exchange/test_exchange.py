@@ -466,6 +466,22 @@ async def test_the_crawl_is_held_back_while_too_much_waits(
         assert not finder.frontier.is_held_back
 
 
+async def test_who_is_left_alone_with_too_much_to_deliver_crawls_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange_module, "HELD_BACK_AT", 100)
+    settings = LinksSettings(per_peer=1_000, wait_s=100.0)
+    async with world_of(tmp_path, 1, 2, settings=settings) as world:
+        finder, other = world.peers
+        await world.crash(other)
+        finder.found(links(300))
+        await anyio.sleep(30)
+        assert finder.frontier.is_held_back
+        finder.ring.see([finder.record])
+        await anyio.sleep(300)
+        assert not finder.frontier.is_held_back
+
+
 async def test_links_that_went_lately_are_not_sent_again(tmp_path: Path) -> None:
     async with world_of(tmp_path, 1, 8) as world:
         world.peers[0].found(links(200))

@@ -114,6 +114,22 @@ async def test_all_that_a_lone_peer_knew_is_given_away_however_much_it_is(
         await delivered(world, found)
 
 
+async def test_what_two_peers_sent_each_other_lately_is_told_to_those_who_come_in_their_place(
+    tmp_path: Path,
+) -> None:
+    world = LinkWorld(tmp_path, 1, LineFaults(delay_s=0.01), copies=2)
+    async with world.running(2):
+        await anyio.sleep(10)
+        found = pages(200)
+        for peer in world.peers:
+            peer.found(found)
+        await delivered(world, found)
+        for number in range(2, 12):
+            await world.add(number)
+        world.agree()
+        await delivered(world, found)
+
+
 async def test_what_is_told_on_asking_has_the_same_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +148,28 @@ async def test_what_is_told_on_asking_has_the_same_bound(
                 await anyio.sleep(10)
         await anyio.sleep(1_000)
         assert [peer.exchange.status().standby for peer in world.peers] == [20, 20]
+
+
+async def test_who_is_crowded_forgets_what_others_hold_by_now_and_takes_links_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "URLS_MAX", 250)
+    world = LinkWorld(tmp_path, 1, LineFaults(delay_s=0.01), copies=2)
+    async with world.running(2):
+        await anyio.sleep(10)
+        found = pages(400)
+        world.peers[0].found(found)
+        await delivered(world, found)
+        full = world.peers[1]
+        assert full.exchange.status().standby == 250
+        for number in range(2, 12):
+            await world.add(number)
+        world.agree()
+        await delivered(world, found)
+        assert full.exchange.status().standby < 100
+        later = [FoundLink(f"http://later.example/{number}") for number in range(60)]
+        world.peers[5].found(later)
+        await delivered(world, [*found, *later])
 
 
 async def test_who_remembers_too_much_takes_no_more_and_says_so(

@@ -58,7 +58,7 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     box = Outbox(disk)
     box.add([link(1), link(2)], 0.0)
     first = keys_in(box)
-    box.note_done(ANNA)
+    box.note_done(ANNA, b"mark")
     box.note_have(first[:1], BERT)
     box.add([link(3)], 0.0)
     disk.close()
@@ -67,11 +67,11 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert again.is_walking
     assert len(again) == 3
     assert keys_in(again) == first
-    assert again.done() == {short(ANNA)}
+    assert again.done() == {short(ANNA): b"mark"}
     assert again.have(first) == [{short(BERT)}, frozenset()]
     again.settle(first, gone={first[0]}, have={first[1]: frozenset({short(ANNA)})})
     again.end()
-    assert again.done() == set()
+    assert again.done() == {}
     assert len(again) == 2
     assert again.have(first) == [frozenset(), {short(ANNA)}]
     disk.close()
@@ -101,6 +101,18 @@ def test_lately_sent_links_are_remembered_up_to_a_bound(
     assert box.add([link(59)], 0.0) == 0
     box.add([link(n) for n in range(1_000, 1_100)], 0.0)
     assert box.add([link(0)], 0.0) == 1  # forgotten, and sent once more
+
+
+def test_what_a_peer_knows_and_holds_no_more_goes_again_though_it_went_lately(disk: ExchangeDisk) -> None:
+    """Those who got it then may be gone, or hold it no more themselves."""
+    box = Outbox(disk)
+    box.add([link(1)], 0.0)
+    assert box.add([link(1)], 0.0, is_own=True) == 0  # it waits
+    keys = keys_in(box)
+    box.settle(keys, gone=set(keys), have={})
+    box.end()
+    assert box.add([link(1)], 0.0) == 0
+    assert box.add([link(1)], 0.0, is_own=True) == 1
 
 
 def test_only_those_that_waited_for_long_are_given_up(disk: ExchangeDisk) -> None:

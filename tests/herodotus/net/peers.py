@@ -2,7 +2,7 @@
 
 import random
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
@@ -90,10 +90,18 @@ async def called(
 
 @asynccontextmanager
 async def caller(
-    *, name: str = "caller", network: bytes = NETWORK, known: Known | None = None
+    *,
+    name: str = "caller",
+    network: bytes = NETWORK,
+    known: Known | None = None,
+    urgent: Collection[str] = (),
 ) -> AsyncIterator[TlsCalls]:
     parts = CallingParts(
-        key=key_from(name), network=network, context=caller_context(), acquaintance=known or Known()
+        key=key_from(name),
+        network=network,
+        context=caller_context(),
+        acquaintance=known or Known(),
+        urgent=urgent,
     )
     async with open_calling(parts) as calls:
         yield calls

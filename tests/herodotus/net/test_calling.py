@@ -22,6 +22,7 @@ from herodotus.calls import (
     WrongPeerError,
 )
 from herodotus.net import answering as answering_module
+from herodotus.net.calling import PATIENT_MAX
 from herodotus.net.certificate import CERTIFICATE_BYTES_MAX, called_context, caller_context, key_of
 from herodotus.net.connection import Connection, LineBrokenError
 from herodotus.net.port import claimed_port
@@ -364,6 +365,27 @@ async def test_one_peer_has_a_few_connections_and_others_go_on() -> None:
         assert await other.call(there.contact, "echo", b"hi") == b"hi"
         for connection in held:
             await connection.close()
+
+
+async def test_what_is_urgent_waits_for_nothing_that_takes_its_time() -> None:
+    asked, may_end = 0, anyio.Event()
+
+    async def slow(peer: bytes, body: bytes) -> bytes:
+        nonlocal asked
+        asked += 1
+        await may_end.wait()
+        return body
+
+    services = Services(calls={"slow": slow, "echo": echo})
+    async with called(services) as there, caller(urgent=["echo"]) as calls:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(calls.call, there.contact, "slow", b"")
+            await until(lambda: asked == PATIENT_MAX)
+            assert await calls.call(there.contact, "echo", b"hi", deadline_s=5) == b"hi"
+            assert asked == PATIENT_MAX
+            may_end.set()
+        assert asked == 8
 
 
 async def test_more_connections_than_there_are_places_are_closed_unread() -> None:

@@ -58,3 +58,21 @@ def test_what_never_comes_is_left_to_the_comparisons(monkeypatch: pytest.MonkeyP
                 await anyio.sleep(1)
 
     in_world(play)
+
+
+def test_many_holders_that_do_not_answer_hold_up_none_of_the_others() -> None:
+    """More of them than are sent to at a time."""
+
+    async def play(net: Net) -> None:
+        net.copies = 2 * pushing.PEERS_AT_ONCE
+        await ring_of(net, *[None] * net.copies)
+        sender = net.peers[0]
+        around = sorted(net.peers[1:], key=lambda peer: peer.me)
+        silent, others = around[: pushing.PEERS_AT_ONCE + 1], around[pushing.PEERS_AT_ONCE + 1 :]
+        for peer in silent:
+            peer.is_up = False  # and the ring has not noticed
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(10)
+        assert all(key in peer.ids() for peer in others)
+
+    in_world(play)

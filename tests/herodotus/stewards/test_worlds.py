@@ -176,6 +176,49 @@ def test_a_peer_cut_off_from_the_steward_stops_within_a_lease() -> None:
     run(2, story)
 
 
+def test_a_peer_whose_machine_slept_uses_no_window_of_before() -> None:
+    """Its clock stood still meanwhile, so it cannot know that the window's time is over."""
+
+    async def story(world: StewardWorld) -> None:
+        world.add_host("h.example")
+        world.add_peers(2)
+        steward = steward_up(world, "h.example")
+        sleeper = next(peer for peer in world.peers if peer is not steward)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000} if peer is sleeper else {})
+        await settled(world)
+        await anyio.sleep(60)
+        granted = steward.steward.status().granted
+        await anyio.sleep(5)
+        assert steward.steward.status().granted == granted  # it goes on with the window that it has
+        sleeper.slept_s = 3_600.0
+        await anyio.sleep(5)
+        assert steward.steward.status().granted > granted
+
+    run(2, story)
+
+
+def test_a_steward_whose_machine_slept_is_silent_like_a_new_one() -> None:
+    """Another one may have had its hosts, and it has not heard of it yet."""
+
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(3)
+        steward = steward_up(world, "h.example")
+        for peer in world.peers:
+            world.start(peer, {"h.example": 10_000})
+        await settled(world)
+        await anyio.sleep(60)
+        steward.slept_s = 3_600.0
+        at = anyio.current_time()
+        await anyio.sleep(TERMS.silent_s + 60)
+        granted_before = at + TERMS.life_s
+        assert [start for start in host.starts if granted_before < start.at < at + TERMS.silent_s] == []
+        assert [start for start in host.starts if start.at > at + TERMS.silent_s]
+
+    run(2, story)
+
+
 def steward_up(world: StewardWorld, name: str) -> SimulatedPeer:
     for peer in world.peers:
         peer.is_up = True
