@@ -161,3 +161,21 @@ def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) 
     # Whoever is left finds out, takes over their hosts, is silent for a while, and goes on.
     anyio.run(until, lambda: is_done(left) and seen(folder, control) >= expected, CRAWLED_S)
     assert min(spacings(requests(folder, control)).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S
+
+
+def test_a_ring_of_which_all_are_killed_in_the_midst_of_a_crawl_lost_nothing_and_goes_on(
+    folder: Path,
+) -> None:
+    peers, control = up(folder, 4, "--web-pages", labweb.PAGES_LEAST)
+    expected = reachable(control)
+    anyio.run(until, lambda: len(requests(folder, control)) > 40, CRAWLED_S)
+    shown = captured(peers[0], expected)
+    assert shown
+    for peer in peers:
+        assert ringlab.kill(peer)
+    assert len(seen(folder, control) & expected) < len(expected)  # it was in the midst
+    herodotus("ring", "revive", *range(4), "--dir", folder)
+    # What was there before is there at once, not only when it was fetched again.
+    assert captured(peers[0], expected) >= shown
+    anyio.run(until, lambda: is_done(peers) and captured(peers[0], expected) == expected, CRAWLED_S)
+    assert min(spacings(requests(folder, control)).values()) >= DEMO_DELAY_S - 1.1 * ROUNDED_S
