@@ -250,7 +250,7 @@ def _day(time_s: int) -> str:
 
 def _link(places: Places, time_s: int, *, with_time: bool = False) -> str:
     text = format_date(time_s)
-    shown = f"{text[:10]} {text[11:16]}" if with_time else text[:10]
+    shown = f"{text[:10]} {text[11:19]}" if with_time else text[:10]
     return f'<a href="{escape(places.memento(time_s))}"><time datetime="{text}">{shown}</time></a>'
 
 

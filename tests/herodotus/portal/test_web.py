@@ -267,6 +267,15 @@ def test_a_content_that_comes_back_is_called_the_same() -> None:
     assert f'the same as on <a href="/web/20260101000000/{HOME}">' in page
 
 
+def test_two_versions_of_a_minute_are_told_apart() -> None:
+    library = Library(
+        *(response(f"{SITE}/", f"202601010600{second}", second.encode()) for second in ("05", "45"))
+    )
+    page = library.get(f"/web/*/{SITE}/").body.decode()
+    assert ">2026-01-01 06:00:05<" in page
+    assert ">2026-01-01 06:00:45<" in page
+
+
 def test_search_moves_to_the_history_of_what_is_held(library: Library) -> None:
     assert library.location("/search?url=example.org") == f"/web/*/{HOME}"
     assert library.get("/search?url=example.org").status == 301
