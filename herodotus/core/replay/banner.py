@@ -89,15 +89,9 @@ class BannerFacts:
     previous: str | None = None
     next: str | None = None
     last: str | None = None
-    unchanged_since: str | None = None
-    """Set where this day's visit found what an earlier one had."""
     unchanged_until: str | None = None
     """The last visit that found this very version."""
-    requested: str | None = None
-    """The date asked for (it may be a part), where another is shown for want of it."""
     holders: Sequence[Holder] = ()
-    is_disputed: bool = False
-    """Peers hold different contents for this URL and day."""
 
 
 def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:
@@ -143,17 +137,11 @@ def frame_html(context: ReplayContext, facts: BannerFacts, inner_origin: str = "
 def _items(context: ReplayContext, facts: BannerFacts) -> list[tuple[str, str]]:
     """Label and target, ready for HTML; no target: a word."""
     items = [(f"<b>{readable_date(context.timestamp)}</b> {escape(_shown(context.page_url))}", "")]
-    if facts.requested is not None:
-        items.append((f"(the nearest to {readable_date(facts.requested)})", ""))
-    if facts.unchanged_since is not None:
-        items.append((f"unchanged since {readable_date(facts.unchanged_since)}", ""))
     if facts.unchanged_until is not None:
         items.append((f"unchanged until {readable_date(facts.unchanged_until)}", ""))
     ways = (("first", facts.first), ("previous", facts.previous), ("next", facts.next), ("last", facts.last))
     items += [(label, _address(context, date)) for label, date in ways if date is not None]
     items.append(("history", escape(f"{context.archive_prefix}*/{context.page_url}")))
-    if facts.is_disputed:
-        items.append(("<b>peers disagree about this page</b>", ""))
     if facts.holders:
         shown = facts.holders[:HOLDERS_SHOWN_MAX]
         more = len(facts.holders) - len(shown)

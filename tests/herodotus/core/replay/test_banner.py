@@ -27,9 +27,7 @@ FACTS = BannerFacts(
     previous="20260101000000",
     next="20260103000000",
     last="20260104000000",
-    unchanged_since="20251231000000",
-    requested="202601",
-    is_disputed=True,
+    unchanged_until="20260102060000",
     holders=[
         Holder(name="ab12", url="http://peer.example:5484/"),
         Holder(name="<x>", url="javascript:alert(1)"),
@@ -55,8 +53,8 @@ def test_it_shows_the_date_the_ways_and_the_holders(
     assert targets(markup)[5:] == ["http://peer.example:5484/", *["http://p.example/"] * 6]
     text = re.sub(r"<(style|script)>.*?</\1>|<[^>]*>", "", markup.decode(), flags=re.DOTALL)
     for words in (
-        "2 January 2026, 03:04:05", "the nearest to January 2026", "unchanged since 31 December 2025, 00:00:00",
-        "peers disagree", "kept by 12:", "&lt;x&gt;", "and 4 more",
+        "2 January 2026, 03:04:05", "unchanged until 2 January 2026, 06:00:00", "kept by 12:", "&lt;x&gt;",
+        "and 4 more",
     ):  # fmt: skip
         assert words in text
     assert b"javascript:" not in markup
