@@ -3,7 +3,8 @@
 Who must hold what, who is waited for, what is fetched first and what may go is decided by the peers' own code
 (`core.replication`). A *unit* is a stretch of the ring so small that its captures share their fate; the ring's table
 is the same for all at once, as gossip takes seconds and repairs take days. Lines are as wide as they are given, one
-unit at a time goes over one of them, and what was under way when an end of it went away begins anew.
+unit at a time goes over one of them. A unit is very many captures, each durable when it has come: where an end went
+away, another source gives the rest. It counts as a copy when it is whole.
 """
 
 import heapq
@@ -44,6 +45,10 @@ class Holder:
     wanted: Wanted = field(default_factory=Wanted)
     is_up: bool = True
     fetching: dict[bytes, PeerKey] = field(default_factory=dict)
+    began: dict[bytes, float] = field(default_factory=dict)
+    """Of these, since when."""
+    partly: dict[bytes, float] = field(default_factory=dict)
+    """Bytes that came of units before their source, or this peer, went away."""
     is_giving: bool = False
     asked_by: dict[PeerKey, None] = field(default_factory=dict)
     """Who may want something of it, in the order in which they asked."""
@@ -128,6 +133,7 @@ class CopyWorld:
             if not self.owners[unit]:
                 self.lost.append(unit)
         peer.units.clear()
+        peer.partly.clear()
 
     def _unless_turned(self, peer: Holder, what: Callable[[], None]) -> Callable[[], None]:
         turn = peer.turn
@@ -209,8 +215,9 @@ class CopyWorld:
 
     def _begin(self, peer: Holder, source: Holder, unit: bytes) -> None:
         peer.fetching[unit] = source.key
+        peer.began[unit] = self.now
         source.is_giving = True
-        took_s = self.rules.unit_bytes * 8 / self.rules.up_bit_s
+        took_s = (self.rules.unit_bytes - peer.partly.get(unit, 0.0)) * 8 / self.rules.up_bit_s
         turns = peer.turn, source.turn
 
         def arrived() -> None:
@@ -220,27 +227,34 @@ class CopyWorld:
         self.after(took_s, arrived)
 
     def _end(self, peer: Holder, source: Holder, unit: bytes) -> None:
-        del peer.fetching[unit]
+        self._break_off(peer, unit)
+        del peer.partly[unit]
         source.is_giving = False
         peer.wanted.got(unit)
-        self.bytes_moved += self.rules.unit_bytes
         self._have(peer, unit)
         self._mend(unit)  # it may be a source for others
         self._plan_review(unit)
         self._eager[peer.key] = None
         self._lines_are_free(source)
 
+    def _break_off(self, peer: Holder, unit: bytes) -> None:
+        """What came of it so far stays."""
+        del peer.fetching[unit]
+        came = (self.now - peer.began.pop(unit)) * self.rules.up_bit_s / 8
+        peer.partly[unit] = peer.partly.get(unit, 0.0) + came
+        self.bytes_moved += came
+
     def _stop_lines(self, gone: Holder) -> None:
         freed = [self.peers[key] for key in gone.fetching.values()]
-        for unit, source_key in gone.fetching.items():
+        for unit, source_key in list(gone.fetching.items()):
             gone.wanted.failed(unit, source_key)
-        gone.fetching.clear()
+            self._break_off(gone, unit)
         for source in freed:
             source.is_giving = False
             self._lines_are_free(source)
         for peer in self.peers.values():
             for unit in [unit for unit, source in peer.fetching.items() if source == gone.key]:
-                del peer.fetching[unit]
+                self._break_off(peer, unit)
                 peer.wanted.failed(unit, gone.key)
                 self._mend(unit)
                 self._eager[peer.key] = None

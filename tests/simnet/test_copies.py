@@ -1,6 +1,7 @@
 """Do the worlds of copies say what they should, and would they notice a core that lets go too early?"""
 
 from collections.abc import Collection
+from functools import partial
 
 import pytest
 
@@ -49,6 +50,23 @@ def test_a_newcomer_fills_and_others_let_go_when_six_have_it() -> None:
     assert newcomer.units
     assert world.histogram() == {6: 60}
     assert world.dropped_early == 0
+
+
+def test_a_unit_that_takes_longer_than_its_sources_stay_comes_from_several() -> None:
+    rules = CopyRules(unit_bytes=1e8, up_bit_s=1e4, down_bit_s=2e4)  # 80,000 s over one line
+    world = CopyWorld(rules, seed=3, peers=20, units=20)
+    newcomer = world.join()
+    wanted = len(newcomer.wanted)
+    assert wanted
+    sources = set()
+    while not newcomer.units:
+        world.run_until(world.now + 20_000)
+        for source in [world.peers[key] for key in newcomer.fetching.values()]:
+            sources.add(source.key)
+            world.go(source)
+            world.after(60, partial(world.come_back, source))
+        assert world.now < 2 * wanted * 80_000
+    assert len(sources) > 1
 
 
 def test_the_same_seed_is_the_same_year() -> None:
