@@ -349,6 +349,24 @@ class Frontier:
             self._turns.suspect(batch, key)
         self._disk.write(batch)
 
+    def look_for(self, key: UrlKey, digest: bytes) -> bool:
+        """Visit it today, once more where it was visited, and see whether it is this content: the visit ends as
+        unchanged where it is. False where it is not known, or being fetched.
+        """
+        known = self.known_of([key])[0]
+        if known is None or key in self._turns.taken:
+            return False
+        batch, origin_id = new_batch(), origin_id_of(origin_of(known.url))
+        self._turns.delete_due(batch, origin_id, due_row(origin_id, known, key))
+        self._turns.clear(batch, key)  # the archive is not asked: it has somebody else's capture
+        self._counts.move_due(batch, known.due_day, self._day)
+        known.due_day, known.digest = self._day, digest
+        known.etag = known.last_modified = ""  # they may be of another content
+        batch.put(KNOWN + key, encode_known(known))
+        self._turns.put_due(batch, origin_id, known, key)
+        self._disk.write(batch)
+        return True
+
     def _make_due(self, keys: Sequence[UrlKey], day_of_known: Callable[[Known], int]) -> int:
         batch, moved = new_batch(), 0
         for key, known in zip(keys, self.known_of(keys), strict=True):

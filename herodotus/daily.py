@@ -172,6 +172,13 @@ class DailyCrawl:
         """What was left is ours again. Raises NotCrawling."""
         return self._frontier().take_back(keys)
 
+    def look_for(self, key: UrlKey, digest: bytes) -> bool:
+        """As `Frontier.look_for`. Raises NotCrawling."""
+        is_due = self._frontier().look_for(key, digest)
+        if is_due:
+            self.look_again()
+        return is_due
+
     @property
     def takes_links(self) -> bool:
         return self._gear is not None

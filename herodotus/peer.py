@@ -28,6 +28,7 @@ from herodotus.config import Settings
 from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.charter import Charter, shown_network_id
+from herodotus.core.deposits import Deposit
 from herodotus.core.errors import SettingError
 from herodotus.core.fields import Endpoint
 from herodotus.core.signatures import signed
@@ -206,7 +207,11 @@ class Peer:
             backlog=self._parts.home.copies,
             spend_out=partial(self._budget.spend, Spending.COPIES_OUT),
             spend_in=partial(self._budget.spend, Spending.COPIES_IN),
+            on_received=self._note_received,
         )
+
+    def _note_received(self, deposit: Deposit, signer: bytes) -> None:
+        self._exchange.came(deposit, signer)
 
     def _make_exchange(self) -> Exchange:
         parts, charter = self._parts, self._parts.charter
@@ -222,6 +227,8 @@ class Peer:
                 day_length_s=charter.day_length_s,
                 wall_clock=clock.unix_seconds,
                 random=random.SystemRandom(),
+                cross_fetch_share=parts.settings.copies.cross_fetch_share,
+                accuse=self._copies.parts.suspects.note,
             )
         )
 
@@ -322,7 +329,10 @@ class Peer:
             stewards=self._steward.status(),
             store=store,
             copies={str(copies): count for copies, count in self._copies.histogram.items()},
-            copying=self._copies.status(store.bytes / max(1, store.captures)),
+            copying=replace(
+                self._copies.status(store.bytes / max(1, store.captures)),
+                cross_fetches=self._exchange.cross_fetches(),
+            ),
             budget=self._budget.statistics(),
             leaving=self._leaving.status(),
         )

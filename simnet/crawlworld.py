@@ -68,6 +68,7 @@ class CrawlWorldSettings:
     """Clocks are wrong by so much at most, either way."""
     wait_s: float = 60.0
     """`links.wait_s`."""
+    cross_fetch_share: float = 0.0
 
 
 class Start(NamedTuple):
@@ -154,6 +155,7 @@ class CrawlPeer:
         self.folder = world.folder / f"{number}"
         self.store = store or MemoryStore(self.wall_clock)
         self.life, self.is_up, self.is_down = anyio.CancelScope(), anyio.Event(), anyio.Event()
+        self.accused: list[tuple[bytes, str]] = []
         self._calls = world.net.joined(self.key, Services())
         self._fetcher = WorldFetcher(world, self)
         self.steward = self._made_steward()
@@ -192,6 +194,8 @@ class CrawlPeer:
                 day_length_s=settings.day_s,
                 wall_clock=self.wall_clock,
                 random=Random(self.number),
+                cross_fetch_share=settings.cross_fetch_share,
+                accuse=lambda peer, how: self.accused.append((peer, how)),
             )
         )
 

@@ -177,6 +177,13 @@ class MemoryFrontier:
     def look_again(self) -> None:
         self.looked_again += 1
 
+    def look_for(self, key: UrlKey, digest: bytes) -> bool:
+        known = self._known.get(key)
+        if known is None or key in self.out:
+            return False
+        known.due_day, known.digest = self.today, digest
+        return True
+
     def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
         return [self._known.get(key) for key in keys]
 
@@ -232,6 +239,7 @@ class LinkWorld:
         territory: Territory = THE_WHOLE_WEB,
         fetches_all: bool = False,
         copies: int = 6,
+        cross_fetch_share: float = 0.0,
     ) -> None:
         self.net = MemoryCalls(Random(seed), faults)
         self.random = Random(seed + 1)
@@ -241,6 +249,7 @@ class LinkWorld:
         self._territory = territory
         self._fetches_all = fetches_all
         self._copies = copies
+        self._cross_fetch_share = cross_fetch_share
         self._tasks: TaskGroup | None = None
 
     @asynccontextmanager
@@ -275,6 +284,7 @@ class LinkWorld:
                 day_length_s=DAY_S,
                 wall_clock=anyio.current_time,
                 random=Random(number),
+                cross_fetch_share=self._cross_fetch_share,
             )
         )
 

@@ -46,6 +46,14 @@ def _copying_lines(copying: _Facts) -> list[str]:
         _line("  audit", f"{audit.get('peer')}  {audit.get('result')}, {_number(audit.get('s_ago')):,} s ago")
         for audit in _dicts(copying.get("audits"))[:AUDITS_SHOWN]
     ]
+    crossed = _dict(_dict(copying, "cross_fetches"), "peers")
+    lines += [
+        _line(
+            "  checked",
+            f"{peer}  {_number(one.get('differed')):,} differ, {_number(one.get('agreed')):,} agree",
+        )
+        for peer, one in list(crossed.items())[:AUDITS_SHOWN]
+    ]
     suspects = _dict(copying, "suspects")
     lines += [_line("  suspect", f"{peer}  {how}") for peer, how in list(suspects.items())[:SHOWN_MAX]]
     return lines

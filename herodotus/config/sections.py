@@ -205,6 +205,12 @@ class CopiesSettings:
     audit_s: float = setting(
         3_600.0, number(1, 604_800, "seconds"), "how often another holder is asked to prove what it has"
     )
+    cross_fetch_share: float = setting(
+        0.02,
+        number(0, 1, "of the captures"),
+        "how much of what others fetched, and it is the next to hold, this peer asks the origin for as well: so who "
+        "invents or alters pages is noticed; 0 for none, as in tests, in which each page is fetched once a day",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +386,7 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "copies.low_s": 5.0,
                 "copies.keep_s": 5.0,
                 "copies.audit_s": 10.0,
+                "copies.cross_fetch_share": 0.0,
                 "links.wait_s": 1.0,
                 "discovery.lan": False,
                 "discovery.kademlia": False,

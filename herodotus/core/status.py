@@ -173,6 +173,22 @@ class AuditStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CrossFetchStatus:
+    """Captures of others of which the origin was asked here as well, since the start; `peers` by who signed them, those
+    first of whom most differ. A difference is no accusation: pages change, and some differ with who looks.
+    """
+
+    made: int = 0
+    agreed: int = 0
+    differed: int = 0
+    changing: int = 0
+    """The origin said something else each time."""
+    unclear: int = 0
+    """The origin did not answer that day."""
+    peers: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesStatus:
     """Captures under way and since the start. `suspects` says who broke its word, and how."""
 
@@ -204,6 +220,7 @@ class CopiesStatus:
     holders: tuple[HolderStatus, ...] = ()
     audits: tuple[AuditStatus, ...] = ()
     """The last of them, newest first."""
+    cross_fetches: CrossFetchStatus = field(default_factory=CrossFetchStatus)
     suspects: dict[str, str] = field(default_factory=dict)
 
 

@@ -21,13 +21,16 @@ from crawler.core.urls import UrlRules
 from crawler.frontier import FoundLink
 from dht import Subscription
 from dht.core.ids import IdCheck
-from herodotus.calls import Calls, Services
+from herodotus.calls import Calls, PeerKey, Services
 from herodotus.config.sections import LinksSettings
+from herodotus.core.deposits import Deposit
+from herodotus.core.exchange.crossing import CrossTally
 from herodotus.core.exchange.silences import Silences
 from herodotus.core.exchange.turns import compares_at, looks
-from herodotus.core.status import LinksStatus
+from herodotus.core.status import CrossFetchStatus, LinksStatus
 from herodotus.daily import NotCrawling
 from herodotus.exchange.comparing import Comparing, KnownKeys
+from herodotus.exchange.crossing import Accuse, CrossFetches, CrossParts, cross_status, nobody_accused
 from herodotus.exchange.disk import ExchangeDisk
 from herodotus.exchange.handing_over import HandingOver
 from herodotus.exchange.outbox import Outbox
@@ -51,6 +54,7 @@ BACKOFF_MAX_S: Final = 300.0
 """Between walks for what others were left: whatever is new does not wait for them."""
 LATE_SHARE: Final = 0.05
 """Of the day: a peer that began or woke up after a look's time knows little of who did what today."""
+SALT_BYTES: Final = 16
 HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
 
@@ -82,6 +86,9 @@ class ExchangeParts:
     day_length_s: float
     wall_clock: Callable[[], float]
     random: Random
+    cross_fetch_share: float = 0.0
+    accuse: Accuse = nobody_accused
+    """Told of a peer whose captures are not what we are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +104,7 @@ class _Opened:
     standing_in: StandingIn
     handing_over: HandingOver
     comparing: Comparing
+    crossing: CrossFetches
 
 
 class Exchange:
@@ -113,6 +121,7 @@ class Exchange:
         self._looked = (-1, 0)
         """The day, and how many of its looks are over."""
         self._walked = 0
+        self._crossed = CrossTally()
         self._last = WalkReport()
 
     # --- the crawler's side
@@ -122,6 +131,18 @@ class Exchange:
 
     def is_our_turn(self, url: str) -> bool:
         return self._open is None or self._open.owner.is_our_turn(url)
+
+    def came(self, deposit: Deposit, signer: PeerKey) -> None:
+        """Another peer's capture, which the archive did not have."""
+        opened, length_s = self._open, self._parts.day_length_s
+        if opened is None or not opened.crawl.takes_links or self._parts.fetches_all:
+            return
+        starts = self._parts.wall_clock() - opened.crawl.seconds_of_today
+        with _while_crawling():
+            opened.crossing.came(deposit, signer, starts, starts + length_s)
+
+    def cross_fetches(self) -> CrossFetchStatus:
+        return cross_status(self._crossed)
 
     @property
     def waiting(self) -> int:
@@ -190,6 +211,21 @@ class Exchange:
             standing_in=StandingIn(sight, calls, crawl, standby, owner),
             handing_over=HandingOver(sight, calls, crawl, standby, disk, receiver, owner.give_away),
             comparing=Comparing(sight, calls, crawl, standby, receiver),
+            crossing=CrossFetches(
+                CrossParts(
+                    sight=sight,
+                    frontier=crawl,
+                    standby=standby,
+                    owner=owner,
+                    rules=parts.rules,
+                    territory=parts.territory,
+                    share=parts.cross_fetch_share,
+                    salt=parts.random.randbytes(SALT_BYTES) if parts.cross_fetch_share else b"",
+                    wall_clock=parts.wall_clock,
+                    accuse=parts.accuse,
+                ),
+                self._crossed,
+            ),
         )
 
     def status(self) -> LinksStatus:
@@ -303,6 +339,8 @@ class Exchange:
                 with _while_crawling():
                     await opened.standing_in.begin_day()
                     self._looked = (today, 0)
+            with _while_crawling():
+                opened.crossing.settle()
             number = self._looked[1]
             if number < len(times) and seconds >= times[number]:
                 self._looked = (today, number + 1)

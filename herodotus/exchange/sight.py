@@ -54,6 +54,9 @@ class RingSight:
     def is_alone(self) -> bool:
         return self.map().peers <= 1
 
+    def is_member(self, peer: bytes) -> bool:
+        return any(contact.peer == peer for contact in self._ring.contacts())
+
     def rank(self, key: Key) -> int | None:
         """How many live holders of the key come before us; None when we hold it not."""
         for rank, contact in enumerate(self.map().holders_of(key, self.copies)):

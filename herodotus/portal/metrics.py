@@ -86,6 +86,10 @@ def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
     yield one("copies_under_repair", "Damaged captures to be fetched again.", copying.under_repair)
     yield one("copies_suspects", "Peers that broke their word.", len(copying.suspects))
     yield one("copies_disputed_total", "Captures that another peer's contradict.", copying.disputed)
+    crossed = copying.cross_fetches
+    yield many("copies_cross_fetches_total", "Captures of others that the origin was asked for here as well.", "result",
+               {"agreed": crossed.agreed, "differed": crossed.differed, "changing": crossed.changing,
+                "unclear": crossed.unclear})  # fmt: skip
     yield one("copies_repaired_total", "Damaged captures that were fetched again.", copying.repaired)
     yield many("http_requests_total", "Answers of the portal by status.", "status",
                {str(code): count for code, count in figures.answered.items()})  # fmt: skip

@@ -172,6 +172,12 @@ def _copies(copying: CopiesStatus) -> list[str]:
     when = "nothing moves just now" if done_in_s is None else f"done in about {_duration(done_in_s)}"
     audits = ", ".join(f"{one.peer} {one.result} {_duration(one.s_ago)} ago" for one in copying.audits[:5])
     suspects = "; ".join(f"{peer}: {how}" for peer, how in sorted(copying.suspects.items()))
+    crossed = copying.cross_fetches
+    differing = ", ".join(
+        f"{peer} {one['differed']:,} of {sum(one.values()):,}"
+        for peer, one in crossed.peers.items()
+        if one["differed"]
+    )
     rows = "".join(
         f'<tr><td class="id">{escape(one.peer)}</td><td>{"absent" if one.is_absent else "there"}</td>'
         f"<td>{'–' if one.compared_s_ago is None else f'{_duration(one.compared_s_ago)} ago'}</td>"
@@ -189,6 +195,11 @@ def _copies(copying: CopiesStatus) -> list[str]:
             ("Damaged, fetched again", f"{copying.under_repair:,} to do, {copying.repaired:,} done"),
             ("Disputed days met", f"{copying.disputed:,}"),
             ("Last audits", escape(audits) or "none"),
+            (
+                "Cross-fetched",
+                f"{crossed.made:,}: {crossed.agreed:,} agree, {crossed.differed:,} differ, {crossed.changing:,} change",
+            ),
+            ("Differing, by peer", escape(differing) or "none"),
             ("Suspects", escape(suspects) or "none"),
         ),
         f"{_wide('Holders of copies')}{head}</tr></thead><tbody>{rows}</tbody></table></div>" if rows else "",

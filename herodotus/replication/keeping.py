@@ -37,7 +37,7 @@ from herodotus.replication.backlog import Added, Backlog
 from herodotus.replication.deletions import Deletions
 from herodotus.replication.leaving import HandedOver, give, hand_over, heirs
 from herodotus.replication.meter import Meter, Spend, freely
-from herodotus.replication.parts import Parts, RingView
+from herodotus.replication.parts import OnReceived, Parts, RingView, nobody_told
 from herodotus.replication.pulling import Puller
 from herodotus.replication.pushing import Pusher
 from herodotus.replication.repairing import Repairs
@@ -70,6 +70,7 @@ class CopiesPorts:
     backlog: Path | None = None
     spend_out: Spend = freely
     spend_in: Spend = freely
+    on_received: OnReceived = nobody_told
     now: Callable[[], float] = clock.waking_seconds
     """From any thread. It goes on while the machine sleeps: the promises of others run out meanwhile."""
 
@@ -89,6 +90,7 @@ class Copies:
             upload=Meter(ports.spend_out),
             download=Meter(ports.spend_in),
             now=ports.now,
+            on_received=ports.on_received,
         )
         self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
         self._puller = Puller(self.parts, on_more=self._compare_again)

@@ -14,6 +14,7 @@ from dht import Contact, Subscription
 from herodotus.archive.holding import Sign
 from herodotus.archive.store import ArchiveStore
 from herodotus.calls import Calls, RefusedError
+from herodotus.core.deposits import Deposit
 from herodotus.core.replication.ledger import Ledger
 from herodotus.core.replication.offers import Offers
 from herodotus.core.replication.places import PeerKey
@@ -38,6 +39,14 @@ class RingView(Protocol):
         ...
 
     def events(self) -> AbstractContextManager[Subscription]: ...
+
+
+OnReceived = Callable[[Deposit, PeerKey], None]
+"""Of a capture that was not here, and who signed it."""
+
+
+def nobody_told(_deposit: Deposit, _signer: PeerKey) -> None:
+    """What came is nobody's business."""
 
 
 class Suspects:
@@ -99,6 +108,7 @@ class Parts:
     """Held while a parcel is unpacked and stored that is large inside."""
     hear: Callable[[], None] = lambda: None
     """Takes notice of all that was stored until now."""
+    on_received: OnReceived = nobody_told
 
     def opened_store(self) -> ArchiveStore:
         store = self.store()

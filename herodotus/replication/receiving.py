@@ -90,7 +90,8 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
     if not parts.view.may_hold(deposit.key):
         parts.counts.refused += 1
         return NOT_MINE, member
-    if signer_of(deposit) is None:
+    signer = signer_of(deposit)
+    if signer is None:
         parts.counts.refused += 1
         parts.suspects.note(sender, "a signature that does not fit")
         return UNSIGNED, member
@@ -108,6 +109,7 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
         if await store.work(lambda archive, _intake: _is_disputed(archive, deposit)):
             parts.counts.disputed += 1
         parts.hear()  # nobody is known to have it; then, that the sender is
+        parts.on_received(deposit, signer)
     if outcome != DELETED:
         parts.ledger.held(sender, [key[1:]])
     return outcome, member

@@ -268,6 +268,30 @@ def test_an_origin_has_a_budget_of_known_urls_and_what_is_over_it_is_counted(tmp
     frontier.close()
 
 
+def test_what_is_looked_for_is_visited_once_more_today_without_asking_the_archive_or_by_old_validators(
+    tmp_path: Path,
+) -> None:
+    frontier = Frontier(tmp_path, day=1)
+    page = "http://a.example/"
+    frontier.add([link(page)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    assert not frontier.look_for(url_key(page), b"theirs"), "it is being fetched"
+    frontier.record(entry, Result.CHANGED, etag="old", last_modified="yesterday", digest=b"ours")
+    frontier.doubt([url_key(page)])
+    for _ in range(2):
+        assert frontier.look_for(url_key(page), b"theirs")
+        assert frontier.statistics().due == 1
+        again = taken(frontier, A)
+        assert (again.known.digest, again.known.etag, again.known.last_modified) == (b"theirs", "", "")
+        assert not again.is_suspect
+        frontier.record(again, Result.UNCHANGED)
+        assert frontier.statistics().due == 0
+        frontier.leave([url_key(page)])
+    assert not frontier.look_for(url_key("http://a.example/unknown"), b"theirs")
+    frontier.close()
+
+
 def test_validators_digest_and_links_of_the_last_version_are_remembered(tmp_path: Path) -> None:
     frontier = Frontier(tmp_path, day=1)
     frontier.add([link("http://a.example/")])

@@ -44,6 +44,11 @@ def test_without_layers_the_defaults_hold() -> None:
     assert resolve().settings == Settings()
 
 
+def test_only_in_tests_no_other_peer_fetches_a_page_once_more() -> None:
+    shares = {preset: resolve(Layer(preset=preset)).settings.copies.cross_fetch_share for preset in PRESETS}
+    assert shares == dict.fromkeys(PRESETS, 0.02) | {"test": 0.0}
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_value_of_a_preset_is_a_known_and_fit_one(preset: str) -> None:
     for key, value in PRESETS[preset].items():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from herodotus.cli.status_text import status_lines
-from herodotus.core.status import AuditStatus, CopiesStatus, HolderStatus
+from herodotus.core.status import AuditStatus, CopiesStatus, CrossFetchStatus, HolderStatus
 from herodotus.portal.figures import PortalFigures
 from herodotus.portal.metrics import metrics
 from herodotus.portal.status_page import status_page
@@ -23,6 +23,14 @@ COPYING = CopiesStatus(
         HolderStatus(peer="cd34", compared_s_ago=None, differences=0, is_absent=True),
     ),
     audits=(AuditStatus(peer="ab12", s_ago=60, asked=16, result="unproven"),),
+    cross_fetches=CrossFetchStatus(
+        made=47,
+        agreed=23,
+        differed=17,
+        changing=6,
+        unclear=1,
+        peers={"9a": {"agreed": 3, "differed": 15, "changing": 1}},
+    ),
     suspects={"<ef>": "malformed answer (2)"},
 )
 
@@ -36,6 +44,8 @@ def test_the_status_page_has_a_part_about_copies() -> None:
         "5 to do, 6 done",
         "<dd>7</dd>",
         "ab12 unproven 1 min ago",
+        "<dd>47: 23 agree, 17 differ, 6 change</dd>",
+        "<dd>9a 15 of 19</dd>",
         "&lt;ef&gt;: malformed answer (2)",
         "<td>2 h 1 min ago</td><td>8</td><td>9.1 kB</td>",
         "<td>absent</td><td>–</td>",
@@ -56,6 +66,10 @@ def test_the_metrics_count_what_is_not_as_it_should_be() -> None:
         "herodotus_copies_suspects 1",
         "herodotus_copies_disputed_total 7",
         "herodotus_copies_repaired_total 6",
+        'herodotus_copies_cross_fetches_total{result="agreed"} 23',
+        'herodotus_copies_cross_fetches_total{result="differed"} 17',
+        'herodotus_copies_cross_fetches_total{result="unclear"} 1',
+        'herodotus_copies_cross_fetches_total{result="changing"} 6',
     ):
         assert line in lines
 
@@ -68,12 +82,14 @@ def test_a_terminal_shows_holders_audits_and_suspects() -> None:
             {"peer": "cd34", "compared_s_ago": None, "differences": 0, "bytes": 0, "is_absent": True},
         ],
         "audits": [{"peer": "ab12", "s_ago": 60, "asked": 16, "result": "unproven"}],
+        "cross_fetches": {"made": 41, "peers": {"9a": {"agreed": 3, "differed": 15}}},
         "suspects": {"ef56": "malformed answer (2)"},
     }
-    assert status_lines({"copying": copying})[-5:] == [
+    assert status_lines({"copying": copying})[-6:] == [
         "copying      too_few 12",
         "  holder     ab12  compared 7,300 s ago: 8 differences, 9,100 bytes",
         "  holder     cd34  not compared yet: 0 differences, 0 bytes, absent",
         "  audit      ab12  unproven, 60 s ago",
+        "  checked    9a  15 differ, 3 agree",
         "  suspect    ef56  malformed answer (2)",
     ]

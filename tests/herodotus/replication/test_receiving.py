@@ -65,3 +65,21 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
     assert max(held_at_once) == 4
     assert await receive_all(parts, [b"x"], SENDER) == [(BROKEN, b"")]
     assert parts.counts.refused == 1
+
+
+async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_is() -> None:
+    told: list[tuple[str, bytes]] = []
+    store = new_store()
+    parts = Parts(
+        view=View(me=bytes(32), copies=6, places=Places((), 6), wide_scope=WHOLE_RING),
+        store=lambda: store,
+        calls=lambda: pytest.fail("nobody is called"),
+        sign=lambda deposit: deposit,
+        random=random.Random(1),
+        upload=Meter(freely),
+        download=Meter(freely),
+        on_received=lambda deposit, signer: told.append((deposit.url, signer)),
+    )
+    await receive_all(parts, [parcel(1, 10)], SENDER)
+    await receive_all(parts, [parcel(1, 10), b"broken"], SENDER)
+    assert told == [("http://example.org/1", KEY.public_key().public_bytes_raw())]

@@ -1,0 +1,84 @@
+"""Which captures of others are looked at again, by whom, and what does the second look say of their peers?
+
+Of what came today a share is drawn by a hash of key and day, with a salt that nobody else knows: who alters pages
+cannot tell which are looked at. Pages that another visit finds other once more prove nothing. How often that is by
+chance is bounded: the third look comes as long after the second as that came after the first, so a page that changes
+now and then, with chance p in such a time, speaks against an honest peer with p(1 - p), a quarter at most.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from dht.core.records import Contact
+
+_PREFIX: Final = b"herodotus/cross-fetch/1"
+CHECKS_MIN: Final = 8
+"""Before anything is said of a peer."""
+DIFFERING_SHARE: Final = 0.75
+"""From then on it stands out: three times what chance gives an honest peer at most."""
+PEERS_MAX: Final = 1_024
+"""As many as are suspected at most; those beyond are counted together."""
+
+
+def is_drawn(salt: bytes, key: bytes, day: int, share: float) -> bool:
+    """The same answer for the same URL, day and salt; of very many URLs it is `share` of them."""
+    mark = hashlib.sha256(_PREFIX + salt + day.to_bytes(8, "big") + key).digest()
+    return int.from_bytes(mark[:8], "big") < share * 2.0**64
+
+
+def looks_again(holders: Sequence[Contact], fetched_by: bytes, me: bytes) -> bool:
+    """The first live holder other than who fetched it, in the order of the ring: one peer, and nobody else."""
+    first = next((contact.peer for contact in holders if contact.peer != fetched_by), None)
+    return first == me
+
+
+class Answer(Enum):
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    CHANGES = "changes"
+    """The origin says something else each time."""
+    UNCLEAR = "unclear"
+    """The origin did not answer, or the day was over."""
+
+
+@dataclass(slots=True)
+class Crossed:
+    agreed: int = 0
+    differed: int = 0
+    changing: int = 0
+
+    @property
+    def checks(self) -> int:
+        return self.agreed + self.differed + self.changing
+
+    @property
+    def stands_out(self) -> bool:
+        """Those that change each time count: without them, pages that mostly do would speak against the honest."""
+        return self.checks >= CHECKS_MIN and self.differed >= DIFFERING_SHARE * self.checks
+
+
+class CrossTally:
+    """What the second looks said, since the start."""
+
+    def __init__(self) -> None:
+        self.total = Crossed()
+        self.unclear = 0
+        self.of_peer: dict[bytes, Crossed] = {}
+
+    def note(self, peer: bytes | None, answer: Answer) -> bool:
+        """Whether the peer stands out by this. None: a key that is no member's, of which anybody may make many."""
+        if answer is Answer.UNCLEAR:
+            self.unclear += 1
+            return False
+        known = None if peer is None else self.of_peer.get(peer)
+        if known is None and peer is not None and len(self.of_peer) < PEERS_MAX:
+            known = self.of_peer[peer] = Crossed()
+        for one in (self.total, known):
+            if one is not None:
+                one.agreed += answer is Answer.AGREES
+                one.differed += answer is Answer.DIFFERS
+                one.changing += answer is Answer.CHANGES
+        return answer is Answer.DIFFERS and known is not None and known.stands_out
