@@ -310,6 +310,28 @@ def test_many_hosts_at_one_address_share_its_cap(seed: int, peers: int, hosts: i
     run(seed, story)
 
 
+def test_a_host_that_was_very_slow_for_a_while_is_crawled_on() -> None:
+    async def story(world: StewardWorld) -> None:
+        host = world.add_host("h.example")
+        world.add_peers(5)
+        for peer in world.peers:
+            world.start(peer, {"h.example": 1_000})
+        await settled(world)
+        host.duration_s = 40.0  # longer than any window
+        await anyio.sleep(1_800)
+        slowly = len(host.starts)
+        await anyio.sleep(1_800)
+        assert len(host.starts) > slowly + 3
+        host.duration_s = 0.2
+        await anyio.sleep(600)
+        before = len(host.starts)
+        await anyio.sleep(600)
+        assert len(host.starts) - before > 0.4 * 600 / 2.2
+        assert too_close(host, 2.0) == []
+
+    run(1, story)
+
+
 def test_a_crawl_delay_that_the_steward_read_is_kept_by_all() -> None:
     async def story(world: StewardWorld) -> None:
         host = world.add_host("h.example", robots=b"user-agent: *\ncrawl-delay: 11\n")
