@@ -1,8 +1,8 @@
-"""Which settings, charter keys and commands are there, and how does systemd run a peer? Writes docs/settings.md,
-docs/commands.md and packaging/systemd/herodotus.service from the code.
+"""Writes the pages that follow from the code: docs/look-up/settings.md (with the charter), docs/look-up/commands.md
+and packaging/systemd/herodotus.service.
 
 scripts/docs.py           writes them
-scripts/docs.py --check   exits 1 when they are not current
+scripts/docs.py --check   exits 1 if one of them is not current
 """
 
 import sys
@@ -19,7 +19,7 @@ from herodotus.core.fields import fields_of, kind_of, reason_of
 from herodotus.core.unit import ServicePlan, unit_text
 from simnet.cli import main as simnet
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[1] / "docs" / "look-up"
 _MADE = "<!-- Made by scripts/docs.py from the code: change it there. -->\n"
 
 
@@ -76,8 +76,8 @@ def commands_page() -> str:
     lines = [
         "# Commands",
         _MADE,
-        "Data goes to stdout, talk to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found. `--home`",
-        "and the other common options may stand before or after the subcommand.",
+        "Data goes to stdout, messages go to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 not found.",
+        "`--home` and the other common options may stand before or after the subcommand.",
     ]
     for group in (herodotus, simnet):
         name = str(group.name)
@@ -107,7 +107,7 @@ def main(arguments: list[str]) -> int:
             if "--check" not in arguments:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(page)
-            name = file.relative_to(DOCS.parent)
+            name = file.relative_to(DOCS.parents[1])
             print(f"{name} {'is not current' if '--check' in arguments else 'written'}")
     return 1 if stale and "--check" in arguments else 0
 

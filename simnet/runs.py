@@ -1,7 +1,7 @@
 """How is a scenario run, judged and reported?
 
 A scenario is a function that gets a `Run`, puts hosts and faults into its world, and names the checkers
-that must agree; `docs/simulating.md` shows one whole. Checkers that watch look after every event, all
+that must agree; `docs/do/simulate.md` shows one whole. Checkers that watch look after every event, all
 conclude at the end. When one objects, the faults are shortened to those that matter and a trace is written
 that `simnet replay` can follow.
 """

@@ -1,11 +1,11 @@
 """Are the promised numbers reached here? Runs every comparison that the design promises, and writes the table of goals.
 
-    scripts/bench all                     everything, some hours; then the table in docs/measurements.md
+    scripts/bench all                     everything, some hours; then the table in docs/understand/measurements.md
     scripts/bench all --short             so little work that only coarse faults show (exit 1); nothing is written
     scripts/bench all --only crawl,store  these programs; the other rows keep what was measured before
-    scripts/bench all --table             write the table anew from what was measured before
+    scripts/bench all --table             write the table again from the figures measured before
 
-What was measured is kept as JSON in docs/numbers.json, with the conditions of each row, so that rows of several runs
+The figures are kept as JSON in docs/understand/numbers.json, each with its conditions, so that rows of several runs
 may stand side by side.
 """
 
@@ -23,7 +23,10 @@ from pathlib import Path
 from scripts.benches.goals import GOALS, PROGRAMS, Goal, Program
 
 ROOT = Path(__file__).parents[2]
-NUMBERS, PAGE = ROOT / "docs" / "numbers.json", ROOT / "docs" / "measurements.md"
+NUMBERS, PAGE = (
+    ROOT / "docs" / "understand" / "numbers.json",
+    ROOT / "docs" / "understand" / "measurements.md",
+)
 BEGIN, END = "<!-- scripts/bench all: begin -->", "<!-- scripts/bench all: end -->"
 BUSY_LOAD = 1.0
 """Above, besides the bench itself, figures are marked: others had the machine, too."""

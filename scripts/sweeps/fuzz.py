@@ -46,7 +46,7 @@ ANSWER_S = 10.0
 SILENT_S = 0.05
 """Longer than a peer of this machine takes to close what it does not like; it need not."""
 GROWTH_MIB_MAX = 48.0
-"""Caches and tables that have bounds are filled by what comes; docs/limits.md has them."""
+"""Caches and tables that have bounds are filled by what comes; docs/look-up/limits.md has them."""
 DESCRIPTORS_MAX = 16
 WARM_SHARE = 0.2
 _MISTAKES = ("Traceback (most recent", "a mistake of ours")

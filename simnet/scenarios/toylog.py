@@ -2,7 +2,7 @@
 
 One server keeps a log of numbered records; clients send records and count those acknowledged. Power cuts
 strike the server. With `--set sync=0` it acknowledges before it syncs, the oldest bug of stores: the
-checker must find it. It is the example of `docs/simulating.md` and the yardstick for the simulator itself.
+checker must find it. It is the example of `docs/do/simulate.md` and the yardstick for the simulator itself.
 """
 
 import os

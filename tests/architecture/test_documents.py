@@ -19,8 +19,8 @@ PACKAGES = ("dht", "crawler", "herodotus", "simnet")
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_made_from_the_code_is_current(name: str) -> None:
-    current = (ROOT / "docs" / name).read_text() == PAGES[name]()
-    assert current, f"docs/{name} is not current: run .venv/bin/python scripts/docs.py"
+    current = (ROOT / "docs" / "look-up" / name).read_text() == PAGES[name]()
+    assert current, f"docs/look-up/{name} is not current: run .venv/bin/python scripts/docs.py"
 
 
 def test_the_pages_hold_what_they_are_for() -> None:
@@ -160,13 +160,13 @@ QUESTIONS = (
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_an_operators_questions_are_answered(question: str) -> None:
-    page = (ROOT / "docs" / "operating.md").read_text()
+    page = (ROOT / "docs" / "do" / "operate.md").read_text()
     answer = page.partition(f"\n## {question}\n")[2].partition("\n## ")[0]
     assert len(answer) > 200
 
 
 def test_the_operators_page_names_only_commands_and_settings_that_there_are() -> None:
-    page = (ROOT / "docs" / "operating.md").read_text()
+    page = (ROOT / "docs" / "do" / "operate.md").read_text()
     commands = {name for name, _ in commands_of(herodotus, "herodotus")}
     named = {" ".join(words) for words in re.findall(r"\b(herodotus) ([a-z]+(?:-[a-z]+)?)\b", page)}
     groups = {name.rpartition(" ")[0] for name in commands if name.count(" ") == 2}

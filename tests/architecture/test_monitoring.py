@@ -6,7 +6,7 @@ from pathlib import Path
 
 from herodotus.portal import metrics
 
-FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
+FOLDER = Path(__file__).parents[2] / "docs" / "do" / "monitoring"
 _NAME = re.compile(r"\bherodotus_[a-z_]+\b")
 
 

@@ -91,7 +91,7 @@ def test_the_source_package_can_be_tested_and_packaged(built: Path) -> None:
     with tarfile.open(source) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     wanted = {"LICENSE", "README.md", "SECURITY.md", "Containerfile", "packaging/systemd/herodotus.service"}
-    wanted |= {"requirements/run.txt", "scripts/test", "tests/conftest.py", "docs/operating.md"}
+    wanted |= {"requirements/run.txt", "scripts/test", "tests/conftest.py", "docs/do/operate.md"}
     assert wanted - names == set()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "security.md"
+PAGE = ROOT / "docs" / "understand" / "security.md"
 SECTIONS = ("Peers", "Origins", "Archived pages", "Readers", "The operator's machine and browser")
 COLUMNS = 4
 _NAMED = re.compile(r"`([^`]+)`")

@@ -17,7 +17,7 @@ from simnet.sweep import parse_seeds, sweep
 from simnet.world.trace import VERSION, Trace, TraceHeader, write_trace
 from simnet.world.world import Silent, World
 
-MANUAL = Path(__file__).parents[2] / "docs" / "simulating.md"
+MANUAL = Path(__file__).parents[2] / "docs" / "do" / "simulate.md"
 
 
 def simnet(*arguments: str | Path) -> Result:

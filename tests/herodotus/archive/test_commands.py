@@ -129,7 +129,7 @@ def test_moments_are_padded_to_the_side_they_stand_on() -> None:
 
 
 def test_the_ten_lines_of_the_documentation_run(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "store.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "look-up" / "library.md").read_text()
     lines = text.partition("```python\n")[2].partition("```")[0].replace("/srv/herodotus", str(home))
-    exec(compile(lines, "docs/store.md", "exec"), {})
+    exec(compile(lines, "docs/look-up/library.md", "exec"), {})
     assert capsys.readouterr().out == f"{URL} {NOW_S} 5\n{URL} {NOW_S + 86_400} 6\n"
