@@ -38,7 +38,7 @@ from crawler.core.errors import (
 )
 from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
-from crawler.names import SystemNames, TooManyLookupsError
+from crawler.names import TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
@@ -153,7 +153,7 @@ class AiohttpFetcher:
         self._wall_clock = wall_clock
         self._rules = rules
         self._resolver = GuardedResolver(
-            resolve or SystemNames(), ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
+            resolve, ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
         )
         self._large_bodies = anyio.CapacityLimiter(LARGE_BODIES_AT_ONCE)
         self._bad_certificates: OrderedDict[str, str] = OrderedDict()

@@ -10,11 +10,12 @@ targets and the limits are those of `crawler.connections`.
 import asyncio
 import hashlib
 import ssl
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from types import TracebackType
 from typing import NamedTuple, Self
+
+from cachetools import LRUCache
 
 from crawler.connections import Connection, ConnectionEndedError, Endpoint, Limits, Opener, Pool
 from crawler.core.answers import AnswerReader, BadAnswerError
@@ -32,7 +33,7 @@ from crawler.core.errors import (
 from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules
 from crawler.fetch import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, LARGE_BODIES_AT_ONCE, REDIRECTS, FetchSettings
-from crawler.names import SystemNames, TooManyLookupsError
+from crawler.names import TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 
@@ -67,7 +68,7 @@ class HttpFetcher:
         self._wall_clock = wall_clock
         self._rules = rules
         self._resolver = GuardedResolver(
-            resolve or SystemNames(), ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
+            resolve, ttl_s=settings.dns_ttl_s, allow_private=settings.allow_private_addresses
         )
         self._opener = Opener(
             allow_private=settings.allow_private_addresses, connect_timeout_s=settings.connect_timeout_s
@@ -75,8 +76,8 @@ class HttpFetcher:
         self._pool = Pool(
             idle_max=max(IDLE_CONNECTIONS_MAX, settings.connections), keepalive_s=settings.keepalive_s
         )
-        self._bad_certificates: OrderedDict[str, str] = OrderedDict()
-        self._unkept: OrderedDict[Endpoint, None] = OrderedDict()  # that ended a kept one as we wrote
+        self._bad_certificates: LRUCache[str, str] = LRUCache(BAD_CERTIFICATES_MAX)
+        self._unkept: LRUCache[Endpoint, None] = LRUCache(UNKEPT_MAX)  # that ended a kept one as we wrote
         self._fixed_head = (
             f"\r\nUser-Agent: {settings.user_agent}\r\nAccept: {settings.accept}\r\n"
             "Accept-Encoding: gzip, deflate, br, zstd\r\n"
@@ -117,8 +118,6 @@ class HttpFetcher:
         except ssl.SSLCertVerificationError as error:
             reason = str(error)[:300]
         self._bad_certificates[target.endpoint.host] = reason
-        if len(self._bad_certificates) > BAD_CERTIFICATES_MAX:
-            self._bad_certificates.popitem(last=False)
         return await self._exchange(request, target, reason)
 
     async def _exchange(
@@ -199,7 +198,7 @@ class HttpFetcher:
                 if reader.has_begun:
                     raise
                 reader = AnswerReader()
-                self._keep_none_of(endpoint)
+                self._unkept[endpoint] = None
             else:
                 self._keep(endpoint, kept)
                 return kept, outcome, reader
@@ -215,11 +214,6 @@ class HttpFetcher:
             connection.abort()
         else:
             self._pool.give(endpoint, connection, self._loop)
-
-    def _keep_none_of(self, endpoint: Endpoint) -> None:
-        self._unkept[endpoint] = None
-        if len(self._unkept) > UNKEPT_MAX:
-            self._unkept.popitem(last=False)
 
     async def _addresses(self, host: str) -> list[str]:
         if _is_literal(host):

@@ -1,117 +1,113 @@
-"""Who asks DNS, and how do slow names hold up nobody else? A thread for each name, few for one zone.
+"""Who asks DNS, and how do slow names hold up nobody else? c-ares (by aiodns), few questions at a time for one zone.
 
-The system's resolver blocks, for half a minute when a zone's servers are down; the pools of the event loops have four
-or six threads for everything, so that a handful of such names stops a crawl. Here a lookup goes on when who asked does
-not wait for it any more, and its answer is there for a while for who asks again. A zone has a few lookups at a time,
-whatever the number of its hosts. Threads are bounded, and do not keep the process from its end.
+The system's own call blocks a thread for half a minute when a zone's servers are down; c-ares needs one thread for all
+names. It reads the system's name servers, search domains and list of hosts, but no other source that the system may
+have (mDNS, LDAP). A lookup continues when nobody waits for it any more, and its answer is kept for a while for whoever
+asks again. A zone has a few lookups at a time, whatever the number of its hosts.
 """
 
 import asyncio
-import contextlib
 import socket
-import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import aiodns
+from aiodns.error import DNSError
+from cachetools import TTLCache
+from pycares import AddrInfoResult
 
 LOOKUPS_MAX = 128
 """At a time, more than the default of connections, each of which waits for one name."""
 LOOKUPS_PER_ZONE_MAX = 8
 LOOKUP_S_MAX = 20.0
-"""Then it counts as failed. The thread stays until the system gives up, too."""
+"""Then it counts as failed, whatever c-ares still hopes for."""
+FIRST_TRY_S = 1.0
+TRIES_MAX = 5
+"""Each try waits twice as long as the one before; c-ares begins with less for a name server that was quick before. Name
+servers need some ten seconds to find out that a zone does not answer."""
 ANSWERS_KEPT_S = 30.0
 """For who asks again, failures among them: a name that cannot be resolved has many URLs."""
 ANSWERS_KEPT_MAX = 4_096
 SHORT_LABEL = 3
 """`co.uk` and `com.au` are no zones of one owner: there a zone has three labels."""
 
-LookUp = Callable[[str], list[str]]
-"""A name's addresses; blocks; raises OSError, or ValueError for what is no name."""
+Question = asyncio.Future[AddrInfoResult]
+LookUp = Callable[[str], Question]
+"""Begins to ask for a name's addresses; raises ValueError for what is no name. The answer may be a DNSError."""
 
 
 class TooManyLookupsError(OSError):
     """Not now: ask again in a moment."""
 
 
-@dataclass(slots=True)
-class _Lookup:
-    answered: asyncio.Future[None]
-    begun_at: float
-    zone: str
-
-
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    addresses: list[str]
-    error: Exception | None
-    kept_until: float
+class _Lookup:
+    question: Question
+    begun_at: float
 
 
-class SystemNames:
-    """A `Resolve` by the system. Used from one asyncio loop."""
+class DnsNames:
+    """A `Resolve` by DNS. Used from one asyncio loop; whoever makes it closes it."""
 
     def __init__(self, look_up: LookUp | None = None) -> None:
-        self._look_up = look_up or addresses_by_system
+        self._look_up = look_up
+        self._resolver: aiodns.DNSResolver | None = None
         self._under_way: dict[str, _Lookup] = {}
         self._of_zone: Counter[str] = Counter()
-        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+        self._answered: TTLCache[str, _Lookup] = TTLCache(ANSWERS_KEPT_MAX, ANSWERS_KEPT_S, _now)
 
     async def __call__(self, host: str) -> list[str]:
         """Cancelled, it leaves the lookup going on. Raises OSError or ValueError when there is no address."""
-        loop = asyncio.get_running_loop()
-        answer = self._answers.get(host)
-        if answer is None or answer.kept_until <= loop.time():
-            lookup = self._under_way.get(host) or self._begin(host, loop)
-            left_s = lookup.begun_at + LOOKUP_S_MAX - loop.time()
-            done, _ = await asyncio.wait([lookup.answered], timeout=max(0.0, left_s))
-            if not done:
-                raise OSError(f"DNS did not tell the address of {host} in {LOOKUP_S_MAX:g} s")
-            answer = self._answers[host]
-        if answer.error is not None:
-            raise answer.error
-        return answer.addresses
+        lookup = self._answered.get(host) or self._under_way.get(host) or self._begin(host)
+        left_s = lookup.begun_at + LOOKUP_S_MAX - _now()
+        done, _ = await asyncio.wait([lookup.question], timeout=max(0.0, left_s))
+        if not done:
+            raise OSError(f"DNS did not tell the address of {host} in {LOOKUP_S_MAX:g} s")
+        return addresses_of(host, lookup.question)
 
-    def _begin(self, host: str, loop: asyncio.AbstractEventLoop) -> _Lookup:
+    async def close(self) -> None:
+        if self._resolver is not None:
+            await self._resolver.close()
+
+    def _begin(self, host: str) -> _Lookup:
         zone = zone_of(host)
         if len(self._under_way) >= LOOKUPS_MAX or self._of_zone[zone] >= LOOKUPS_PER_ZONE_MAX:
             raise TooManyLookupsError(f"too many names are looked up to begin with {host}")
+        lookup = _Lookup((self._look_up or self._by_dns)(host), _now())
 
-        def run() -> None:
-            addresses: list[str] = []
-            error: Exception | None = None
-            try:
-                addresses = self._look_up(host)
-            except (OSError, ValueError) as problem:
-                error = problem
-            with contextlib.suppress(RuntimeError):  # the loop has ended, nobody wants to know
-                loop.call_soon_threadsafe(self._end, host, addresses, error, loop)
+        def end(
+            question: Question,
+        ) -> None:  # called in a later turn of the loop, and before whoever waits goes on
+            self._answered[host] = self._under_way.pop(host)
+            self._of_zone[zone] -= 1
+            if not self._of_zone[zone]:
+                del self._of_zone[zone]
+            question.exception()  # looked at: perhaps nobody else waits for it any more
 
-        try:
-            threading.Thread(target=run, name=f"dns {host[:60]}", daemon=True).start()
-        except RuntimeError as error:  # the system's limit; others under way will end
-            raise TooManyLookupsError(f"no thread to look up {host}") from error
-        lookup = self._under_way[host] = _Lookup(loop.create_future(), loop.time(), zone)
-        self._of_zone[zone] += 1  # the thread's answer comes in a later turn of the loop
+        self._under_way[host] = lookup
+        self._of_zone[zone] += 1
+        lookup.question.add_done_callback(end)
         return lookup
 
-    def _end(
-        self, host: str, addresses: list[str], error: Exception | None, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._answers[host] = _Answer(addresses, error, loop.time() + ANSWERS_KEPT_S)
-        self._answers.move_to_end(host)
-        if len(self._answers) > ANSWERS_KEPT_MAX:
-            self._answers.popitem(last=False)
-        lookup = self._under_way.pop(host)
-        self._of_zone[lookup.zone] -= 1
-        if not self._of_zone[lookup.zone]:
-            del self._of_zone[lookup.zone]
-        lookup.answered.set_result(None)
+    def _by_dns(self, host: str) -> Question:
+        if self._resolver is None:
+            self._resolver = aiodns.DNSResolver(timeout=FIRST_TRY_S, tries=TRIES_MAX)
+        return self._resolver.getaddrinfo(host, type=socket.SOCK_STREAM)
 
 
-def addresses_by_system(host: str) -> list[str]:
-    """All of the system's addresses for a name, the preferred first."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+def _now() -> float:
+    """anyio's clock needs a task; c-ares answers into none."""
+    return asyncio.get_running_loop().time()
+
+
+def addresses_of(host: str, question: Question) -> list[str]:
+    """All addresses of an answered question, the preferred first (RFC 6724)."""
+    try:
+        found = question.result()
+    except DNSError as error:
+        raise OSError(f"{host}: {error.args[-1]}") from error
+    return list(dict.fromkeys(node.addr[0].decode() for node in found.nodes))
 
 
 def zone_of(host: str) -> str:

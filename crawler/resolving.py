@@ -1,13 +1,14 @@
 """Where does a name lead, as far as we may go? Addresses remembered for a while, without the forbidden ones."""
 
 import socket
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 import anyio
 from aiohttp.abc import AbstractResolver, ResolveResult
+from cachetools import TTLCache
 
 from crawler.core.addresses import is_public
+from crawler.names import DnsNames
 
 NAMES_REMEMBERED_MAX = 20_000
 
@@ -22,24 +23,21 @@ class ForbiddenSocketError(OSError):
 class GuardedResolver(AbstractResolver):
     """Names to addresses, remembered for a while, without those that are not to be connected to."""
 
-    def __init__(self, resolve: Resolve, *, ttl_s: float, allow_private: bool) -> None:
-        self._resolve = resolve
-        self._ttl_s = ttl_s
+    def __init__(self, resolve: Resolve | None, *, ttl_s: float, allow_private: bool) -> None:
+        """Without `resolve` it asks DNS."""
+        self._own_names = DnsNames()  # opens nothing before it is asked
+        self._resolve: Resolve = resolve or self._own_names
         self._allow_private = allow_private
-        self._known: OrderedDict[str, tuple[float, list[str]]] = OrderedDict()
+        self._known: TTLCache[str, list[str]] = TTLCache(NAMES_REMEMBERED_MAX, ttl_s, anyio.current_time)
 
     async def addresses(self, host: str) -> list[str]:
         """All allowed addresses; raises OSError when there are none."""
-        now = anyio.current_time()
         known = self._known.get(host)
-        if known is None or known[0] <= now:
-            known = (now + self._ttl_s, await self._resolve(host))
-            self._known[host] = known
-            if len(self._known) > NAMES_REMEMBERED_MAX:
-                self._known.popitem(last=False)
-        allowed = [address for address in known[1] if self._allow_private or is_public(address)]
+        if known is None:
+            known = self._known[host] = await self._resolve(host)
+        allowed = [address for address in known if self._allow_private or is_public(address)]
         if not allowed:
-            raise ForbiddenSocketError(f"{host} leads only to {', '.join(known[1][:3]) or 'no address'}")
+            raise ForbiddenSocketError(f"{host} leads only to {', '.join(known[:3]) or 'no address'}")
         return allowed
 
     async def resolve(
@@ -59,3 +57,4 @@ class GuardedResolver(AbstractResolver):
 
     async def close(self) -> None:
         self._known.clear()
+        await self._own_names.close()
