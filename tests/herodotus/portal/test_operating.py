@@ -167,7 +167,7 @@ def test_metrics_are_what_prometheus_reads_and_all_of_them_are_documented() -> N
     assert "herodotus_crawl_left_over_urls 64" in text
     assert 'herodotus_crawl_links{way="handed_over"} 61' in text
     assert 'herodotus_http_requests_total{status="200"} 7' in text
-    documented = set(re.findall(r"`(herodotus_[a-z_]+)`", Path("docs/do/operate.md").read_text()))
+    documented = set(re.findall(r"`(herodotus_[a-z_]+)`", Path("docs/look-up/metrics.md").read_text()))
     assert typed == documented
 
 
