@@ -1,6 +1,6 @@
 """The peer: the archive store, link exchange, replication, the portal, settings, the wiring of it all.
 
-`herodotus.peer` is the composition root, `herodotus.cli` the command line. It does not know the simulator.
+`herodotus.peer` is the composition root, `herodotus.operate.cli` the command line. It does not know the simulator.
 """
 
 from importlib.metadata import version

@@ -21,48 +21,48 @@ import herodotus
 from crawler.core.leases import LeaseTerms, measured_delay_max_s
 from crawler.core.politeness import HostSteward
 from herodotus import clock
-from herodotus.archive.operations import Report, Say
-from herodotus.budget import Budget, BudgetedFetcher
-from herodotus.calls import Services
-from herodotus.config import Settings
+from herodotus.copies.copies import Copies, CopiesPorts
+from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
+from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
-from herodotus.core.deposits import Deposit
 from herodotus.core.errors import SettingError
-from herodotus.core.fields import Endpoint
+from herodotus.core.orders import Begin, Drain, HandOver, Order, Pause, Resume, Stay
+from herodotus.core.settings.fields import Endpoint
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
-from herodotus.crawling import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
-from herodotus.daily import DailyCrawl, DailyParts
-from herodotus.directions import RingDirections
-from herodotus.door import open_door
-from herodotus.exchange.exchange import Exchange, ExchangeParts
-from herodotus.holdings import Holdings
-from herodotus.home import Home, publish_address
-from herodotus.identity import PeerId, peer_id, shown_peer_id
-from herodotus.leaving import Leaving, LeavingPorts
-from herodotus.logs import log_tail
-from herodotus.membership import Membership, MembershipParts
-from herodotus.net.port import CallPort, CallPortParts
-from herodotus.offer import archive_settings
-from herodotus.orders import Begin, Drain, HandOver, Order, Pause, Resume, Stay
+from herodotus.crawl.daily import DailyCrawl, DailyParts
+from herodotus.crawl.gear import ROBOT, CrawlOrder, lookout_of, standing_order, territory_of, url_rules
+from herodotus.crawl.links.exchange import Exchange, ExchangeParts
+from herodotus.crawl.page_saves import HomeSaves
+from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
+from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
+from herodotus.home.folder import Home, publish_address
+from herodotus.home.identity import PeerId, peer_id, shown_peer_id
+from herodotus.operate.logs import log_tail
+from herodotus.operate.offer import archive_settings
+from herodotus.operate.order_socket import open_door
+from herodotus.operate.settings import Settings
+from herodotus.operate.systemd import ServiceManager
+from herodotus.peers.budget import Budget, BudgetedFetcher
+from herodotus.peers.calls import Services
+from herodotus.peers.membership import Membership, MembershipParts
+from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.portal import Portal
-from herodotus.portal.elsewhere import Elsewhere
-from herodotus.portal.figures import PortalFigures
-from herodotus.portal.front import Front
+from herodotus.portal.answer_cache import Front
+from herodotus.portal.archive_pages import ArchivePages
+from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.operator import OperatorRule, operator_token
-from herodotus.portal.relay import HttpRelay
-from herodotus.portal.replay_place import replay_place
-from herodotus.portal.rooms import PortalRooms, RoomParts
-from herodotus.portal.shelf import ArchiveShelf
-from herodotus.portal.web import ArchivePages
-from herodotus.replication.keeping import Copies, CopiesPorts
-from herodotus.saving import HomeSaves
-from herodotus.stewards import NodeRing, RingSteward, StewardParts
-from herodotus.stewards.desk import ASK_SERVICE
-from herodotus.systemd import ServiceManager
+from herodotus.portal.holders import RingDirections
+from herodotus.portal.http_relay import HttpRelay
+from herodotus.portal.operator_rule import OperatorRule, operator_token
+from herodotus.portal.other_holders import Elsewhere
+from herodotus.portal.reader_counts import PortalFigures
+from herodotus.portal.replay_origin import replay_place
+from herodotus.portal.routes import PortalRooms, RoomParts
+from herodotus.store.holdings import Holdings
+from herodotus.store.performer import Report, Say
 
 logger = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
-from herodotus.core.replication.absence import Absence
-from herodotus.core.replication.ledger import Ledger
-from herodotus.core.replication.places import PeerKey, Places, Segment
-from herodotus.core.replication.scope import Range
-from herodotus.core.replication.wanted import Wanted
+from herodotus.core.copies.absence import Absence
+from herodotus.core.copies.directories import Range
+from herodotus.core.copies.ledger import Ledger
+from herodotus.core.copies.places import PeerKey, Places, Segment
+from herodotus.core.copies.wanted import Wanted
 
 DAY_S = 86_400.0
 WINDOW = 16

@@ -33,17 +33,17 @@ from crawler.ports import FetchRequest, Skipped
 from dht.core.ids import PeerKey
 from dht.core.records import PeerRecord
 from dht.core.rules import RingRules
-from herodotus.archive.memory import MemoryStore
-from herodotus.archive.store import ArchiveStore, DiskStore
-from herodotus.calls import Services
-from herodotus.config.sections import LinksSettings
-from herodotus.crawling import ROBOT, ArchiveSink, CrawlGear, CrawlOrder
-from herodotus.daily import DailyCrawl, DailyParts
-from herodotus.exchange.exchange import Exchange, ExchangeParts
-from herodotus.holdings import Holdings
-from herodotus.home import Home
-from herodotus.net.memory import LineFaults, MemoryCalls
-from herodotus.stewards import NodeRing, RingSteward, StewardParts
+from herodotus.core.settings.sections import LinksSettings
+from herodotus.crawl.daily import DailyCrawl, DailyParts
+from herodotus.crawl.gear import ROBOT, ArchiveSink, CrawlGear, CrawlOrder
+from herodotus.crawl.links.exchange import Exchange, ExchangeParts
+from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
+from herodotus.home.folder import Home
+from herodotus.peers.calls import Services
+from herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
+from herodotus.store.holdings import Holdings
+from herodotus.store.memory import MemoryStore
+from herodotus.store.store import ArchiveStore, DiskStore
 from simnet.rings import NETWORK, RingWorld, peer_number
 from simnet.trioring import TrioRings, torn
 from simnet.web import Oracle, Request, Response, Web
@@ -230,7 +230,7 @@ class CrawlPeer:
     async def _open_gear(
         self, home: Path, store: ArchiveStore, order: CrawlOrder, *_more: object, **_options: object
     ) -> AsyncIterator[CrawlGear]:
-        """As `herodotus.crawling.open_gear`, with the world's servers in place of HTTP."""
+        """As `herodotus.crawl.gear.open_gear`, with the world's servers in place of HTTP."""
         frontier = Frontier(home / "queue", day=order.day(self.wall_clock()))
         try:
             sink = ArchiveSink(store, wall_clock=self.wall_clock)

@@ -25,11 +25,11 @@ from dht.core.arcs import arcs_of
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.membership import Membership
 from dht.core.records import Address, PeerRecord, SignedRecord
-from herodotus.calls import Services
-from herodotus.config.sections import LinksSettings
-from herodotus.daily import CrawlState, NotCrawling
-from herodotus.exchange.exchange import Exchange, ExchangeParts
-from herodotus.net.memory import GOOD_LINE, LineFaults, MemoryCalls
+from herodotus.core.settings.sections import LinksSettings
+from herodotus.crawl.daily import CrawlState, NotCrawling
+from herodotus.crawl.links.exchange import Exchange, ExchangeParts
+from herodotus.peers.calls import Services
+from herodotus.peers.net.memory_calls import GOOD_LINE, LineFaults, MemoryCalls
 
 NETWORK = NetworkId(bytes(8))
 DAY_S = 86_400.0

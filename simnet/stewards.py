@@ -28,13 +28,13 @@ from crawler.ports import FetchRequest
 from dht import Contact, Key
 from dht.core.ids import PeerKey
 from dht.core.records import Address
-from herodotus.calls import CALL_DEADLINE_S, CallError, UnreachableError
 from herodotus.core.tenure import OwnedArc
-from herodotus.crawling import ROBOT
-from herodotus.stewards import RingSteward, StewardParts
-from herodotus.stewards.desk import ASK_SERVICE
-from herodotus.stewards.office import key_of_subject, subject_of
-from herodotus.stewards.wire import Ask, encode_asks
+from herodotus.crawl.gear import ROBOT
+from herodotus.crawl.stewards import RingSteward, StewardParts
+from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
+from herodotus.crawl.stewards.office import key_of_subject, subject_of
+from herodotus.crawl.stewards.wire import Ask, encode_asks
+from herodotus.peers.calls import CALL_DEADLINE_S, CallError, UnreachableError
 from simnet.host import repeatable_trio
 
 VIEWS_BEHIND_MAX = 1_000

@@ -29,11 +29,11 @@ from crawler.ports import FetchRequest, Skipped
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from dht.core.rules import RingRules
-from herodotus.archive.index import Batch, MemoryIndex
-from herodotus.archive.memory import MemoryStore
-from herodotus.archive.store import Stored
-from herodotus.core.deposits import CaptureId, Deposit, Mode
-from herodotus.crawling import ROBOT, ArchiveSink
+from herodotus.core.captures import CaptureId, Deposit, Mode
+from herodotus.crawl.gear import ROBOT, ArchiveSink
+from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.memory import MemoryStore
+from herodotus.store.store import Stored
 from simnet.host import Endpoint, TrioCarrier
 from simnet.web import Oracle, Request, Response, Web
 from simnet.web.site import DAY_S, EPOCH_S

@@ -7,7 +7,7 @@ early, or make a list of deletions of it.
 """
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.deposits import Deposit, Original, RecordType, id_of_record, split_payload
+from herodotus.core.captures import Deposit, Original, RecordType, id_of_record, split_payload
 from herodotus.core.notes import is_note
 from herodotus.core.signatures import SIGNATURE
 from herodotus.core.warc import (

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from herodotus.core.entries import Place
+from herodotus.core.index_rows import Place
 from herodotus.core.warc import format_digits
 
 _URL = re.compile(

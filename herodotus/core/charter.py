@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NewType, Self
 
 from herodotus.core.errors import SettingError
-from herodotus.core.fields import (
+from herodotus.core.settings.fields import (
     choice,
     fields_of,
     flag,

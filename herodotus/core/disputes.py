@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Protocol
 
-from herodotus.core.deposits import CaptureId
+from herodotus.core.captures import CaptureId
 from herodotus.core.digests import DAY_S
 
 

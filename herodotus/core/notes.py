@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.deposits import CaptureId
+from herodotus.core.captures import CaptureId
 from herodotus.core.warc import (
     TIME_MAX_S,
     WarcRecord,

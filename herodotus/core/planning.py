@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from herodotus.core.fields import number, setting, whole
+from herodotus.core.settings.fields import number, setting, whole
 
 DAY_S = 86_400
 DAYS_A_MONTH = 30  # the thesis's 580 GB a day are its 17.5 TB a month

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from herodotus.core.deposits import Deposit
+from herodotus.core.captures import Deposit
 
 SIGNATURE = "Herodotus-Signature"
 _VERSION = "1"

@@ -1,7 +1,7 @@
 """What does a WARC 1.1 record look like in bytes, and what do we accept from strangers?
 
 A record is a version line, named fields, an empty line, a block of the announced length and two line ends
-(ISO 28500:2017). Here records are formatted and split; compression is `herodotus.archive.members`, files are
+(ISO 28500:2017). Here records are formatted and split; compression is `herodotus.store.members`, files are
 elsewhere. What a stranger wrote is bounded: the length of a head, the number of its fields, the length of a
 block.
 """

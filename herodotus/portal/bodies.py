@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from crawler.core.content import decoded
-from herodotus.core.deposits import HTTP_HEAD_BYTES_MAX, StoredCapture
+from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, StoredCapture
 
 DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
 Fields = list[tuple[str, str]]

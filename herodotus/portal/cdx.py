@@ -15,15 +15,15 @@ from operator import itemgetter
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
-from herodotus.archive.reading import Version
 from herodotus.clock import monotonic_seconds
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.cdxj import surt
-from herodotus.core.entries import ADDRESS, address_key, after
+from herodotus.core.index_rows import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url
 from herodotus.portal.moments import Moment, parse_moment
 from herodotus.portal.targets import BadTargetError, spellings
+from herodotus.store.reader import Version
 
 FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
 _ALIASES = {"url": "original", "mime": "mimetype", "status": "statuscode"}

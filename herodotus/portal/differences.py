@@ -12,25 +12,25 @@ from http import HTTPStatus
 from itertools import zip_longest
 from typing import NamedTuple
 
-from herodotus.archive.engine import Archive
-from herodotus.archive.reading import Reader
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.deposits import StoredCapture
+from herodotus.core.captures import StoredCapture
 from herodotus.core.difference import Change, Run, difference, lines_of, word_difference
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
 from herodotus.core.replay import media_type
 from herodotus.core.warc import format_date
 from herodotus.portal.answer import Answer, html, moved, told_to_readers
+from herodotus.portal.archive_pages import Asked, failure
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.bodies import payload_of
-from herodotus.portal.elsewhere import Elsewhere
-from herodotus.portal.limits import ClientLimits
+from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import Places, diff_path, is_same_path
 from herodotus.portal.moments import Moment
+from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.pages import not_archived_page, page, search_form, shown_url
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
-from herodotus.portal.web import Asked, failure
+from herodotus.store.engine import Archive
+from herodotus.store.reader import Reader
 
 CONTEXT_LINES = 3
 ROWS_MAX = 2_000

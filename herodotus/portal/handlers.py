@@ -14,11 +14,11 @@ from herodotus.core.replay import GUARD_PATH, WORKER_PATH, checked_origin, stray
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, text
 from herodotus.portal.api.network import public_status
-from herodotus.portal.finishing import finished
-from herodotus.portal.guards import origin_of, refusal
+from herodotus.portal.archive_pages import ArchivePages, Asked, failure
+from herodotus.portal.http_finish import finished
 from herodotus.portal.pages import not_found_page, start_page
 from herodotus.portal.request import Request
-from herodotus.portal.web import ArchivePages, Asked, failure
+from herodotus.portal.request_guards import origin_of, refusal
 
 _PREFLIGHT = {
     **PUBLIC,

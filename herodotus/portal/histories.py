@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from herodotus.archive.operations import history_as_json
-from herodotus.archive.reading import Version
 from herodotus.core.disputes import disputed
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.pages import page, search_form, shown_url
 from herodotus.portal.timelines import timeline
+from herodotus.store.performer import history_as_json
+from herodotus.store.reader import Version
 
 DAY_S = 86_400
 MONTHS_MAX = 12

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from herodotus.archive.reading import Version
 from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
 from herodotus.portal.moments import http_date
+from herodotus.store.reader import Version
 
 _PLAIN = re.compile(r"[!#-;=?-\[\]-~]*")
 _UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\ '} | {n: f"%{n:02X}" for n in (*range(0x20), 0x7F)}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from herodotus.core.status import PeerStatus
-from herodotus.portal.figures import PortalFigures
+from herodotus.portal.reader_counts import PortalFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

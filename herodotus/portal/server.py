@@ -14,14 +14,14 @@ from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus import clock
-from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
-from herodotus.core.fields import Endpoint
+from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal.answer import Answer
-from herodotus.portal.front import Front
+from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_connection import Visitor
 from herodotus.portal.request import BODY_BYTES_MAX, Request
-from herodotus.portal.visitor import Visitor
 
 logger = logging.getLogger(__name__)
 

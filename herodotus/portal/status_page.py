@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from herodotus.core.status import BudgetStatus, CopiesStatus, LeavingStatus, NodeStatus, PeerStatus
-from herodotus.portal.figures import PortalFigures
-from herodotus.portal.ordering import order_form
+from herodotus.portal.order_form import order_form
 from herodotus.portal.pages import page
+from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.ring_picture import ring_picture, share_of
 
 

@@ -7,8 +7,8 @@ versions below it, so for those who do not see it a sentence is enough.
 from collections.abc import Sequence
 from itertools import pairwise
 
-from herodotus.archive.reading import Version
 from herodotus.core.warc import format_date
+from herodotus.store.reader import Version
 
 WIDTH = 1_000
 """Marks that would be nearer to each other are one, so there are no more than that."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from crawler.core.recrawl import Result
 from crawler.frontier import FoundLink, Frontier
-from herodotus.heap import keep_heap_small
+from herodotus.operate.heap import keep_heap_small
 
 BATCH = 100
 SAMPLE = 100_000

@@ -36,9 +36,9 @@ def crawl_for(folder: Path, minutes: float, days: int, connections: int) -> None
     import anyio
 
     from crawler.core.scope import ScopeKind
-    from herodotus.crawl_once import crawl_into
-    from herodotus.crawling import CrawlOrder
-    from herodotus.heap import keep_heap_small
+    from herodotus.crawl.gear import CrawlOrder
+    from herodotus.crawl.single_run import crawl_into
+    from herodotus.operate.heap import keep_heap_small
     from scripts.benches.crawling.clients import DAY_S, RUDE, START_S
 
     keep_heap_small()  # as the commands do

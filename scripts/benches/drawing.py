@@ -20,10 +20,10 @@ from pathlib import Path
 
 import anyio
 
-from herodotus.archive.exporting import export_warc
-from herodotus.archive.memory import MemoryStore
-from herodotus.core.deposits import make_deposit
+from herodotus.core.captures import make_deposit
 from herodotus.core.warc import parse_digits
+from herodotus.store.memory import MemoryStore
+from herodotus.store.warc_export import export_warc
 from scripts.benches.portal import SITE, html, our_peer, pywb
 from tests.herodotus.portal.browser import Browser, browser
 

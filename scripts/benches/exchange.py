@@ -25,15 +25,15 @@ from crawler.core.scope import THE_WHOLE_WEB
 from crawler.core.urls import STANDARD
 from crawler.frontier import FoundLink, Frontier
 from dht import Contact
-from herodotus.calls import CALL_DEADLINE_S
-from herodotus.core.exchange.silences import Silences
-from herodotus.exchange.disk import ExchangeDisk
-from herodotus.exchange.outbox import Outbox
-from herodotus.exchange.receiving import LinkReceiver, ReceiverParts
-from herodotus.exchange.sight import RingSight
-from herodotus.exchange.standby import Standby
-from herodotus.exchange.walking import LinkWalks
-from herodotus.exchange.wire import OutLink, Taken, encode_batch, encode_taken, in_order
+from herodotus.core.links.silences import Silences
+from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.outbox import Outbox
+from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.walks import LinkWalks
+from herodotus.crawl.links.wire import OutLink, Taken, encode_batch, encode_taken, in_order
+from herodotus.peers.calls import CALL_DEADLINE_S
 from scripts.benches.leases import books_per_s, served_per_s
 from simnet.linkworld import TableRing, link_peer
 from simnet.scenarios.links import COPIES, THESIS_URL_BYTES, synthetic_urls, varied_urls, walked

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from herodotus.asking import NoAnswer, ask
-from tests.herodotus.archive.making import random_text
+from herodotus.operate.http_questions import NoAnswer, ask
 from tests.herodotus.portal.library import response
 from tests.herodotus.portal.shelves import warc_of
+from tests.herodotus.store.making import random_text
 from tests.herodotus.test_ring_lab import free_base
 
 WAIT_S = 600.0

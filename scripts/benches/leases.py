@@ -26,12 +26,12 @@ from crawler.steward import LocalSteward
 from dht import Contact, Key
 from dht.core.ids import PeerKey
 from dht.core.records import Address
-from herodotus.calls import UnreachableError
 from herodotus.core.tenure import OwnedArc
-from herodotus.crawling import ROBOT
-from herodotus.stewards import RingSteward, StewardParts, office
-from herodotus.stewards.desk import ASK_SERVICE
-from herodotus.stewards.wire import Ask, Granted, Return, decode_answers, encode_asks
+from herodotus.crawl.gear import ROBOT
+from herodotus.crawl.stewards import RingSteward, StewardParts, office
+from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
+from herodotus.crawl.stewards.wire import Ask, Granted, Return, decode_answers, encode_asks
+from herodotus.peers.calls import UnreachableError
 
 BATCH = 64
 GOOD = OriginReport(status=200, duration_s=0.05)

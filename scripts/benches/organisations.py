@@ -16,14 +16,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from herodotus.archive.commands import archive_of
-from herodotus.archive.intake import Intake
-from herodotus.archive.items import Item
-from herodotus.archive.reading import Reader
-from herodotus.archive.recovery import open_archive
-from herodotus.archive.sealing import seal
-from herodotus.archive.streaming import Query, Stream
-from herodotus.core.deposits import Mode, make_deposit
+from herodotus.core.captures import Mode, make_deposit
+from herodotus.operate.cli.archive import archive_of
+from herodotus.store.intake import Intake
+from herodotus.store.items import Item
+from herodotus.store.reader import Reader
+from herodotus.store.recovery import open_archive
+from herodotus.store.sealing import seal
+from herodotus.store.streams import Query, Stream
 
 BUCKET_BYTES = 64 * 1024
 LEAF_BYTES = 8 * 1024

@@ -34,10 +34,10 @@ from pathlib import Path
 
 import anyio
 
-from herodotus.archive.exporting import export_warc
-from herodotus.archive.memory import MemoryStore
-from herodotus.core.deposits import make_deposit
+from herodotus.core.captures import make_deposit
 from herodotus.core.warc import parse_digits
+from herodotus.store.memory import MemoryStore
+from herodotus.store.warc_export import export_warc
 from scripts.benches.crawling.starting import CLIENT_CORE, ORIGIN_CORE, free_port, pinned
 
 SITE = "http://bench.example"

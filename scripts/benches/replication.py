@@ -15,24 +15,24 @@ from pathlib import Path
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from herodotus.archive.disk import OsDisk
-from herodotus.archive.engine import Archive
-from herodotus.archive.files import Files
-from herodotus.archive.rocks import RocksIndex
-from herodotus.archive.store import ArchiveStore, open_store
-from herodotus.calls import Services
-from herodotus.core.replication.places import Places
-from herodotus.core.replication.scope import WHOLE_RING
+from herodotus.copies.comparison import compare
+from herodotus.copies.fetch_queue import fetch
+from herodotus.copies.meter import Meter
+from herodotus.copies.own_share import View
+from herodotus.copies.services import Answers
+from herodotus.copies.shared_state import Parts
+from herodotus.core.copies.directories import WHOLE_RING
+from herodotus.core.copies.places import Places
 from herodotus.core.signatures import signed
-from herodotus.replication.answering import Answers
-from herodotus.replication.comparing import compare
-from herodotus.replication.meter import Meter
-from herodotus.replication.parts import Parts
-from herodotus.replication.pulling import fetch
-from herodotus.replication.view import View
-from tests.herodotus.archive.making import NOW_S, page, random_text
-from tests.herodotus.replication.sets import MemberSet, Straight
-from tests.herodotus.replication.test_comparing import THEM
+from herodotus.peers.calls import Services
+from herodotus.store.disk import OsDisk
+from herodotus.store.engine import Archive
+from herodotus.store.files import Files
+from herodotus.store.rocks import RocksIndex
+from herodotus.store.store import ArchiveStore, open_store
+from tests.herodotus.copies.sets import MemberSet, Straight
+from tests.herodotus.copies.test_comparison import THEM
+from tests.herodotus.store.making import NOW_S, page, random_text
 
 GOALS = {0: 6_000, 10: 8_000, 1_000: 48_000, 100_000: 4_500_000}
 THESIS_GOAL = 150

@@ -24,10 +24,10 @@ from typing import Any
 import anyio
 
 from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
-from herodotus import ringlab
 from herodotus.core.charter import TEST_CHARTER
-from herodotus.home import Home
-from herodotus.ringlab import LabPeer
+from herodotus.home.folder import Home
+from herodotus.operate import lab_ring
+from herodotus.operate.lab_ring import LabPeer
 
 IDEAL_S = 300.0
 RENDEZVOUS_PORT_OFFSET = 2_000
@@ -55,14 +55,14 @@ class Bench:
     def place(self, count: int, name: str) -> tuple[LabPeer, ...]:
         """Homes of a ring with ports of their own."""
         first, self._port = self._port, self._port + count
-        peers = tuple(ringlab.place(self._folder / name, number, first) for number in range(count))
+        peers = tuple(lab_ring.place(self._folder / name, number, first) for number in range(count))
         for peer in peers:
-            ringlab.make_home(Home(Path(peer.home)), TEST_CHARTER)
+            lab_ring.make_home(Home(Path(peer.home)), TEST_CHARTER)
         return peers
 
     def start(self, peer: LabPeer, join: str | None) -> None:
         listen, http = peer.peer, peer.http.removeprefix("http://")
-        self.started[peer.home] = ringlab.start(Path(peer.home), listen, http, join)
+        self.started[peer.home] = lab_ring.start(Path(peer.home), listen, http, join)
 
     def up(self, peers: Sequence[LabPeer]) -> float:
         began = time.monotonic()
@@ -73,7 +73,7 @@ class Bench:
 
     def wait_ideal(self, peers: Sequence[LabPeer]) -> float:
         began = time.monotonic()
-        anyio.run(ringlab.wait_ideal, peers, self.started, IDEAL_S, lambda _ideal: None)
+        anyio.run(lab_ring.wait_ideal, peers, self.started, IDEAL_S, lambda _ideal: None)
         return time.monotonic() - began
 
     def kill(self, peers: Sequence[LabPeer]) -> None:
@@ -96,7 +96,7 @@ class Bench:
 
 
 def positions(peers: Sequence[LabPeer]) -> dict[str, list[str]]:
-    views = {peer.home: ringlab.ring_view(peer) for peer in peers}
+    views = {peer.home: lab_ring.ring_view(peer) for peer in peers}
     return {home: [node["position"] for node in view["nodes"]] for home, view in views.items() if view}
 
 
@@ -116,7 +116,7 @@ def idle(bench: Bench, peers: Sequence[LabPeer], for_s: float) -> None:
     """Traffic, memory and CPU time of peers that have nothing to do but keep the ring."""
 
     def sent() -> list[int]:
-        views: list[Any] = [ringlab.ring_view(peer) for peer in peers]
+        views: list[Any] = [lab_ring.ring_view(peer) for peer in peers]
         return [view["traffic"]["bytes_out"] for view in views]
 
     processes = [bench.started[peer.home] for peer in peers]
@@ -196,7 +196,7 @@ async def _merged_by_overlay(bench: Bench, rings: Sequence[Sequence[LabPeer]], p
     everybody = [peer for ring in rings for peer in ring]
     async with anyio.create_task_group() as tasks:
         await tasks.start(_run_overlay_node, port, contacts)
-        await ringlab.wait_ideal(everybody, bench.started, IDEAL_S, lambda _ideal: None)
+        await lab_ring.wait_ideal(everybody, bench.started, IDEAL_S, lambda _ideal: None)
         tasks.cancel_scope.cancel()
 
 

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import anyio
 
-from herodotus.archive.commands import archive_of
-from herodotus.archive.members import decode_member
-from herodotus.archive.store import open_store
-from herodotus.core.entries import Place
+from herodotus.core.index_rows import Place
+from herodotus.operate.cli.archive import archive_of
+from herodotus.store.members import decode_member
+from herodotus.store.store import open_store
 from scripts.benches.store_corpus import Pages, load_corpus, load_versions
 from scripts.benches.store_layouts import LAYOUTS, NOW_S, Layout, OurLog, deposit_for
 from scripts.benches.store_upkeep import (

@@ -15,13 +15,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from herodotus.archive.commands import archive_of
-from herodotus.archive.intake import Intake
-from herodotus.archive.items import Item
-from herodotus.archive.reading import Reader
-from herodotus.archive.recovery import open_archive
-from herodotus.core.deposits import Deposit, make_deposit
-from herodotus.core.entries import Place, decode_entry
+from herodotus.core.captures import Deposit, make_deposit
+from herodotus.core.index_rows import Place, decode_entry
+from herodotus.operate.cli.archive import archive_of
+from herodotus.store.intake import Intake
+from herodotus.store.items import Item
+from herodotus.store.reader import Reader
+from herodotus.store.recovery import open_archive
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nServer: bench\r\n\r\n"
 NOW_S = 1_700_000_000

@@ -12,18 +12,18 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator
 
-from herodotus.archive.commands import archive_of
-from herodotus.archive.index import Batch
-from herodotus.archive.items import NewTombstones
-from herodotus.archive.members import gzip_member
-from herodotus.archive.recovery import open_archive, rebuild
-from herodotus.archive.rocks import RocksIndex
-from herodotus.archive.sealing import compact, seal
-from herodotus.archive.standing import Standing
-from herodotus.archive.store import digests_of
-from herodotus.archive.streaming import Query, Stream
-from herodotus.core.deposits import CaptureId, url_key
-from herodotus.core.entries import Entry, Kind, Place, arrival_of
+from herodotus.core.captures import CaptureId, url_key
+from herodotus.core.index_rows import Entry, Kind, Place, arrival_of
+from herodotus.operate.cli.archive import archive_of
+from herodotus.store.digests import Standing
+from herodotus.store.index import Batch
+from herodotus.store.items import NewTombstones
+from herodotus.store.members import gzip_member
+from herodotus.store.recovery import open_archive, rebuild
+from herodotus.store.rocks import RocksIndex
+from herodotus.store.sealing import compact, seal
+from herodotus.store.store import digests_of
+from herodotus.store.streams import Query, Stream
 from scripts.benches.store_corpus import Pages
 from scripts.benches.store_layouts import NOW_S, OurLog, deposit_for
 

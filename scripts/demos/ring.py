@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 
 import anyio
 
-from herodotus import labweb, ringlab
-from herodotus.asking import NoAnswer, ask
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.errors import HerodotusError
-from herodotus.ringlab import LabPeer
+from herodotus.operate import lab_ring, lab_web
+from herodotus.operate.http_questions import NoAnswer, ask
+from herodotus.operate.lab_ring import LabPeer
 from scripts.demos.frame import DemoFailed, call, lines_of, perform, say, turn_the_day
 from scripts.demos.reading import Version, contents, owner_of, raw, versions
 from scripts.demos.weblog import Visits, least_pause_s, visits_on
@@ -76,9 +76,9 @@ def _end(folder: Path) -> None:
     """Ctrl-C again changes nothing: in the end nobody runs."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        labweb.end(folder)
-        anyio.run(ringlab.end, ringlab.homes_of(folder), STOP_S)
-        _until(lambda: not labweb.processes_of(folder) or None, STOP_S)
+        lab_web.end(folder)
+        anyio.run(lab_ring.end, lab_ring.homes_of(folder), STOP_S)
+        _until(lambda: not lab_web.processes_of(folder) or None, STOP_S)
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -110,7 +110,7 @@ class _Demonstration:
     # -- the steps
 
     def _start(self) -> None:
-        say(f"1  starting {PEERS} peers as a ring on 127.0.0.1, and a made-up web of {labweb.HOSTS} sites")
+        say(f"1  starting {PEERS} peers as a ring on 127.0.0.1, and a made-up web of {lab_web.HOSTS} sites")
         self._folder.mkdir(parents=True)
         charter = self._folder / "network.toml"
         agreed = dataclasses.replace(
@@ -124,14 +124,14 @@ class _Demonstration:
         where = ("--dir", str(self._folder), "--base-port", str(self._base_port), "--network", str(charter))
         found = call("ring up", "--peers", str(PEERS), *where)
         self._peers = tuple(LabPeer(**peer) for peer in found["peers"])
-        port = self._base_port + labweb.PORT_OFFSET
-        _process, self._control = labweb.start(self._folder, port, None, pages_max=PAGES_MAX)
+        port = self._base_port + lab_web.PORT_OFFSET
+        _process, self._control = lab_web.start(self._folder, port, None, pages_max=PAGES_MAX)
         say(f"   they see each other: .venv/bin/herodotus ring status --dir {self._folder}")
 
     def _crawl(self) -> None:
         began = self._day_begun()
-        say(f"2  day one: the ring is given the {labweb.HOSTS} front pages, and crawls by itself")
-        front_pages = labweb.front_pages(self._control)
+        say(f"2  day one: the ring is given the {lab_web.HOSTS} front pages, and crawls by itself")
+        front_pages = lab_web.front_pages(self._control)
         call("crawl", "--home", self._peers[0].home, *front_pages)
         self._name_first_page(front_pages)
         expected = lines_of(self._control, "/reachable")
@@ -165,7 +165,7 @@ class _Demonstration:
         )
         before = visits_on(self._log, 0).status
         changed = [
-            f"http://{host}:{self._base_port + labweb.PORT_OFFSET}{path}"
+            f"http://{host}:{self._base_port + lab_web.PORT_OFFSET}{path}"
             for (host, path), status in visits.status.items()
             if status == 200 and before.get((host, path)) == 200 and path.endswith(("/", ".html"))
         ]
@@ -232,7 +232,7 @@ class _Demonstration:
 
     @property
     def _log(self) -> Path:
-        return labweb.log_in(self._folder)
+        return lab_web.log_in(self._folder)
 
     def _statuses(self) -> dict[str, Any]:
         return {peer.http: ask(peer.http, "/api/v1/status") for peer in self._peers}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
-from herodotus import labweb
-from herodotus.asking import ask
+from herodotus.operate import lab_web
+from herodotus.operate.http_questions import ask
 from scripts.demos import reading
 from scripts.demos.frame import lines_of
 from scripts.sweeps.judging import Content, Verdict, Visit
@@ -33,7 +33,7 @@ def contents_today(control: str) -> Iterator[Content]:
 def visits_of(folder: Path, control: str) -> Iterator[tuple[Visit, str]]:
     """By the log of its server, with the URL."""
     port = control.rstrip("/").rpartition(":")[2]
-    for text in labweb.log_in(folder).read_text(encoding="utf-8").splitlines():
+    for text in lab_web.log_in(folder).read_text(encoding="utf-8").splitlines():
         try:
             line = json.loads(text)
         except ValueError:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from herodotus import labweb
 from herodotus.core.charter import Charter
-from herodotus.home import Home
-from herodotus.ringlab import make_home
+from herodotus.home.folder import Home
+from herodotus.operate import lab_web
+from herodotus.operate.lab_ring import make_home
 from scripts.sweeps.namespaces import Lines
 
 PORT = 24484
@@ -169,7 +169,7 @@ class SweptRing:
 
 
 def made_up_web(folder: Path, pages_max: int) -> "tuple[subprocess.Popen[bytes], str]":
-    return labweb.start(folder, PORT + labweb.PORT_OFFSET, None, pages_max=pages_max)
+    return lab_web.start(folder, PORT + lab_web.PORT_OFFSET, None, pages_max=pages_max)
 
 
 def _as_operator(peer: SweptPeer) -> Mapping[str, Any]:

@@ -21,8 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from herodotus import labweb
 from herodotus.core.charter import TEST_CHARTER
+from herodotus.operate import lab_web
 from scripts.demos.frame import turn_the_day
 from scripts.sweeps import namespaces
 from scripts.sweeps.judging import (
@@ -180,7 +180,7 @@ class _Sweep:
     def end(self) -> None:
         self._ring.end(5.0)
         if self._web is not None:
-            labweb.end_process(self._web)
+            lab_web.end_process(self._web)
 
     # -- the ring and its days
 
@@ -203,7 +203,7 @@ class _Sweep:
         self._web, self._control = made_up_web(self._folder, self._asked.pages_max)
         self._web_began = time.monotonic()
         self._wait_for_next_day()
-        pages = labweb.front_pages(self._control)
+        pages = lab_web.front_pages(self._control)
         command = [
             sys.executable,
             "-m",

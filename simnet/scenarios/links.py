@@ -16,14 +16,14 @@ from random import Random
 import anyio
 
 from dht import Contact
-from herodotus.calls import CALL_DEADLINE_S
-from herodotus.core.exchange.silences import Silences
-from herodotus.exchange.disk import ExchangeDisk
-from herodotus.exchange.outbox import Outbox
-from herodotus.exchange.sight import RingSight
-from herodotus.exchange.walking import LinkWalks, WalkReport
-from herodotus.exchange.wire import OutLink, Taken, decode_batch, encode_taken
-from herodotus.net.wire import HEAD_BYTES, Question
+from herodotus.core.links.silences import Silences
+from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.outbox import Outbox
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.walks import LinkWalks, WalkReport
+from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
+from herodotus.peers.calls import CALL_DEADLINE_S
+from herodotus.peers.net.wire import HEAD_BYTES, Question
 from simnet.linkworld import TableRing, link_peer
 from simnet.runs import Run
 from simnet.scenarios import scenario

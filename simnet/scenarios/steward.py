@@ -2,7 +2,7 @@
 
 Peers with endless work at every host, stewards that die and come back knowing nothing, calls that are lost, a ring
 that is torn in two for a while; then hosts that change their minds, and a steward that lies: the shells of
-`herodotus.stewards` as they are, in `simnet.stewards`. The run that
+`herodotus.crawl.stewards` as they are, in `simnet.stewards`. The run that
 `simnet` drives only asks for the outcome.
 """
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.cli import main as herodotus
-from herodotus.config import Settings
-from herodotus.config.load import HTTP_PORT_OFFSET
-from herodotus.membership import RENDEZVOUS_PORT_OFFSET
+from herodotus.operate.cli import main as herodotus
+from herodotus.operate.settings import Settings
+from herodotus.operate.settings.load import HTTP_PORT_OFFSET
+from herodotus.peers.membership import RENDEZVOUS_PORT_OFFSET
 from scripts.docs import commands_of
 
 ROOT = Path(__file__).parents[2]

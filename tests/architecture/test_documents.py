@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.cli import main as herodotus
-from herodotus.config.load import known_keys
+from herodotus.operate.cli import main as herodotus
+from herodotus.operate.settings.load import known_keys
 from scripts.docs import PAGES, commands_of
 
 ROOT = Path(__file__).parents[2]

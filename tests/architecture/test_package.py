@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.herodotus.cli.processes import WAIT_S, clean_environment
+from tests.herodotus.operate.cli.processes import WAIT_S, clean_environment
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[2]

@@ -7,17 +7,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from herodotus.archive.disk import OsDisk
-from herodotus.archive.engine import Archive
-from herodotus.archive.files import Files
-from herodotus.archive.intake import Outcome
-from herodotus.archive.memory import MemoryStore
-from herodotus.archive.rocks import RocksIndex
-from herodotus.archive.store import ArchiveStore, open_store
-from herodotus.archive.streaming import Order, Query
-from herodotus.core.deposits import Mode
+from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
-from tests.herodotus.archive.making import NOW_S, page
+from herodotus.store.disk import OsDisk
+from herodotus.store.engine import Archive
+from herodotus.store.files import Files
+from herodotus.store.intake import Outcome
+from herodotus.store.memory import MemoryStore
+from herodotus.store.rocks import RocksIndex
+from herodotus.store.store import ArchiveStore, open_store
+from herodotus.store.streams import Order, Query
+from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio
 URL = "http://example.org/"

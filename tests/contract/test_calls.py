@@ -10,10 +10,10 @@ import pytest
 
 from dht import Contact
 from dht.core.handshake import raw_public_key
-from herodotus.calls import CALL_BYTES_MAX, Calls, RefusedError, Services, UnreachableError
-from herodotus.net.memory import MemoryCalls
+from herodotus.peers.calls import CALL_BYTES_MAX, Calls, RefusedError, Services, UnreachableError
+from herodotus.peers.net.memory_calls import MemoryCalls
 from tests.dht.link_world import key_from
-from tests.herodotus.net.peers import called, caller, contact
+from tests.herodotus.peers.net.peers import called, caller, contact
 
 pytestmark = pytest.mark.anyio
 CALLER = raw_public_key(key_from("caller"))

@@ -6,8 +6,8 @@ import anyio
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
-from herodotus.crawl_once import crawl_into
-from herodotus.crawling import CrawlOrder
+from herodotus.crawl.gear import CrawlOrder
+from herodotus.crawl.single_run import crawl_into
 
 QUICK = PolitenessPolicy(
     delay_floor_s=0.0,

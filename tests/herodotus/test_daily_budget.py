@@ -10,17 +10,18 @@ import pytest
 from crawler.core.capture import Capture
 from crawler.core.politeness import HostSteward, Wait
 from crawler.ports import Fetcher, FetchRequest, Skipped
-from herodotus import clock, daily
+from herodotus import clock
 from herodotus.core.charter import TEST_CHARTER
-from herodotus.crawling import CrawlOrder, local_steward
-from herodotus.daily import CrawlState, DailyCrawl, DailyParts
-from herodotus.holdings import Holdings
-from herodotus.home import Home
-from herodotus.orders import Pause
-from herodotus.ringlab import make_home
-from herodotus.seeds import add_seeds
+from herodotus.core.orders import Pause
+from herodotus.crawl import daily
+from herodotus.crawl.daily import CrawlState, DailyCrawl, DailyParts
+from herodotus.crawl.gear import CrawlOrder, local_steward
+from herodotus.home.folder import Home
+from herodotus.home.seeds import add_seeds
+from herodotus.operate.lab_ring import make_home
+from herodotus.store.holdings import Holdings
 from tests.crawler.synthetic import QUICK, synthetic_web
-from tests.herodotus.test_daily import order, until
+from tests.herodotus.crawl.test_daily import order, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from herodotus.identity import load_key
-from tests.herodotus.archive.making import NOW_S, open_on, page, store
-from tests.herodotus.cli.processes import WAIT_S, called, new_home, running
+from herodotus.home.identity import load_key
+from tests.herodotus.operate.cli.processes import WAIT_S, called, new_home, running
+from tests.herodotus.store.making import NOW_S, open_on, page, store
 
 pytestmark = pytest.mark.e2e
 PASSPHRASE = "correct horse battery staple 93"

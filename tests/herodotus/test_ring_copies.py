@@ -9,9 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from herodotus.asking import NoAnswer, ask
-from herodotus.ringlab import LabPeer, kill
-from tests.herodotus.cli.processes import called, herodotus
+from herodotus.operate.http_questions import NoAnswer, ask
+from herodotus.operate.lab_ring import LabPeer, kill
+from tests.herodotus.operate.cli.processes import called, herodotus
 from tests.herodotus.portal.library import response
 from tests.herodotus.portal.shelves import warc_of
 from tests.herodotus.test_ring_lab import free_base

@@ -15,12 +15,12 @@ import anyio
 import pytest
 
 from dht.core.ids import CIRCLE, Key, number_of
-from herodotus import labweb, ringlab
-from herodotus.asking import NoAnswer
-from herodotus.cli.ring import DEMO_DELAY_S
 from herodotus.core.charter import TEST_CHARTER
-from herodotus.home import Home
-from herodotus.ringlab import LabPeer
+from herodotus.home.folder import Home
+from herodotus.operate import lab_ring, lab_web
+from herodotus.operate.cli.ring import DEMO_DELAY_S
+from herodotus.operate.http_questions import NoAnswer
+from herodotus.operate.lab_ring import LabPeer
 from tests.herodotus.test_ring_lab import free_base, herodotus, status, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
@@ -33,12 +33,12 @@ ROUNDED_S = 0.001  # the server's log has times to the millisecond
 def folder(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "ring"
     yield folder
-    anyio.run(ringlab.end, ringlab.homes_of(folder), 1.0)
-    labweb.end(folder)
+    anyio.run(lab_ring.end, lab_ring.homes_of(folder), 1.0)
+    lab_web.end(folder)
 
 
 def up(folder: Path, count: int, *more: object) -> tuple[list[LabPeer], str]:
-    base = free_base(count, labweb.PORT_OFFSET)
+    base = free_base(count, lab_web.PORT_OFFSET)
     done = herodotus(
         "ring", "up", "--peers", count, "--base-port", base, "--web", "demo", "--dir", folder, "--json", *more
     )
@@ -54,7 +54,7 @@ def reachable(control: str) -> set[str]:
 def requests(folder: Path, control: str) -> list[dict[str, Any]]:
     """What the web answered, without the testers' own."""
     port = control.rstrip("/").rpartition(":")[2]
-    lines = [json.loads(line) for line in labweb.log_in(folder).read_text().splitlines()]
+    lines = [json.loads(line) for line in lab_web.log_in(folder).read_text().splitlines()]
     return [
         {**line, "url": f"http://{line['host']}:{port}{line['path']}"}
         for line in lines
@@ -118,7 +118,7 @@ def test_eight_peers_crawl_the_made_up_web_wholly_once_politely_and_each_its_sha
         spread = sqrt(len(expected) * share * (1 - share))  # of a binomial distribution: keys are hashes
         assert abs(fetched[peer] - len(expected) * share) <= 5 * spread + 1
     assert "stopped 8 peers" in herodotus("ring", "down", "--dir", folder).stderr
-    anyio.run(until, lambda: not labweb.processes_of(folder))
+    anyio.run(until, lambda: not lab_web.processes_of(folder))
 
 
 def seen(folder: Path, control: str) -> set[str]:
@@ -126,14 +126,14 @@ def seen(folder: Path, control: str) -> set[str]:
 
 
 def test_the_web_of_a_ring_that_cannot_be_is_ended(folder: Path) -> None:
-    base = free_base(2, labweb.PORT_OFFSET)
+    base = free_base(2, lab_web.PORT_OFFSET)
     command = ("ring", "up", "--peers", 1, "--base-port", base, "--web", "demo", "--dir", folder)
-    process, control = labweb.start(folder / "other", base + labweb.PORT_OFFSET, None)
+    process, control = lab_web.start(folder / "other", base + lab_web.PORT_OFFSET, None)
     try:
-        assert len(labweb.front_pages(control)) == labweb.HOSTS
+        assert len(lab_web.front_pages(control)) == lab_web.HOSTS
         assert "did not start" in herodotus(*command, code=1).stderr
-        assert labweb.processes_of(folder) == []
-        assert ringlab.processes_on(ringlab.homes_of(folder)) == {}
+        assert lab_web.processes_of(folder) == []
+        assert lab_ring.processes_on(lab_ring.homes_of(folder)) == {}
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -151,9 +151,9 @@ def test_what_the_charter_and_the_web_do_not_agree_on_is_refused(folder: Path, t
 def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) -> None:
     charter = replace(TEST_CHARTER, name="test demo", delay_floor_s=DEMO_DELAY_S)
     for number in range(4):
-        home = Home(Path(ringlab.place(folder, number, 0).home))
-        ringlab.make_home(home, charter, {"ring.suspicion_s": 1.0})
-    peers, control = up(folder, 4, "--web-pages", labweb.PAGES_LEAST)
+        home = Home(Path(lab_ring.place(folder, number, 0).home))
+        lab_ring.make_home(home, charter, {"ring.suspicion_s": 1.0})
+    peers, control = up(folder, 4, "--web-pages", lab_web.PAGES_LEAST)
     expected = reachable(control)
     anyio.run(until, lambda: len(requests(folder, control)) > 40, CRAWLED_S)
     herodotus("ring", "kill", 2, 3, "--dir", folder)
@@ -166,13 +166,13 @@ def test_stewards_that_are_killed_make_no_host_be_asked_too_often(folder: Path) 
 def test_a_ring_of_which_all_are_killed_in_the_midst_of_a_crawl_lost_nothing_and_goes_on(
     folder: Path,
 ) -> None:
-    peers, control = up(folder, 4, "--web-pages", labweb.PAGES_LEAST)
+    peers, control = up(folder, 4, "--web-pages", lab_web.PAGES_LEAST)
     expected = reachable(control)
     anyio.run(until, lambda: len(requests(folder, control)) > 40, CRAWLED_S)
     shown = captured(peers[0], expected)
     assert shown
     for peer in peers:
-        assert ringlab.kill(peer)
+        assert lab_ring.kill(peer)
     assert len(seen(folder, control) & expected) < len(expected)  # it was in the midst
     herodotus("ring", "revive", *range(4), "--dir", folder)
     # What was there before is there at once, not only when it was fetched again.

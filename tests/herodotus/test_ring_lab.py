@@ -16,11 +16,11 @@ import anyio
 import msgspec
 import pytest
 
-from herodotus import ringlab
-from herodotus.asking import ask
 from herodotus.core.charter import TEST_CHARTER
-from herodotus.home import Home, running_on, wait_released
-from herodotus.ringlab import LabPeer
+from herodotus.home.folder import Home, running_on, wait_released
+from herodotus.operate import lab_ring
+from herodotus.operate.http_questions import ask
+from herodotus.operate.lab_ring import LabPeer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]  # seconds on an idle machine, minutes on a busy one
 
@@ -52,7 +52,7 @@ def _is_free(port: int) -> bool:
 
 
 def herodotus(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = ringlab.herodotus(*map(str, arguments))
+    command = lab_ring.herodotus(*map(str, arguments))
     done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, check=False)
     assert done.returncode == code, done.stderr
     return done
@@ -74,14 +74,14 @@ class Lab:
 
     def home(self, name: str, settings: dict[str, object] | None = None) -> Home:
         home = Home(self.folder / name)
-        ringlab.make_home(home, TEST_CHARTER, settings or {})
+        lab_ring.make_home(home, TEST_CHARTER, settings or {})
         return home
 
     def start(self, home: Home, port: int, join: str | None = None) -> LabPeer:
         peer = LabPeer(
             home=str(home.path), peer=f"127.0.0.1:{port}", http=f"http://127.0.0.1:{port + 1000}", pid=0
         )
-        self.started[peer.home] = ringlab.start(home.path, peer.peer, f"127.0.0.1:{port + 1000}", join)
+        self.started[peer.home] = lab_ring.start(home.path, peer.peer, f"127.0.0.1:{port + 1000}", join)
         return peer
 
     def stop(self, home: Path) -> None:
@@ -104,7 +104,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 def wait_ideal(peers: Sequence[LabPeer], lab: Lab | None = None) -> None:
-    anyio.run(ringlab.wait_ideal, peers, lab.started if lab else {}, IDEAL_S, lambda _ideal: None)
+    anyio.run(lab_ring.wait_ideal, peers, lab.started if lab else {}, IDEAL_S, lambda _ideal: None)
 
 
 async def until(fact: Callable[[], object], within_s: float = 30.0) -> None:
@@ -210,7 +210,7 @@ def test_peers_of_one_local_network_find_each_other(lab: Lab) -> None:
 def test_a_peer_whose_contact_is_down_serves_at_once_and_joins_when_it_comes_up(lab: Lab) -> None:
     port = free_base(2)
     lonely = lab.start(lab.home("lonely"), port, join=f"127.0.0.1:{port + 1}")
-    anyio.run(until, lambda: ringlab.ring_view(lonely) is not None)
+    anyio.run(until, lambda: lab_ring.ring_view(lonely) is not None)
     wait_ideal([lonely], lab)
     contact = lab.start(lab.home("contact"), port + 1)
     wait_ideal([lonely, contact], lab)
@@ -231,7 +231,7 @@ def test_ring_up_says_which_port_is_taken_and_ends_what_it_started(lab: Lab) -> 
 
 def test_ctrl_c_during_ring_up_leaves_no_peer_behind(lab: Lab) -> None:
     folder = lab.folder / "ring"
-    command = ringlab.herodotus(
+    command = lab_ring.herodotus(
         "ring", "up", "--peers", "8", "--base-port", str(free_base(8)), "--dir", str(folder)
     )
     starting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -240,7 +240,7 @@ def test_ctrl_c_during_ring_up_leaves_no_peer_behind(lab: Lab) -> None:
     _, talk = starting.communicate(timeout=60)
     assert starting.returncode == 130, talk
     assert not commands_naming(folder), "one that had not locked its home yet"
-    assert not ringlab.note_in(folder).exists()
+    assert not lab_ring.note_in(folder).exists()
 
 
 def test_peers_whose_ring_up_was_killed_before_they_locked_their_homes_are_ended(lab: Lab) -> None:
@@ -248,14 +248,14 @@ def test_peers_whose_ring_up_was_killed_before_they_locked_their_homes_are_ended
     home = lab.home("ring/peer-000")
     peer = lab.start(home, free_base(1))
     assert "1 peers run" in herodotus("ring", "up", "--peers", 1, "--dir", folder, code=2).stderr
-    anyio.run(ringlab.end, {peer.home}, 60.0)
+    anyio.run(lab_ring.end, {peer.home}, 60.0)
     assert lab.started[peer.home].wait(60) is not None
     lab.start(home, free_base(1))
-    ringlab.note_in(folder).write_bytes(b"{")
+    lab_ring.note_in(folder).write_bytes(b"{")
     assert "ring down" in herodotus("ring", "status", "--dir", folder, code=2).stderr
     assert "1 peers" in herodotus("ring", "down", "--dir", folder).stderr
     assert not commands_naming(folder)
-    assert not ringlab.note_in(folder).exists()
+    assert not lab_ring.note_in(folder).exists()
     assert "ring up" in herodotus("ring", "down", "--dir", folder, code=3).stderr
 
 
@@ -265,13 +265,13 @@ def test_mistakes_with_a_lab_are_explained(lab: Lab) -> None:
         assert "ring up" in herodotus("ring", *words, "--dir", folder, code=3).stderr
     folder.mkdir()
     peer = LabPeer(home=str(folder / "peer-000"), peer="127.0.0.1:1", http="http://127.0.0.1:1001", pid=0)
-    ringlab.save(folder, ringlab.Lab(peers=(peer,)))
+    lab_ring.save(folder, lab_ring.Lab(peers=(peer,)))
     assert "peers are 0 to 0" in herodotus("ring", "kill", 1, "--dir", folder, code=3).stderr
     assert "not running" in herodotus("ring", "kill", 0, "--dir", folder).stderr
-    ringlab.note_in(folder).write_bytes(b"{")
+    lab_ring.note_in(folder).write_bytes(b"{")
     assert "damaged" in herodotus("ring", "status", "--dir", folder, code=2).stderr
     damages = (b"[]", b'{"peers": [{"home": 1}], "web": null}', b'{"peers": 3, "web": null}', b"\xff", b"")
     for damage in damages:
-        ringlab.note_in(folder).write_bytes(damage)
-        with pytest.raises(ringlab.LabDamaged):
-            ringlab.load(folder)
+        lab_ring.note_in(folder).write_bytes(damage)
+        with pytest.raises(lab_ring.LabDamaged):
+            lab_ring.load(folder)

@@ -12,8 +12,8 @@ from rocksdict import Options, Rdict
 from crawler.frontier import Frontier
 from dht.core.records import SignedRecord
 from dht.wire import decode_record
-from herodotus.seeds import LastCrawl, Seed, last_crawl, seeds_of
-from tests.herodotus.cli.processes import called, running
+from herodotus.home.seeds import LastCrawl, Seed, last_crawl, seeds_of
+from tests.herodotus.operate.cli.processes import called, running
 
 OLD_HOMES = Path(__file__).parents[1] / "data" / "homes"
 PEER_ID = "nqqt-as6b-fej7-rq6t-tj7x-zfhp-2zah-hfhf-rbix-vjja-j6j7-7aui-adrq"

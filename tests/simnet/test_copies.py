@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from herodotus.core.replication.ledger import Ledger
-from herodotus.core.replication.places import Segment
+from herodotus.core.copies.ledger import Ledger
+from herodotus.core.copies.places import Segment
 from simnet.copyworld import DAY_S, CopyRules, CopyWorld
 from simnet.runs import Options, Report, run_scenario
 from simnet.scenarios import find_scenario

@@ -2,8 +2,8 @@
 
 import pytest
 
-from herodotus.exchange.exchange import Exchange
-from herodotus.exchange.standing_in import StandingIn
+from herodotus.crawl.links.exchange import Exchange
+from herodotus.crawl.links.substitute import StandingIn
 from simnet.runs import Options, Report, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.crawlday import DAILY, POLITE, TORN
@@ -66,7 +66,7 @@ def test_servers_that_see_a_request_too_soon_say_so(monkeypatch: pytest.MonkeyPa
     def started(_self: object, _note: object) -> None:
         return
 
-    monkeypatch.setattr("herodotus.stewards.windows.Windows.start", started)
+    monkeypatch.setattr("herodotus.crawl.stewards.windows.Windows.start", started)
     assert complaint_of(crawl(1, kills="0")) == POLITE
 
 

@@ -9,7 +9,6 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 
 from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, Holder, banner_html, frame_html
 from herodotus.core.replay.charsets import written_charset
-from herodotus.core.replay.choosing import looks_like_html, rewriter_for, shown_flag, shown_type
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
 from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
 from herodotus.core.replay.headers import replay_headers, replay_status
@@ -20,10 +19,11 @@ from herodotus.core.replay.isolation import (
     may_change,
     wants_frame,
 )
+from herodotus.core.replay.media_types import NO_TYPE, MediaType, media_type
 from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
 from herodotus.core.replay.rewriter import Rewriter
-from herodotus.core.replay.strays import stray_target
-from herodotus.core.replay.types import NO_TYPE, MediaType, media_type
+from herodotus.core.replay.rewriter_choice import looks_like_html, rewriter_for, shown_flag, shown_type
+from herodotus.core.replay.stray_requests import stray_target
 
 __all__ = [
     "FLAGS",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from herodotus.core.replay.addresses import Addresses
 from herodotus.core.replay.context import Flag, ReplayContext
-from herodotus.core.replay.types import media_type
+from herodotus.core.replay.media_types import media_type
 
 Headers = list[tuple[str, str]]
 

@@ -8,17 +8,13 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from herodotus.archive.deleting import deposit_of_stored
-from herodotus.archive.engine import Archive
-from herodotus.archive.intake import compress_bundle
-from herodotus.archive.reading import Reader, Version
 from herodotus.core.archive_errors import DamagedRecordError
-from herodotus.core.deposits import StoredCapture
+from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
-from herodotus.core.entries import CAPTURE, KEY_BYTES, after, decode_entry
+from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer
-from herodotus.portal.api.table import (
+from herodotus.portal.api.endpoints import (
     AbsentError,
     Date,
     Endpoint,
@@ -30,12 +26,16 @@ from herodotus.portal.api.table import (
     moment_of,
 )
 from herodotus.portal.api.tokens import number_of, position_of_token
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.histories import contents_of
 from herodotus.portal.memento import Places
 from herodotus.portal.moments import Moment
-from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import spellings
-from herodotus.portal.web import Asked
+from herodotus.store.deletion import deposit_of_stored
+from herodotus.store.engine import Archive
+from herodotus.store.intake import compress_bundle
+from herodotus.store.reader import Reader, Version
 
 VERSIONS_SHOWN_MAX = 1_000
 """Of one content; the rest is counted."""

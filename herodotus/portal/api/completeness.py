@@ -19,22 +19,22 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from herodotus.archive.engine import Archive
-from herodotus.archive.neighbours import around, last_visit_s
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.deposits import StoredCapture, url_key
-from herodotus.core.entries import after, url_prefix
+from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.index_rows import after, url_prefix
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
+from herodotus.portal.api.endpoints import AbsentError, Date, Endpoint, Question, Reply, Url, moment_of
 from herodotus.portal.api.links import Kind, links_of
-from herodotus.portal.api.table import AbsentError, Date, Endpoint, Question, Reply, Url, moment_of
-from herodotus.portal.elsewhere import RELAYED, Directions, Relay
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.memento import Places
+from herodotus.portal.other_holders import RELAYED, Directions, Relay
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import Shelf
 from herodotus.portal.targets import spellings
-from herodotus.portal.web import Asked
+from herodotus.store.engine import Archive
+from herodotus.store.neighbours import around, last_visit_s
 
 PARTS_MAX = 500
 ASKED_ELSEWHERE_MAX = 100

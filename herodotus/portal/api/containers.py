@@ -6,15 +6,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from herodotus.archive.engine import Archive
-from herodotus.archive.members import scan_members
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import WarcRecord, split_record
-from herodotus.portal.api.table import Endpoint, GoneError, NotHereError, Question, Reply, Token
+from herodotus.portal.api.endpoints import Endpoint, GoneError, NotHereError, Question, Reply, Token
 from herodotus.portal.api.tokens import number_of
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.portal.shelf import Shelf
-from herodotus.portal.web import Asked
+from herodotus.store.engine import Archive
+from herodotus.store.members import scan_members
 
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """Unpacked for one answer, and the member after it."""

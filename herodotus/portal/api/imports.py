@@ -21,12 +21,12 @@ import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import Meta
 
-from herodotus.archive.operations import Import, Order, Report, Say
 from herodotus.core.errors import HerodotusError
-from herodotus.portal.api.table import Access, Endpoint, NotHereError, Question, Reply
+from herodotus.portal.api.endpoints import Access, Endpoint, NotHereError, Question, Reply
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.portal.shelf import TooBusyError
-from herodotus.portal.web import Asked
+from herodotus.store.performer import Import, Order, Report, Say
 
 logger = logging.getLogger(__name__)
 

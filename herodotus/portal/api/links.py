@@ -19,25 +19,25 @@ from msgspec import Meta
 from crawler.core.links import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
-from herodotus.archive.engine import Archive
-from herodotus.archive.reading import Reader
 from herodotus.core.archive_errors import ArchiveError, DamagedRecordError
-from herodotus.core.deposits import StoredCapture, url_key
-from herodotus.core.entries import CAPTURE, KEY_BYTES, after, decode_entry
+from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry
 from herodotus.core.warc import format_date, parse_date
-from herodotus.crawling import capture_of
+from herodotus.crawl.gear import capture_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
-from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Token, Url, moment_of
+from herodotus.portal.api.endpoints import Date, Endpoint, Question, Reply, Token, Url, moment_of
 from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
-from herodotus.portal.gathering import Gatherer, cost_of_asking
-from herodotus.portal.limits import ClientLimits
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
+from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import Places
-from herodotus.portal.shares import earliest
-from herodotus.portal.shelf import Shelf
+from herodotus.portal.peer_rows import earliest
+from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
-from herodotus.portal.web import Asked
-from herodotus.survey import Span, Survey, decode_span, links_to
+from herodotus.store.engine import Archive
+from herodotus.store.reader import Reader
+from herodotus.store.survey import Span, Survey, decode_span, links_to
 
 LINKS_LOOKED_AT_MAX = 2_000
 """Rows for one answer, of which a date may leave out most."""

@@ -12,10 +12,10 @@ from msgspec import Meta
 
 from herodotus.core.replay import may_change
 from herodotus.core.status import NodeStatus, PeerStatus
-from herodotus.portal.api.table import Endpoint, Question, Reply, Token
+from herodotus.portal.api.endpoints import Endpoint, Question, Reply, Token
 from herodotus.portal.api.tokens import number_of
-from herodotus.portal.operator import OperatorRule
-from herodotus.portal.web import Asked
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.operator_rule import OperatorRule
 
 
 class Peer(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from herodotus import __version__
-from herodotus.portal.api.table import Access, Endpoint, places_in
+from herodotus.portal.api.endpoints import Access, Endpoint, places_in
 
 _REFERENCE = "#/components/schemas/{name}"
 _PROBLEM = {

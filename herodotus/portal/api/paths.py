@@ -12,16 +12,16 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from herodotus.archive.engine import Archive
-from herodotus.core.deposits import url_key
-from herodotus.core.entries import KEY_BYTES, after
+from herodotus.core.captures import url_key
+from herodotus.core.index_rows import KEY_BYTES, after
 from herodotus.portal.answer import Answer
+from herodotus.portal.api.endpoints import Date, Endpoint, Question, Reply, Url, moment_of
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
-from herodotus.portal.api.table import Date, Endpoint, Question, Reply, Url, moment_of
-from herodotus.portal.shelf import Shelf
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadTargetError, spellings
-from herodotus.portal.web import Asked
-from herodotus.survey import Survey, decode_span, links_to
+from herodotus.store.engine import Archive
+from herodotus.store.survey import Survey, decode_span, links_to
 
 STEPS_MAX = 6
 PAGES_WALKED_MAX = 20_000

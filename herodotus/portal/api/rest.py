@@ -14,8 +14,7 @@ import msgspec
 
 from herodotus.core.archive_errors import ArchiveError, CursorExpiredError, MalformedRecordError
 from herodotus.portal.answer import PUBLIC, Answer, problem, told_to_readers
-from herodotus.portal.api.openapi import describe
-from herodotus.portal.api.table import (
+from herodotus.portal.api.endpoints import (
     AbsentError,
     Access,
     Endpoint,
@@ -24,14 +23,15 @@ from herodotus.portal.api.table import (
     Reply,
     places_in,
 )
+from herodotus.portal.api.openapi import describe
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.portal.elsewhere import Elsewhere
-from herodotus.portal.limits import ClientLimits
-from herodotus.portal.operator import OperatorRule
+from herodotus.portal.client_limits import ClientLimits
+from herodotus.portal.operator_rule import OperatorRule
+from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.request import BODY_BYTES_MAX, Request
-from herodotus.portal.shelf import TooBusyError
 from herodotus.portal.targets import BadTargetError
-from herodotus.portal.web import Asked
 
 DESCRIPTION_PATH = "/api/v1/openapi.json"
 _WRITERS = 2

@@ -10,13 +10,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from herodotus.archive.engine import Archive
-from herodotus.archive.neighbours import around
-from herodotus.core.entries import ADDRESS, after, url_of_address
-from herodotus.portal.api.table import Endpoint, GoneError, Question, Reply, Token
+from herodotus.core.index_rows import ADDRESS, after, url_of_address
+from herodotus.portal.api.endpoints import Endpoint, GoneError, Question, Reply, Token
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.portal.shelf import Shelf
-from herodotus.portal.web import Asked
+from herodotus.store.engine import Archive
+from herodotus.store.neighbours import around
 
 SEARCHED_MAX = 100_000
 """Addresses that one search looks at; some tenths of a second."""

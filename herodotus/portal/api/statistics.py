@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from herodotus.archive.engine import Archive
-from herodotus.core.entries import TALLY, after
-from herodotus.portal.api.table import Endpoint, Question, Reply, Token
+from herodotus.core.index_rows import TALLY, after
+from herodotus.portal.api.endpoints import Endpoint, Question, Reply, Token
 from herodotus.portal.api.tokens import key_of_token, token_of_key
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.portal.shelf import Shelf
-from herodotus.portal.web import Asked
-from herodotus.survey import Property, Survey, Tally, decode_tally, tally_key
+from herodotus.store.engine import Archive
+from herodotus.store.survey import Property, Survey, Tally, decode_tally, tally_key
 
 RANKED_MAX = 200_000
 """Values that are looked at to find the largest; with more (of hosts) only the first so many are ranked."""

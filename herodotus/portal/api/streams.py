@@ -16,14 +16,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from herodotus.archive.engine import Archive
-from herodotus.archive.neighbours import addresses
-from herodotus.archive.reading import Reader
-from herodotus.archive.streaming import Cursor, Query, Stream
-from herodotus.archive.written import MemberCache
 from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError
-from herodotus.core.deposits import StoredCapture, url_key
-from herodotus.core.entries import (
+from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.index_rows import (
     KEY_BYTES,
     Entry,
     address_key,
@@ -36,12 +31,17 @@ from herodotus.core.entries import (
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.captures import as_warc
+from herodotus.portal.api.endpoints import Date, Endpoint, Question, Token, moment_of
 from herodotus.portal.api.rest import following
-from herodotus.portal.api.table import Date, Endpoint, Question, Token, moment_of
 from herodotus.portal.api.tokens import key_of_token, token_of_key
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError, ranges_of
-from herodotus.portal.shelf import Shelf
-from herodotus.portal.web import Asked
+from herodotus.store.engine import Archive
+from herodotus.store.neighbours import addresses
+from herodotus.store.reader import Reader
+from herodotus.store.stored_records import MemberCache
+from herodotus.store.streams import Cursor, Query, Stream
 
 PART_BYTES_MAX = 8 * 1024 * 1024
 """Of payloads in one part, and one capture more."""

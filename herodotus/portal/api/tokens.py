@@ -4,7 +4,7 @@ import base64
 import binascii
 import re
 
-from herodotus.core.entries import KEY_BYTES
+from herodotus.core.index_rows import KEY_BYTES
 from herodotus.portal.cdx import BadQuestionError
 
 _DIGITS_MAX = 15

@@ -32,9 +32,9 @@ from crawler.ports import FetchRequest
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
-from herodotus.crawl_once import crawl_into
-from herodotus.crawling import CrawlOrder, open_archive_at, open_crawler
-from herodotus.heap import keep_heap_small
+from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler
+from herodotus.crawl.single_run import crawl_into
+from herodotus.operate.heap import keep_heap_small
 
 DAY_S = 86_400
 START_S = 20_000 * DAY_S + 100.0

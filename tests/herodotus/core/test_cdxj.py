@@ -3,7 +3,7 @@
 import pytest
 
 from herodotus.core.cdxj import format_line, surt
-from herodotus.core.entries import Place
+from herodotus.core.index_rows import Place
 
 SESSION = "0123456789abcdefghijklmnopqrstuv"
 

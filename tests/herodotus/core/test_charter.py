@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from herodotus.core import charter as charters
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import SettingError
-from herodotus.core.fields import setting, whole
-from herodotus.crawling import url_rules
+from herodotus.core.settings.fields import setting, whole
+from herodotus.crawl.gear import url_rules
 
 
 def test_the_public_network_keeps_its_canonical_bytes_and_id() -> None:

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from herodotus.archive.operations import history_as_json
-from herodotus.archive.reading import Version
-from herodotus.core.deposits import CaptureId
+from herodotus.core.captures import CaptureId
 from herodotus.core.disputes import disputed
 from herodotus.portal.histories import history_page
+from herodotus.store.performer import history_as_json
+from herodotus.store.reader import Version
 
 DAY_S = 86_400
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from herodotus.core.planning import THESIS, Assumptions, plan
-from tests.herodotus.cli.processes import called
+from tests.herodotus.operate.cli.processes import called
 
 ROUNDED = 0.035  # it rounds as it goes: 17.4 TB a month to 17.5, 49.3 TB of images to 50
 SLIPPED = {"reachable"}

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from herodotus.archive.holding import unpacked
-from herodotus.archive.intake import compress_bundle
 from herodotus.core.signatures import SIGNATURE, field_of, signed, signer_of, statement
-from tests.herodotus.archive.making import NOW_S, page
+from herodotus.store.intake import compress_bundle
+from herodotus.store.parcels import unpacked
+from tests.herodotus.store.making import NOW_S, page
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SIGNER = KEY.public_key().public_bytes_raw()

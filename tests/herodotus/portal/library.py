@@ -5,18 +5,18 @@ from functools import partial
 
 import anyio
 
-from herodotus.archive.memory import MemoryStore
-from herodotus.core.deposits import Deposit, make_deposit
+from herodotus.core.captures import Deposit, make_deposit
 from herodotus.core.notes import Visit
 from herodotus.core.status import PeerStatus
 from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import Answer
+from herodotus.portal.archive_pages import ArchivePages
+from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import ArchiveShelf
-from herodotus.portal.web import ArchivePages
-from tests.herodotus.archive.making import NOW_S
+from herodotus.store.memory import MemoryStore
 from tests.herodotus.portal.statuses import STATUS
+from tests.herodotus.store.making import NOW_S
 
 SITE = "https://example.org"
 HOME = f"{SITE}/"

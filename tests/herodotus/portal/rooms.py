@@ -7,19 +7,19 @@ from functools import partial
 
 import anyio
 
-from herodotus.archive.operations import Report, Say
-from herodotus.core.deposits import Deposit
-from herodotus.orders import Order
+from herodotus.core.captures import Deposit
+from herodotus.core.orders import Order
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import Peer
-from herodotus.portal.elsewhere import RELAYED, Elsewhere, Place
-from herodotus.portal.figures import PortalFigures
+from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.operator import OperatorRule
+from herodotus.portal.operator_rule import OperatorRule
+from herodotus.portal.other_holders import RELAYED, Elsewhere, Place
+from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import Request
-from herodotus.portal.rooms import OwnSaves, PortalRooms, RoomParts
-from herodotus.portal.web import ArchivePages
-from herodotus.survey import Survey
+from herodotus.portal.routes import OwnSaves, PortalRooms, RoomParts
+from herodotus.store.performer import Report, Say
+from herodotus.store.survey import Survey
 from tests.herodotus.portal.library import HOST, Library
 from tests.herodotus.portal.statuses import STATUS
 
@@ -119,7 +119,7 @@ class Room(Library):
         self.survey()
 
     async def log_tail(self) -> list[str]:
-        return ["INFO herodotus.peer ready", "WARNING herodotus.net <script>"]
+        return ["INFO herodotus.peer ready", "WARNING herodotus.peers.net <script>"]
 
     def survey(self) -> None:
         Survey(self.store.archive).catch_up()

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
-from herodotus.archive.exporting import export_warc
-from herodotus.core.deposits import Deposit
-from tests.herodotus.archive.making import open_on, store
-from tests.herodotus.cli.processes import RunningPeer, called, new_home, running
+from herodotus.core.captures import Deposit
+from herodotus.store.warc_export import export_warc
+from tests.herodotus.operate.cli.processes import RunningPeer, called, new_home, running
+from tests.herodotus.store.making import open_on, store
 
 
 def warc_of(folder: Path, *deposits: Deposit) -> Path:

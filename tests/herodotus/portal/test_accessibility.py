@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.herodotus.cli.processes import RunningPeer
+from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, SITE
 from tests.herodotus.portal.shelves import peer_with

@@ -12,10 +12,10 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from warcio.archiveiterator import ArchiveIterator
 
-from herodotus.archive.sealing import seal
-from herodotus.archive.streaming import Cursor
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.portal.api import streams
+from herodotus.store.sealing import seal
+from herodotus.store.streams import Cursor
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Room
 

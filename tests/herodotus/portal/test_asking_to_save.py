@@ -11,13 +11,13 @@ from typing import ClassVar
 import anyio
 import pytest
 
-from herodotus.config.sections import HttpSettings
+from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal import Portal
-from herodotus.portal.elsewhere import RELAYED
+from herodotus.portal.other_holders import RELAYED
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, ORIGIN, SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
-from tests.herodotus.portal.test_saving import OwnSaves
+from tests.herodotus.portal.test_save_pages import OwnSaves
 from tests.herodotus.portal.test_server import LOOPBACK, exchange, request
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

@@ -18,7 +18,7 @@ import anyio.to_thread
 import pytest
 
 from herodotus.portal.request import Request
-from tests.herodotus.cli.processes import RunningPeer
+from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import Browser, browser
 from tests.herodotus.portal.library import SITE, Library, response
 from tests.herodotus.portal.shelves import peer_with

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.herodotus.cli.processes import new_home, running
+from tests.herodotus.operate.cli.processes import new_home, running
 
 pytestmark = [pytest.mark.e2e, pytest.mark.needs("chromium")]
 BROWSER_S = 60

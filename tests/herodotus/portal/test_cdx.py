@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from herodotus.archive.reading import Version
-from herodotus.core.deposits import CaptureId
+from herodotus.core.captures import CaptureId
 from herodotus.portal.cdx import CostlyFiltersError, parse_question, row_of, thinned_places
+from herodotus.store.reader import Version
 from tests.herodotus.portal.library import HOME, SITE, Library, response
 
 FIRST = "org,example)/ 20260101000000 https://example.org/ text/html 200"
@@ -207,8 +207,8 @@ def test_long_lists_are_written_in_threads_and_are_the_same(monkeypatch: pytest.
         asked_in_threads += 1
         return await in_thread(work)
 
-    monkeypatch.setattr("herodotus.portal.web.QUICK_ROWS", 5)
-    monkeypatch.setattr("herodotus.portal.shelf.QUICK_ROWS", 5)
+    monkeypatch.setattr("herodotus.portal.archive_pages.QUICK_ROWS", 5)
+    monkeypatch.setattr("herodotus.portal.archive_questions.QUICK_ROWS", 5)
     monkeypatch.setattr(library.shelf, "in_thread", counted)
     assert [library.get(target).body for target in targets] == quick
     assert asked_in_threads == len(targets) + 1  # rows are chosen in one, too

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from herodotus.cli.status_text import status_lines
 from herodotus.core.status import AuditStatus, CopiesStatus, CrossFetchStatus, HolderStatus
-from herodotus.portal.figures import PortalFigures
+from herodotus.operate.cli.status_text import status_lines
 from herodotus.portal.metrics import metrics
+from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.statuses import STATUS
 

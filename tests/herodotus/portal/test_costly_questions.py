@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from herodotus.portal.answer import Answer, document, html
-from herodotus.portal.finishing import _gzipped as gzipped
+from herodotus.portal.archive_questions import LARGE_READERS, Exact
+from herodotus.portal.http_finish import _gzipped as gzipped
 from herodotus.portal.moments import NEWEST
-from herodotus.portal.replaying import Replay, replay_answer
+from herodotus.portal.replay import Replay, replay_answer
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import LARGE_READERS, Exact
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, at, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_api import asked, whole
@@ -54,8 +54,8 @@ def test_listings_of_all_peers_are_written_in_threads(accept: str, monkeypatch: 
 
         return noted
 
-    monkeypatch.setattr("herodotus.portal.together.document", noting(document))
-    monkeypatch.setattr("herodotus.portal.together.html", noting(html))
+    monkeypatch.setattr("herodotus.portal.ring_lists.document", noting(document))
+    monkeypatch.setattr("herodotus.portal.ring_lists.html", noting(html))
     ring = Ring()
     room = Room(response(HOME, "20260101", b"1"), ring=ring)
     ring.stale.append("http://192.0.2.50:5484")
@@ -97,7 +97,7 @@ def test_who_makes_a_peer_work_pays_for_it(
 def test_a_large_capture_waits_for_no_turn_in_memory_and_holds_up_no_small_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("herodotus.portal.shelf.LARGE_BYTES", 10_000)
+    monkeypatch.setattr("herodotus.portal.archive_questions.LARGE_BYTES", 10_000)
     large = bytes(range(256)) * 400
     library = Library(
         response(f"{SITE}/large", "20260101", large, "image/png"), response(HOME, "20260101", b"<p>small")
@@ -113,7 +113,7 @@ def test_a_large_capture_waits_for_no_turn_in_memory_and_holds_up_no_small_one(
             counts["now"] -= len(replay.capture.body) > 10_000
         return answer
 
-    monkeypatch.setattr("herodotus.portal.web.replay_answer", counted)
+    monkeypatch.setattr("herodotus.portal.archive_pages.replay_answer", counted)
 
     async def work() -> list[Answer]:
         exact = Exact(time_s=at("20260101"), urls=(f"{SITE}/large",))
@@ -134,7 +134,7 @@ def test_a_large_capture_waits_for_no_turn_in_memory_and_holds_up_no_small_one(
     assert {(answer.status, len(answer.body)) for answer in answers} == {(200, len(large)), (200, 8)}
     assert 1 <= counts["most"] <= LARGE_READERS
     assert counts["now"] == 0
-    monkeypatch.setattr("herodotus.portal.shelf.LARGE_WAITING_MAX", 0)
+    monkeypatch.setattr("herodotus.portal.archive_questions.LARGE_WAITING_MAX", 0)
     busy = library.get(f"/web/20260101000000id_/{SITE}/large")
     assert (busy.status, busy.headers["Retry-After"]) == (503, "5")
     assert library.get(f"/web/20260101000000id_/{HOME}").status == 200
@@ -147,7 +147,7 @@ def test_a_large_answer_is_hashed_and_packed_in_a_thread(monkeypatch: pytest.Mon
         wrote.append(threading.current_thread())
         return gzipped(body)
 
-    monkeypatch.setattr("herodotus.portal.finishing._gzipped", noting)
+    monkeypatch.setattr("herodotus.portal.http_finish._gzipped", noting)
     library = Library(response(HOME, "20260101", b"<p>word" * 20_000))
     answer = library.get(f"/web/20260101000000/{HOME}", {"accept-encoding": "gzip"})
     assert gzip.decompress(answer.body).startswith(b"<script")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.herodotus.cli.processes import RunningPeer, called, new_home, running
+from tests.herodotus.operate.cli.processes import RunningPeer, called, new_home, running
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.shelves import warc_of
 

@@ -8,12 +8,12 @@ import brotli
 import pytest
 import zstandard
 
-from herodotus.archive.reading import Reader
-from herodotus.core.deposits import make_deposit
-from herodotus.portal import replaying
+from herodotus.core.captures import make_deposit
+from herodotus.portal import replay
 from herodotus.portal.answer import Answer
+from herodotus.portal.answer_cache import Front
 from herodotus.portal.differences import compare
-from herodotus.portal.front import Front
+from herodotus.store.reader import Reader
 from tests.herodotus.portal.library import HOME, ORIGIN, SITE, Library, at, response
 
 DATE = "20260101000000"
@@ -174,7 +174,7 @@ def test_what_cannot_be_decoded_here_is_not_left_to_the_browser(coding: str, bod
 
 
 def test_a_page_beyond_the_bound_goes_out_as_it_is_and_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replaying, "REWRITTEN_BYTES_MAX", 1_000)
+    monkeypatch.setattr(replay, "REWRITTEN_BYTES_MAX", 1_000)
     page = LIVE + b" " * 1_000
     for library in (
         stored(page, "Content-Type: text/html"),
@@ -186,7 +186,7 @@ def test_a_page_beyond_the_bound_goes_out_as_it_is_and_runs_nothing(monkeypatch:
 
 
 def test_a_page_that_grows_beyond_its_bound_is_not_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replaying, "RESULT_BYTES_MAX", 1_000_000)
+    monkeypatch.setattr(replay, "RESULT_BYTES_MAX", 1_000_000)
     page = b"<a href='/'>" * 30_000
     answer = shown(stored(page, "Content-Type: text/html"), "mp_")
     assert (answer.body, sandbox(answer)) == (page, "sandbox allow-forms")

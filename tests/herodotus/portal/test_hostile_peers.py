@@ -11,24 +11,24 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
-from herodotus.config.sections import HttpSettings
-from herodotus.core.deposits import url_key
-from herodotus.core.fields import Endpoint
+from herodotus.core.captures import url_key
+from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal import Portal
-from herodotus.portal.adopting import Adopting, adopted_words
 from herodotus.portal.answer import Answer
+from herodotus.portal.archive_pages import ArchivePages, Asked
+from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
-from herodotus.portal.elsewhere import RELAYED_S, Elsewhere, Place
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.limits import ClientLimits
-from herodotus.portal.relay import HttpRelay
-from herodotus.portal.replay_place import ReplayPlace
+from herodotus.portal.http_relay import HttpRelay
+from herodotus.portal.other_holders import RELAYED_S, Elsewhere, Place
+from herodotus.portal.relayed_answers import Adopting, adopted_words
+from herodotus.portal.replay_origin import ReplayPlace
 from herodotus.portal.request import Request
-from herodotus.portal.saving import TOLD_BYTES_MAX, SaveOutcome, SavePages
-from herodotus.portal.web import ArchivePages, Asked
+from herodotus.portal.save_pages import TOLD_BYTES_MAX, SaveOutcome, SavePages
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, response
-from tests.herodotus.portal.test_saving import OwnSaves
+from tests.herodotus.portal.test_save_pages import OwnSaves
 
 THERE = "http://192.0.2.66:5484"
 DATE = "20260101000000"
@@ -338,7 +338,7 @@ def test_a_browser_that_takes_rows_as_well_gets_the_page() -> None:
 def test_a_history_is_weighed_before_it_is_read_and_read_beside_the_loop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("herodotus.portal.adopting.HISTORY_BYTES_MAX", 1_000)
+    monkeypatch.setattr("herodotus.portal.relayed_answers.HISTORY_BYTES_MAX", 1_000)
     rows = json.dumps([ROW]).encode()
     are_main: list[bool] = []
 
@@ -346,7 +346,7 @@ def test_a_history_is_weighed_before_it_is_read_and_read_beside_the_loop(
         are_main.append(threading.current_thread() is threading.main_thread())
         return url_key(url)
 
-    monkeypatch.setattr("herodotus.portal.adopting.url_key", noted)
+    monkeypatch.setattr("herodotus.portal.relayed_answers.url_key", noted)
     for size, status in ((1_000, 200), (1_001, 404)):
         peer = said(rows.ljust(size), "application/json")
         assert get(peer, f"/web/*/{HOME}", accept="text/html").status == status

@@ -8,20 +8,20 @@ from urllib.parse import quote
 
 import pytest
 
-from herodotus.core.deposits import url_key
-from herodotus.core.entries import KEY_BYTES, address_key
+from herodotus.core.captures import url_key
+from herodotus.core.index_rows import KEY_BYTES, address_key
 from herodotus.core.warc import parse_digits
-from herodotus.portal import shares
+from herodotus.portal import peer_rows
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.completeness import read_nearest
 from herodotus.portal.cdx import FIELDS, decode_resume_key, encode_resume_key, parse_question
-from herodotus.portal.elsewhere import Place
+from herodotus.portal.other_holders import Place
+from herodotus.portal.peer_rows import SHORT_PARTS_MAX, earliest, read_share
 from herodotus.portal.request import Request
-from herodotus.portal.shares import SHORT_PARTS_MAX, earliest, read_share
 from herodotus.portal.targets import URL_CHARS_MAX
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
-from tests.herodotus.portal.test_together import ORIGINS, first, ring_of
+from tests.herodotus.portal.test_ring_lists import ORIGINS, first, ring_of
 
 QUESTION = f"url={SITE}/*&fl=original,timestamp,digest"
 LIAR = "http://192.0.2.66:5484"
@@ -187,7 +187,7 @@ def test_patience_is_for_those_who_stop_short_alone() -> None:
 def test_honest_peers_that_look_at_many_addresses_in_vain_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("herodotus.portal.shelf.ADDRESSES_MAX", 4)
+    monkeypatch.setattr("herodotus.portal.archive_questions.ADDRESSES_MAX", 4)
     ring, whole = ring_of(Random(7), pages=6)
     (digest,) = {line.split()[2] for line in whole[-1:]}
     wanted = [line for line in whole if line.split()[2] == digest]
@@ -270,7 +270,7 @@ def all_links(ring: Ring) -> list[str]:
 
 def test_links_of_all_peers_end_though_one_never_comes_further(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        shares, "SHORT_PARTS_MAX", 5
+        peer_rows, "SHORT_PARTS_MAX", 5
     )  # more questions than that, and readers have had their share
     ring, sources = links_ring()
 

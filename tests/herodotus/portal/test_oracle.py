@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from herodotus.core.warc import format_digits
-from herodotus.crawl_once import crawl_into
-from herodotus.crawling import open_archive_at
+from herodotus.crawl.gear import open_archive_at
+from herodotus.crawl.single_run import crawl_into
 from herodotus.portal.answer import Answer
+from herodotus.portal.archive_pages import ArchivePages
+from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
-from herodotus.portal.shelf import ArchiveShelf
-from herodotus.portal.web import ArchivePages
 from tests.crawler.synthetic import FIRST_DAY, SyntheticWeb, synthetic_web
+from tests.herodotus.crawl.test_gear import order
 from tests.herodotus.portal.library import HOST
 from tests.herodotus.portal.statuses import STATUS
-from tests.herodotus.test_crawling import order
 
 DAYS = 5
 DAY_S = 86_400

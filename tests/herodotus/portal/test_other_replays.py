@@ -12,13 +12,13 @@ from shutil import copyfile
 
 import pytest
 
-from tests.herodotus.archive import judging
-from tests.herodotus.archive.judging import fetch, judge
-from tests.herodotus.cli.processes import RunningPeer, called
+from tests.herodotus.operate.cli.processes import RunningPeer, called
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.shelves import peer_with
 from tests.herodotus.portal.test_walking import picture, site
+from tests.herodotus.store import judging
+from tests.herodotus.store.judging import fetch, judge
 
 REPLAYWEB = Path(sys.prefix) / "judges" / "npm" / "replaywebpage" / "package"
 pytestmark = pytest.mark.e2e

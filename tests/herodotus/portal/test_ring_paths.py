@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from herodotus.portal.answer import Answer
-from herodotus.portal.elsewhere import RELAYED, Place
+from herodotus.portal.other_holders import RELAYED, Place
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
-from tests.herodotus.portal.test_together import ORIGINS, first
+from tests.herodotus.portal.test_ring_lists import ORIGINS, first
 
 
 def page(name: str) -> str:

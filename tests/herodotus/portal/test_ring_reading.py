@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.ringlab import LabPeer
-from tests.herodotus.cli.processes import called, herodotus
+from herodotus.operate.lab_ring import LabPeer
+from tests.herodotus.operate.cli.processes import called, herodotus
 from tests.herodotus.portal.library import HOME, response
 from tests.herodotus.portal.shelves import warc_of
 from tests.herodotus.test_ring_lab import free_base

@@ -14,9 +14,9 @@ from urllib.error import HTTPError
 
 import pytest
 
-from herodotus.core.deposits import Deposit
-from herodotus.ringlab import LabPeer
-from tests.herodotus.cli.processes import called, herodotus
+from herodotus.core.captures import Deposit
+from herodotus.operate.lab_ring import LabPeer
+from tests.herodotus.operate.cli.processes import called, herodotus
 from tests.herodotus.portal.browser import Browser, browser
 from tests.herodotus.portal.library import HOME, SITE
 from tests.herodotus.portal.shelves import warc_of

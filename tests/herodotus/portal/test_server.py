@@ -11,15 +11,15 @@ import anyio
 import anyio.abc
 import pytest
 
-from herodotus.config.sections import HttpSettings
 from herodotus.core.errors import PortTaken
-from herodotus.core.fields import Endpoint
+from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.status import PeerStatus
 from herodotus.portal import Portal, server
 from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_connection import Visitor
 from herodotus.portal.request import Request
-from herodotus.portal.visitor import Visitor
 from tests.herodotus.portal.statuses import STATUS
 
 pytestmark = pytest.mark.anyio

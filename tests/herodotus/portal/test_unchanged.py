@@ -6,10 +6,10 @@ from io import BytesIO
 import anyio
 import pytest
 
-from herodotus.archive.importing import ImportReport, import_file
 from herodotus.core.warc import NOT_MODIFIED_PROFILE, REVISIT_PROFILE, format_record
-from tests.herodotus.archive.making import sha1_text
+from herodotus.store.warc_import import ImportReport, import_file
 from tests.herodotus.portal.library import HOME, SITE, Library
+from tests.herodotus.store.making import sha1_text
 
 BODY = b"<p>day one"
 STYLE = f"{SITE}/style.css"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.deposits import Deposit
-from tests.herodotus.cli.processes import RunningPeer
+from herodotus.core.captures import Deposit
+from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.shelves import peer_with

@@ -1,5 +1,0 @@
-"""How does a person or a script talk to a peer? One module per group of commands, one frame for all."""
-
-from herodotus.cli.frame import main
-
-__all__ = ["main"]

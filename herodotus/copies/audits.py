@@ -1,0 +1,187 @@
+"""Do the others still have the bytes, and the same ones? Questions with a nonce, which digests alone cannot answer.
+
+Now and then a few members are drawn and one holder is asked for what it has of them. Whoever cannot prove what it
+confirmed is named; a content that we have not is fetched, and then both are kept: the day is disputed.
+"""
+
+import hashlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from herodotus.copies import wire
+from herodotus.copies.fetch_queue import fetch
+from herodotus.copies.shared_state import Parts
+from herodotus.copies.wire import Proof
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies.directories import POSITIONS, Range
+from herodotus.core.copies.places import PeerKey
+from herodotus.core.digests import keys_of_member
+from herodotus.core.index_rows import CAPTURE, KEY_BYTES
+from herodotus.peers.calls import CallError
+from herodotus.store.engine import Archive
+from herodotus.store.parcels import keys_of, member_after
+from herodotus.store.reader import Reader
+
+logger = logging.getLogger(__name__)
+
+SAMPLE = 16
+PAST_MAX = 32
+
+
+def proofs_of(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
+    """Of each content of a member that can be read."""
+    reader = Reader(archive)
+    found: list[Proof] = []
+    for key, value in archive.index.scan(*keys_of_member(member[:-1] + CAPTURE)):
+        capture = reader.try_read(key, value)
+        if capture is not None and len(found) < wire.VERSIONS_MAX:
+            proof = prove(nonce, capture.id.digest, capture.body)
+            found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
+    return found
+
+
+def prove(nonce: bytes, digest: bytes, body: bytes) -> bytes:
+    return hashlib.sha256(b"herodotus/poll/1" + nonce + digest + body).digest()[: wire.PROOF_BYTES]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What a poll found about one holder."""
+
+    without: list[bytes] = field(default_factory=list)
+    """Members that it said it holds, and has nothing of."""
+    unproven: list[bytes] = field(default_factory=list)
+    """It names our content, but its bytes are others."""
+    different: list[bytes] = field(default_factory=list)
+    """It has content of that day that we have not."""
+
+    @property
+    def result(self) -> str:
+        """The worst of it in a word."""
+        return (
+            "unproven"
+            if self.unproven
+            else "without"
+            if self.without
+            else "different"
+            if self.different
+            else "proven"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    peer: PeerKey
+    at: float
+    asked: int
+    result: str
+
+
+def judge(members: list[bytes], ours: list[list[Proof]], theirs: list[list[Proof]]) -> Verdict:
+    verdict = Verdict()
+    for member, mine, other in zip(members, ours, theirs, strict=True):
+        if not mine:
+            continue  # gone since it was drawn
+        known = {(one.time_s, one.digest): one.proof for one in mine}
+        if not other:
+            verdict.without.append(member)
+        if any(known.get((one.time_s, one.digest), one.proof) != one.proof for one in other):
+            verdict.unproven.append(member)
+        if any((one.time_s, one.digest) not in known for one in other):
+            verdict.different.append(member)
+    return verdict
+
+
+class Auditor:
+    def __init__(self, parts: Parts, *, every_s: float, on_doubt: Callable[[PeerKey], None]) -> None:
+        """`on_doubt`: what this peer confirmed is not so, and must be found out anew."""
+        self._parts = parts
+        self._every_s = every_s
+        self._on_doubt = on_doubt
+        self._doubted: set[PeerKey] = set()
+        self.past: deque[Audited] = deque(maxlen=PAST_MAX)
+        """Newest last."""
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(self._every_s * self._parts.random.uniform(0.5, 1.0))
+            others = [peer for peer in self._parts.view.others() if self._parts.contact(peer) is not None]
+            if others:
+                await self._audit(self._parts.random.choice(others))
+
+    async def _audit(self, peer: PeerKey) -> None:
+        parts = self._parts
+        members = await self._draw(peer)
+        verdict = await audit(parts, peer, members)
+        if verdict is None:
+            return
+        self._doubted.intersection_update(parts.view.contacts)
+        self.past.append(Audited(peer=peer, at=parts.now(), asked=len(members), result=verdict.result))
+        if verdict.without:
+            # It may have let go of it when it was no holder for a while; who says again that it has it lies.
+            if peer in self._doubted:
+                parts.suspects.note(peer, "has not what it confirmed")
+            self._doubted.add(peer)
+        else:
+            self._doubted.discard(peer)
+        if verdict.without or verdict.unproven:
+            self._on_doubt(peer)
+        if verdict.different:
+            try:
+                await fetch(parts, peer, verdict.different)
+            except ArchiveError as error:
+                logger.warning("a content that another peer has cannot be stored error=%s", error)
+
+    async def _draw(self, peer: PeerKey) -> list[bytes]:
+        """Members that the peer said it has all contents of, from all over what we share with it."""
+        scope, random, store = self._parts.view.shared_with(peer), self._parts.random, self._parts.store()
+        if not scope or store is None:
+            return []
+        drawn = []
+        for _ in range(SAMPLE):
+            one = random.choice(scope)
+            low = int.from_bytes(one.low[:KEY_BYTES], "big")
+            high = POSITIONS if one.high is None else int.from_bytes(one.high, "big")
+            drawn.append((random.randrange(low, high).to_bytes(KEY_BYTES, "big"), one))
+        found = await store.work(lambda archive, _intake: _members_at(archive, drawn))
+        held = self._parts.ledger.is_held
+        return [member for member, keys in sorted(found.items()) if all(held(peer, key) for key in keys)]
+
+
+def _members_at(archive: Archive, drawn: Sequence[tuple[bytes, Range]]) -> dict[bytes, list[bytes]]:
+    """The member at or after each place, and the keys of its captures."""
+    found: dict[bytes, list[bytes]] = {}
+    for position, within in drawn:
+        member = member_after(archive, position, within.high) or member_after(archive, *within)
+        if member is not None:
+            found[member] = keys_of(archive, member)
+    return found
+
+
+async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> Verdict | None:
+    """None when the peer does not answer."""
+    contact = parts.contact(peer)
+    store = parts.store()
+    if contact is None or store is None or not members:
+        return None
+    nonce = parts.random.randbytes(wire.NONCE_BYTES)
+    try:
+        answer = await parts.calls().call(contact, wire.POLL, wire.encode_poll(nonce, members))
+        theirs = wire.decode_proofs(answer, len(members))
+    except CallError:
+        return None
+    except wire.MalformedMessageError:
+        parts.suspects.note(peer, "malformed answer")
+        return None
+    ours = await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])
+    verdict = judge(members, ours, theirs)
+    parts.counts.audited += 1
+    if verdict.unproven:
+        parts.suspects.note(peer, "cannot prove that it has the bytes")
+    if verdict.without or verdict.unproven:
+        parts.ledger.doubt(peer)
+    return verdict

@@ -1,0 +1,196 @@
+"""What do we and another holder not share of a scope? Root, directories, cells, and a plain list where those fail.
+
+Each step is asked only when the one before found a difference. Nothing of it is remembered: whoever is interrupted
+begins again, and what was fetched or sent meanwhile is no difference any more. Both sides may be written to all the
+while; what came in between shows the next time.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from dht import Contact
+from herodotus.copies import wire
+from herodotus.copies.digest_cache import Tops
+from herodotus.copies.services import MEMBERS_MAX, members_of, symbols_of
+from herodotus.copies.wire import MalformedMessageError
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.copies import directories as scopes
+from herodotus.core.copies.directories import Scope
+from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
+from herodotus.core.copies.wanted import WANTED_MAX
+from herodotus.core.digests import MEMBER_BYTES
+from herodotus.peers.calls import Calls, RefusedError
+from herodotus.store.store import ArchiveStore
+
+CELLS_MIN = 1_024
+"""As many are always tried: they cost less than a list of the members of a common scope."""
+CELL_BYTES, CELLS_A_DIFFERENCE = 26, 1.4
+"""What a cell takes on the wire, and how many of them a difference needs (storage.md 3: 1.35 to 1.72)."""
+MISSING_MAX = WANTED_MAX + 1
+"""As much as can be wanted, and one more, which tells that it was not all: a liar may list without an end."""
+BUSY_LISTED_MAX = 65_536
+"""Members of our own in what is listed where the peer has no time for cells: 1 MB."""
+LISTED_MAX = 1 << 20
+"""Members that another peer may list of one directory: a share of 100 million has 400,000."""
+
+
+class LiarError(MalformedMessageError):
+    """What the peer said contradicts itself."""
+
+
+@dataclass(slots=True)
+class Compared:
+    is_holder: bool = False
+    """The peer promises to hold all of the scope."""
+    missing_here: set[bytes] = field(default_factory=set)
+    missing_there: set[bytes] = field(default_factory=set)
+    steps: list[str] = field(default_factory=list)
+    sent: int = 0
+    received: int = 0
+    is_contradictory: bool = False
+    """Its digests are others than ours, its members are not, and nothing came here meanwhile."""
+
+
+async def compare(
+    calls: Calls,
+    store: ArchiveStore,
+    contact: Contact,
+    scope: Scope,
+    nonce: bytes,
+    *,
+    wants_promise: bool = False,
+    tops: Tops | None = None,
+) -> Compared:
+    """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
+    question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
+    return await _Comparing(calls, store, contact, tops or Tops()).run(scope, nonce, question)
+
+
+class _Comparing:
+    def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact, tops: Tops) -> None:
+        self._calls = calls
+        self._store = store
+        self._tops = tops
+        self._contact = contact
+        self._found = Compared()
+
+    async def run(self, scope: Scope, nonce: bytes, question: bytes) -> Compared:
+        before = await self._standing()
+        ours = await self._tops.of(self._store, scope)
+        answer = wire.decode_root(await self._call(wire.ROOT, question))
+        self._found.is_holder = answer.is_holder
+        if answer.root != scopes.salted(scopes.root_of(ours), nonce):
+            theirs = wire.decode_tops(await self._call(wire.TOPS, wire.encode_scope(scope)), scope)
+            parts = scopes.differing(scope, ours, theirs)
+            for asked in scopes.split(parts):
+                await self._look_into(asked)
+            is_same = not self._found.missing_here and not self._found.missing_there
+            self._found.is_contradictory = is_same and before == await self._standing()
+        return self._found
+
+    async def _standing(self) -> int:
+        return await self._store.work(lambda archive, _intake: archive.standing.changes)
+
+    async def _call(self, service: str, body: bytes) -> bytes:
+        self._found.steps.append(service)
+        answer = await self._calls.call(self._contact, service, body)
+        self._found.sent += len(body)
+        self._found.received += len(answer)
+        return answer
+
+    async def _look_into(self, scope: Scope) -> None:
+        """By cells where they pay; what is too much for them goes directory by directory, and there as a list."""
+        if await self._by_cells(scope):
+            return
+        parts = [part for _, part in scopes.directories(scope)]
+        if len(parts) > 1 and await self._is_large(scope):
+            for part in parts:
+                await self._look_into((part,))
+            return
+        for part in parts:
+            await self._by_list((part,))
+
+    async def _is_large(self, scope: Scope) -> bool:
+        return len(await members_of(self._store, scope)) > MEMBERS_MAX
+
+    async def _by_cells(self, scope: Scope) -> bool:
+        """False when it takes too many cells, or the peer wants to make none."""
+        own = await symbols_of(self._store, scope)
+        if own is None:
+            return False
+        body = wire.encode_scope(scope)
+        self._found.steps.append(wire.CELLS)
+        self._found.sent += len(body)
+        try:
+            async with self._calls.stream(self._contact, wire.CELLS, body) as pieces:
+                decoder = await self._decode(own, pieces)
+        except RefusedError as error:
+            is_listed = error.reason == "busy" and len(own) <= BUSY_LISTED_MAX
+            if error.reason != "too-many" and not is_listed:
+                raise
+            return False
+        if decoder is None:
+            return False
+        members = set(await members_of(self._store, scope))
+        if any(not scopes.has(scope, member) or member[-1:] not in b"ct" for member in decoder.theirs):
+            raise LiarError("cells of members that are outside of what was asked")
+        # What we had when the cells were made may have gone since: then nobody lacks it.
+        self._miss(decoder.theirs)
+        self._found.missing_there |= decoder.ours & members
+        return True
+
+    async def _decode(self, own: Symbols, pieces: AsyncIterator[bytes]) -> Decoder | None:
+        """None when a list is cheaper, or the cells lead nowhere."""
+        head = bytearray()
+        async for piece in pieces:
+            self._found.received += len(piece)
+            head += piece
+            if len(head) >= 4:
+                break
+        count = wire.decode_count(bytes(head[:4]))
+        if count > MEMBERS_MAX:
+            raise LiarError("more members than it may make cells of")
+        cells_max = max(CELLS_MIN, (count + 64) * MEMBER_BYTES // CELL_BYTES)
+        if abs(count - len(own)) * CELLS_A_DIFFERENCE > cells_max:
+            return None
+        decoder, reader = Decoder(own), CellReader()
+        await self._take(decoder, reader, bytes(head[4:]))
+        async for piece in pieces:
+            self._found.received += len(piece)
+            await self._take(decoder, reader, piece)
+            if decoder.is_complete:
+                return decoder
+            if len(decoder) > cells_max:
+                return None
+        raise LiarError("the cells ended before they said all")
+
+    async def _take(self, decoder: Decoder, reader: CellReader, piece: bytes) -> None:
+        try:
+            await self._store.work(lambda _archive, _intake: decoder.take(reader.feed(piece)))
+        except MalformedRecordError as error:
+            raise MalformedMessageError(error.reason) from error
+
+    async def _by_list(self, scope: Scope) -> None:
+        body = wire.encode_scope(scope)
+        self._found.steps.append(wire.MEMBERS)
+        self._found.sent += len(body)
+        theirs: set[bytes] = set()
+        rest = b""
+        async with self._calls.stream(self._contact, wire.MEMBERS, body) as pieces:
+            async for piece in pieces:
+                self._found.received += len(piece)
+                data = rest + piece
+                end = len(data) - len(data) % MEMBER_BYTES
+                rest = data[end:]
+                theirs.update(wire.decode_members(data[:end], LISTED_MAX))
+                if len(theirs) > LISTED_MAX:
+                    raise LiarError("a list longer than any share")
+        if rest or any(not scopes.has(scope, member) for member in theirs):
+            raise LiarError("a list of members that are outside of what was asked")
+        ours = set(await members_of(self._store, scope))
+        self._miss(theirs - ours)
+        self._found.missing_there |= ours - theirs
+
+    def _miss(self, members: set[bytes]) -> None:
+        room = max(0, MISSING_MAX - len(self._found.missing_here))
+        self._found.missing_here |= members if len(members) <= room else set(sorted(members)[:room])

@@ -1,0 +1,286 @@
+"""How does this peer's share stay right while peers come and go? `Copies` watches the ring and keeps all at work.
+
+One task looks at the ring and says with whom to compare (`rounds`), others hear what is new (`arrivals`), fetch, send,
+count, let go and audit. What is decided is decided in `core.replication`; everything known here can be found out again,
+so a peer that ends in the middle of anything begins anew.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import anyio
+import anyio.to_thread
+
+from dht import Contact, EventsLost, PeerChanged
+from herodotus import clock
+from herodotus.copies.arrivals import Arrivals
+from herodotus.copies.audits import Auditor
+from herodotus.copies.backlog import Added, Backlog
+from herodotus.copies.deletions import Deletions
+from herodotus.copies.fetch_queue import Puller
+from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
+from herodotus.copies.meter import Meter, Spend, freely
+from herodotus.copies.own_share import View
+from herodotus.copies.push_queue import Pusher
+from herodotus.copies.repairs import Repairs
+from herodotus.copies.report import audits_of, counted, holders_of, suspects_of
+from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
+from herodotus.copies.services import Answers
+from herodotus.copies.shared_state import OnReceived, Parts, RingView, nobody_told
+from herodotus.copies.surplus import DIRECTORIES, Survey, foreign, let_go, survey
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies.absence import Absence
+from herodotus.core.copies.directories import Scope
+from herodotus.core.copies.pace import Pace
+from herodotus.core.copies.places import PeerKey, Places
+from herodotus.core.copies.schedule import Purpose, Task
+from herodotus.core.settings.sections import CopiesSettings
+from herodotus.core.status import CopiesStatus
+from herodotus.peers.calls import Calls, Services
+from herodotus.store.engine import Archive
+from herodotus.store.parcels import Sign
+from herodotus.store.store import ArchiveStore
+
+logger = logging.getLogger(__name__)
+
+SETTLE_S = 1.0
+"""After a change of the ring, others often follow at once."""
+SURVEY_SHARE = 10
+"""Surveys in the time between two comparisons with one peer, but one in `LOOK_S` at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesPorts:
+    """What the copying asks of the rest of the peer. Ring and archive are there only while the peer is open."""
+
+    me: PeerKey
+    copies: int
+    ring: Callable[[], RingView]
+    store: Callable[[], ArchiveStore | None]
+    store_opened: Callable[[], Awaitable[None]]
+    """Returns once `store` gives one."""
+    calls: Callable[[], Calls]
+    sign: Sign
+    random: Random
+    backlog: Path | None = None
+    spend_out: Spend = freely
+    spend_in: Spend = freely
+    on_received: OnReceived = nobody_told
+    now: Callable[[], float] = clock.waking_seconds
+    """From any thread. It goes on while the machine sleeps: the promises of others run out meanwhile."""
+
+
+class Copies:
+    """`services` answers others; inside `opened` this peer's share is kept."""
+
+    def __init__(self, ports: CopiesPorts, settings: CopiesSettings) -> None:
+        self._ports = ports
+        self._settings = settings
+        self.parts = Parts(
+            view=View(me=ports.me, copies=ports.copies, places=Places((), ports.copies)),
+            store=ports.store,
+            calls=ports.calls,
+            sign=ports.sign,
+            random=ports.random,
+            upload=Meter(ports.spend_out),
+            download=Meter(ports.spend_in),
+            now=ports.now,
+            on_received=ports.on_received,
+        )
+        self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
+        self._puller = Puller(self.parts, on_more=self._compare_again)
+        self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
+        self._deletions = Deletions(self.parts)
+        self._repairs = Repairs(self.parts)
+        self._rounds = Rounds(
+            self.parts,
+            every_s=settings.compare_s,
+            puller=self._puller,
+            pusher=self._pusher,
+            deletions=self._deletions,
+        )
+        self._arrivals = Arrivals(self.parts, self._pusher, None if ports.backlog is None else self._write)
+        self.parts.hear = self._arrivals.hear
+        self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
+        self._answers = Answers(self.parts, on_come=self._puller.poke)
+        self._survey = Survey()
+        self._pace = Pace()
+        self._looked_at: tuple[object, ...] = ()
+
+    def services(self) -> Services:
+        return self._answers.services()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        self._arrivals.listen()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._work, tasks)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+
+    async def _work(self, tasks: anyio.abc.TaskGroup) -> None:
+        await self._wait_for_store()
+        self._look(self._ports.ring())
+        self._pusher.resume()
+        parts = (self._arrivals, self._rounds, self._auditor, self._puller, self._pusher)
+        for work in (self._watch_ring, self._survey_now_and_then, *(part.run for part in parts)):
+            tasks.start_soon(work)
+
+    async def _wait_for_store(self) -> None:
+        await self._ports.store_opened()
+        store = self.parts.opened_store()
+        if self._settings.acknowledge == "k":
+            store.acknowledge = self._arrivals.wait_copied
+        await store.work(lambda archive, _intake: self._listen_to(archive))
+
+    def _listen_to(self, archive: Archive) -> None:
+        archive.sign, archive.on_stored = self._ports.sign, self._arrivals.on_stored
+
+    async def _write(self, added: Added) -> None:
+        await anyio.to_thread.run_sync(self._pusher.write, added)
+
+    # -- who holds what -----------------------------------------------------------------------------------
+
+    async def _watch_ring(self) -> None:
+        ring = self._ports.ring()
+        with ring.events() as events:
+            self._look(ring)
+            while True:
+                with anyio.move_on_after(self._look_s()):
+                    for event in await events.wait():
+                        if isinstance(event, PeerChanged) and event.clock in ("departed", "rotated"):
+                            self._absence.depart(event.peer)
+                        if isinstance(event, EventsLost):
+                            logger.debug("events of the ring were lost")
+                    await anyio.sleep(min(SETTLE_S, self._settings.compare_s / 10))
+                self._look(ring)
+
+    def _look_s(self) -> float:
+        return min(LOOK_S, self._settings.compare_s / SURVEY_SHARE)
+
+    def _look(self, ring: RingView) -> None:
+        now = self.parts.now()
+        contacts = ring.positions()
+        for peer in self._absence.see([(contact.position, contact.peer) for contact in contacts], now):
+            self.parts.ledger.doubt(peer)  # it may have lost its disk
+        self._absence.advance(now)
+        view = self.parts.view
+        view.end_promises(now)
+        looked_at = contacts, self._absence.standing(now)
+        if looked_at == self._looked_at:
+            return
+        self._looked_at = looked_at
+        view.absent = self._absence.absent
+        first: dict[PeerKey, Contact] = {contact.peer: contact for contact in reversed(contacts)}
+        view.take(self._absence.places(now), first, now)
+        self.parts.ledger.keep_only(view.places.peers)
+        self._plan()
+
+    def _plan(self) -> None:
+        """Tasks for all that we share, or have too much of, with somebody."""
+        view = self.parts.view
+        scopes: dict[Task, Scope] = {(peer, Purpose.SHARED): view.shared_with(peer) for peer in view.others()}
+        for peer in sorted({peer for segment in self._survey.surplus for peer in segment.holders}):
+            scopes[peer, Purpose.SURPLUS] = self._survey.surplus_of(peer)
+        self._rounds.plan(scopes)
+
+    def _compare_again(self, peer: PeerKey) -> None:
+        self._rounds.hurry(peer)
+
+    # -- counting, letting go -----------------------------------------------------------------------------
+
+    async def _survey_now_and_then(self) -> None:
+        while True:
+            try:
+                await self.survey()
+            except ArchiveError as error:
+                logger.warning("copies could not be counted error=%s", error)
+            await anyio.sleep(self._look_s())
+
+    async def survey(self) -> None:
+        store, parts = self.parts.opened_store(), self.parts
+        before = self._survey
+        self._survey = await survey(parts, store, before)
+        if self._survey.surplus != before.surplus:
+            self._plan()
+        now = parts.now()
+        self._pace.note(parts.counts.received + parts.counts.pushed, now)
+        if await self._repairs.look(store):
+            self._puller.poke()
+        await self._deletions.follow(store)
+        await let_go(
+            parts, store, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
+        )
+        self._ask_about_surplus(now)
+        self._ask_about_lacking(now)
+
+    def _ask_about_surplus(self, now: float) -> None:
+        """Promises are short; those that are needed now are asked for again."""
+        if now - self.parts.view.changed_at < self._settings.keep_s:
+            return
+        for segment in self._survey.surplus:
+            if self.parts.view.is_promised(segment.ranges, now):
+                continue
+            for peer in self.parts.ledger.needs_promises(segment, now):
+                if not self._pusher.is_pending(peer) and peer not in self.parts.view.absent:
+                    self._rounds.hurry(peer, Purpose.SURPLUS)
+
+    def _ask_about_lacking(self, now: float) -> None:
+        """What came from another holder, the others may have as well: nobody knows until they are asked."""
+        for peer in self.parts.view.others():
+            met = self._rounds.met.get(peer)
+            is_due = met is not None and now - met.at >= self._settings.compare_s / SURVEY_SHARE
+            if is_due and self.parts.ledger.is_behind(peer) and not self._pusher.is_pending(peer):
+                self._rounds.hurry(peer, Purpose.SHARED)
+
+    @property
+    def histogram(self) -> dict[int, int]:
+        """How many captures of ours are known to be with how many hosts, as of the last survey."""
+        found = self._survey
+        since = self.parts.now() - 2 * self._settings.compare_s - COMPARE_DEADLINE_S
+        return self.parts.ledger.histogram(self._ports.me, [*found.own, *found.surplus], found.counts, since)
+
+    # -- leaving, status ----------------------------------------------------------------------------------
+
+    async def hand_over(self, tell: Callable[[HandedOver], None] = lambda _: None) -> HandedOver:
+        """Give what we hold to those who will hold it without us; tries until all of them have it. At once over
+        where the archive is not open yet."""
+        self.parts.hear()
+        store = self.parts.store()
+        if store is None:
+            return HandedOver()
+        everything = await foreign(store, (), DIRECTORIES)  # a survey does not look at all of it
+
+        def heirs_now() -> dict[PeerKey, Scope]:
+            return heirs(self.parts, self._ports.ring(), everything)
+
+        return await hand_over(heirs_now, partial(give, self._rounds, self._pusher), tell)
+
+    def status(self, capture_bytes: float = 0.0) -> CopiesStatus:
+        """`capture_bytes`: what a capture takes here on average."""
+        to_send, to_fetch = self._pusher.pending, len(self.parts.wanted)
+        too_few = sum(count for copies, count in self.histogram.items() if copies < self._expected_copies())
+        return CopiesStatus(
+            to_send=to_send,
+            to_fetch=to_fetch,
+            done_in_s=self._pace.left_s(to_send + to_fetch),
+            too_few=too_few,
+            too_few_bytes=round(too_few * capture_bytes),
+            under_repair=len(self._repairs),
+            claimed_deleted=len(self._deletions),
+            **counted(self.parts),
+            holders=holders_of(self.parts, self._rounds.met),
+            audits=audits_of(self.parts, self._auditor.past),
+            suspects=suspects_of(self.parts),
+        )
+
+    def _expected_copies(self) -> int:
+        """k, or as many as there are hosts."""
+        return min(self._ports.copies, len(self.parts.view.places.peers))

@@ -1,0 +1,30 @@
+"""Which digests has a scope, when it was asked about before and nothing was stored or went since? Those of then."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from herodotus.core.copies import directories as scopes
+from herodotus.core.copies.directories import Scope
+from herodotus.store.digests import Standing
+from herodotus.store.store import ArchiveStore
+
+KEPT = 64
+"""Scopes: two to a neighbour; 5 kB each where a scope is all of the ring."""
+
+
+class Tops:
+    def __init__(self) -> None:
+        self._known: OrderedDict[Scope, tuple[tuple[Standing, int], Sequence[bytes]]] = OrderedDict()
+
+    async def of(self, store: ArchiveStore, scope: Scope) -> Sequence[bytes]:
+        """The digest of each of `directories`. What is stored meanwhile may be in it or not."""
+        # Before the look: what comes in between is looked for the next time.
+        stamp = await store.work(lambda archive, _intake: (archive.standing, archive.standing.changes))
+        known = self._known.get(scope)
+        if known is None or known[0] != stamp:
+            known = stamp, scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])
+            self._known[scope] = known
+        self._known.move_to_end(scope)
+        while len(self._known) > KEPT:
+            self._known.popitem(last=False)
+        return known[1]

@@ -1,0 +1,131 @@
+"""How do missing captures come here? From several holders at once, each asked for what few others could give.
+
+What is wanted is in memory only: everything that arrived is durable, and what did not is found missing again by the
+next comparison. So a peer that is killed in the middle loses nothing but the rest of a question.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+
+import anyio
+import anyio.abc
+
+from herodotus.copies import wire
+from herodotus.copies.parcels import receive_all
+from herodotus.copies.shared_state import Parts
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies.places import PeerKey
+from herodotus.peers.calls import CallError
+
+logger = logging.getLogger(__name__)
+
+ASKED_AT_ONCE = 256
+TOGETHER_BYTES = 1 << 20
+"""Of what arrives, stored with one flush of the disk."""
+SOURCES_AT_ONCE = 4
+GIVEN_MIN = 0.5
+"""Of what was asked. Who gives less announces what it has not, and must not keep others from being asked."""
+DEADLINE_S = 300.0
+"""For what was asked at once; the budget of a slow line gives some 40 MB in it."""
+REST_S = 30.0
+"""After the disk refused: it is full, and only its operator can help."""
+
+
+class Puller:
+    def __init__(self, parts: Parts, *, on_more: Callable[[PeerKey], None]) -> None:
+        """`on_more`: the peer gave all that was known of, and has more."""
+        self._parts = parts
+        self._on_more = on_more
+        self._changed = anyio.Event()
+        self._busy: set[PeerKey] = set()
+
+    def poke(self) -> None:
+        """There is something new to fetch."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                self._changed = anyio.Event()
+                for source in self._parts.wanted.sources():
+                    if len(self._busy) < SOURCES_AT_ONCE and source not in self._busy:
+                        self._busy.add(source)
+                        tasks.start_soon(self._fetch_from, source)
+                await self._changed.wait()
+
+    async def _fetch_from(self, source: PeerKey) -> None:
+        """One question; the next may be another source's turn."""
+        members = self._parts.wanted.take(source, ASKED_AT_ONCE)
+        wanted = self._parts.wanted
+        try:
+            settled = await fetch(self._parts, source, members) if members else set()
+            if len(settled) < len(members) * GIVEN_MIN:
+                wanted.lost(source)
+        except ArchiveError as error:
+            logger.warning("copies cannot be stored, fetching rests error=%s", error)
+            settled = set()
+            await anyio.sleep(REST_S)
+        finally:
+            self._busy.discard(source)
+        for member in members:
+            if member in settled:
+                wanted.got(member)
+            else:
+                wanted.failed(member, source)
+        if wanted.has_more(source):
+            self._on_more(source)
+        self._changed.set()
+
+
+async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[bytes]:
+    """Take these from a peer; those of which at least one capture is here now. Raises StoreRefusedError."""
+    contact = parts.contact(source)
+    settled: set[bytes] = set()
+    if contact is None:
+        parts.wanted.lost(source)
+        return settled
+    asked = set(members)
+    try:
+        with anyio.fail_after(DEADLINE_S):
+            async with (
+                parts.calls().stream(contact, wire.TAKE, wire.encode_members(members)) as pieces,
+                aclosing(wire.read_frames(pieces)) as frames,
+            ):
+                parcels: list[bytes] = []
+                async for frame in frames:
+                    await parts.download.spend(len(frame.data))
+                    if _is_parcel(parts, source, frame, asked):
+                        parcels.append(frame.data)
+                    if sum(map(len, parcels)) >= TOGETHER_BYTES:
+                        await _take(parts, source, parcels, asked, settled)
+                        parcels = []
+                await _take(parts, source, parcels, asked, settled)
+    except (CallError, TimeoutError):
+        parts.wanted.lost(source)
+    except wire.MalformedMessageError:
+        parts.suspects.note(source, "malformed answer")
+        parts.wanted.lost(source)
+    return settled
+
+
+def _is_parcel(parts: Parts, source: PeerKey, frame: wire.Frame, asked: set[bytes]) -> bool:
+    if frame.kind == wire.MISSING:
+        if frame.data not in asked:
+            raise wire.MalformedMessageError("an answer to another question")
+        parts.suspects.note(source, "has not what it announced")
+        return False
+    if frame.kind != wire.PARCEL:
+        raise wire.MalformedMessageError("only parcels were asked for")
+    return True
+
+
+async def _take(
+    parts: Parts, source: PeerKey, parcels: list[bytes], asked: set[bytes], settled: set[bytes]
+) -> None:
+    for outcome, member in await receive_all(parts, parcels, source):
+        if member and member not in asked:
+            raise wire.MalformedMessageError("a capture that nobody asked for")
+        if outcome in wire.HELD or outcome == wire.DELETED:
+            settled.add(member)
+            parts.counts.pulled += outcome == wire.STORED

@@ -1,0 +1,127 @@
+"""How does a peer that leaves give away all that it holds? Part by part, to those who will hold it without it.
+
+A round compares every part that is not known to be with its heirs, and sends what they lack; the next one looks
+whether that came. A ring that changes meanwhile has other heirs: it is over when all parts of the heirs of that
+moment are. Nothing is remembered on disk, as comparing what is there already costs little: who was interrupted begins
+anew.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from herodotus.copies import wire
+from herodotus.copies.push_queue import Pusher
+from herodotus.copies.rounds import COMPARE_DEADLINE_S, Rounds
+from herodotus.copies.shared_state import Parts, RingView
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies.directories import Range, Scope, joined, split
+from herodotus.core.copies.places import PeerKey, Places
+from herodotus.core.copies.schedule import AGAIN_S, Purpose
+from herodotus.peers.calls import CallError
+
+logger = logging.getLogger(__name__)
+
+Heirs = Callable[[], Mapping[PeerKey, Scope]]
+"""Who will hold what without us, as the ring is now."""
+Give = Callable[[PeerKey, Scope], Awaitable[int | None]]
+"""Sends a peer what it lacks of a part; how many captures that were, and None where it does not take any now."""
+_Part = tuple[PeerKey, Scope]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """How far it is; `silent` are heirs that took nothing when they were last asked."""
+
+    peers: int = 0
+    parts: int = 0
+    parts_over: int = 0
+    silent: int = 0
+
+    def __str__(self) -> str:
+        silent = f"; {self.silent} of them do not take it now" if self.silent else ""
+        return f"{self.parts_over} of {self.parts} parts are with {others(self.peers)}{silent}"
+
+
+def others(count: int) -> str:
+    return f"{count:,} other peer{'' if count == 1 else 's'}"
+
+
+async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]) -> HandedOver:
+    """Returns when all heirs have their parts; at once where there are none. `tell` hears of every part."""
+    return await _HandOver(heirs, give, tell).run()
+
+
+def heirs(parts: Parts, ring: RingView, also: Iterable[Range]) -> dict[PeerKey, Scope]:
+    view = parts.view
+    others = Places([(c.position, c.peer) for c in ring.positions() if c.peer != view.me], view.copies)
+    scopes: dict[PeerKey, list[Range]] = {}
+    for segment in others.segments_in(joined([*view.scope, *also])):
+        for peer in segment.holders:
+            scopes.setdefault(peer, []).extend(segment.ranges)
+    return {peer: joined(ranges) for peer, ranges in scopes.items()}
+
+
+async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> int | None:
+    """A `Give`, once the first two are known."""
+    try:
+        with anyio.fail_after(COMPARE_DEADLINE_S):
+            lacking = await rounds.compare_scope(peer, Purpose.SURPLUS, scope)
+    except (CallError, TimeoutError, wire.MalformedMessageError, ArchiveError) as error:
+        logger.warning("a share could not be handed over yet error=%s", error)
+        return None
+    await pusher.wait_idle(peer)
+    return lacking
+
+
+class _HandOver:
+    def __init__(self, heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]) -> None:
+        self._heirs = heirs
+        self._give = give
+        self._tell = tell
+        self._parts: set[_Part] = set()
+        self._over: set[_Part] = set()
+        self._silent: set[PeerKey] = set()
+
+    async def run(self) -> HandedOver:
+        fruitless = 0
+        self._look()
+        while left := self._parts - self._over:
+            before = len(self._over)
+            self._silent.clear()
+            async with anyio.create_task_group() as tasks:
+                for peer in sorted({peer for peer, _ in left}):
+                    scopes = sorted(scope for one, scope in left if one == peer)
+                    tasks.start_soon(self._give_to, peer, scopes)
+            fruitless = 0 if len(self._over) > before else fruitless + 1
+            self._look()
+            if self._parts != self._over:
+                # What the first round sent, the second one finds there: that need not wait longer.
+                await anyio.sleep(AGAIN_S[min(max(0, fruitless - 1), len(AGAIN_S) - 1)])
+        return self._standing()
+
+    def _look(self) -> None:
+        """At the ring, which may have changed."""
+        self._parts = {(peer, part) for peer, scope in self._heirs().items() for part in split(scope)}
+        self._over &= self._parts
+        self._tell(self._standing())
+
+    async def _give_to(self, peer: PeerKey, scopes: list[Scope]) -> None:
+        for scope in scopes:
+            lacked = await self._give(peer, scope)
+            if lacked is None:
+                self._silent.add(peer)  # and the round goes on without it
+                return
+            if lacked == 0:
+                self._over.add((peer, scope))
+            self._tell(self._standing())
+
+    def _standing(self) -> HandedOver:
+        return HandedOver(
+            peers=len({peer for peer, _ in self._parts}),
+            parts=len(self._parts),
+            parts_over=len(self._over & self._parts),
+            silent=len(self._silent),
+        )

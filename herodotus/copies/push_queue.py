@@ -1,0 +1,277 @@
+"""How do new captures get to their other holders, each at its own pace? A queue for every peer, and a list on disk.
+
+Each holder is first told what there is and says what it lacks; that it gets in batches, and answers for each capture
+once it is durable there. Who does not answer is tried again a few times, then left to the comparisons; nobody else
+waits for it.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+import anyio
+import anyio.abc
+
+from dht import Contact
+from herodotus.copies import wire
+from herodotus.copies.backlog import Added, Backlog
+from herodotus.copies.shared_state import Parts
+from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies.schedule import AGAIN_S
+from herodotus.core.digests import member_of
+from herodotus.core.index_rows import CAPTURE
+from herodotus.peers.calls import CallError, RefusedError, UnreachableError
+from herodotus.store.parcels import parcel_at
+
+logger = logging.getLogger(__name__)
+
+PEERS_AT_ONCE = 16
+"""Who is only waited for is none of them."""
+OFFERED_AT_ONCE = 512
+TRIES = 4
+"""Over a minute; then the peer is compared with when it is back."""
+QUEUE_MAX = 65_536
+"""Captures for one peer."""
+PUT_DEADLINE_S = 120.0
+COMING_S = 20.0
+"""Until a peer is asked again whether it got what another was sending it."""
+COMING_TRIES = 30
+PUT_BYTES = 1 << 20
+"""Sent at once, where captures are small: some 300 pages."""
+KEY_PADDING = bytes(8)
+"""An index key has the first 12 bytes of a position, which tell any two of them apart."""
+
+
+class Pusher:
+    def __init__(self, parts: Parts, backlog: Backlog, *, on_given_up: Callable[[PeerKey], None]) -> None:
+        """`on_given_up`: this peer did not get what it should have."""
+        self._parts = parts
+        self._backlog = backlog
+        self._on_given_up = on_given_up
+        self._queues: dict[PeerKey, deque[bytes]] = {}
+        self._waiting: dict[bytes, set[PeerKey]] = {}
+        """For captures of the backlog, who has not answered yet."""
+        self._settled: dict[bytes, anyio.Event] = {}
+        self._coming: dict[PeerKey, dict[bytes, None]] = {}
+        """What the peer gets from another; it is asked again whether it came."""
+        self._busy: set[PeerKey] = set()
+        self._lines = anyio.Semaphore(PEERS_AT_ONCE)
+        self._changed = anyio.Event()
+
+    @property
+    def pending(self) -> int:
+        return sum(map(len, self._queues.values())) + sum(map(len, self._coming.values()))
+
+    def is_pending(self, peer: PeerKey) -> bool:
+        return bool(self._queues.get(peer) or self._coming.get(peer))
+
+    def add_fresh(self, keys: Iterable[bytes]) -> Added:
+        """Captures that came to be here. What is returned is to be written to the backlog."""
+        added = self._backlog.add(keys)
+        self._dispatch(added.taken)
+        for key in added.refused:
+            self._parts.counts.overflowed += 1
+            for peer in self._holders(key):
+                self._on_given_up(peer)
+        return added
+
+    def resume(self) -> None:
+        """What was on the list when the peer ended."""
+        self._dispatch(self._backlog.load())
+
+    def _dispatch(self, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            peers = self._holders(key)
+            if not peers:
+                self._backlog.settle(key)
+                continue
+            self._waiting[key] = set(peers)
+            for peer in peers:
+                self._put(peer, key)
+        self._changed.set()
+
+    def _holders(self, key: bytes) -> list[PeerKey]:
+        view = self._parts.view
+        return [peer for peer in view.places.holders(key[:12] + KEY_PADDING) if peer != view.me]
+
+    def add_missing(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
+        """What a comparison found that the peer lacks."""
+        for key in keys:
+            self._put(peer, key)
+        self._changed.set()
+
+    def _put(self, peer: PeerKey, key: bytes) -> None:
+        queue = self._queues.setdefault(peer, deque())
+        if len(queue) + len(self._coming.get(peer, ())) < QUEUE_MAX:
+            queue.append(key)
+        else:
+            self._parts.counts.overflowed += 1
+            self._answered(peer, key)
+            self._on_given_up(peer)
+
+    async def wait_settled(self, key: bytes) -> None:
+        """Until every holder that can be reached has answered for a capture of the backlog."""
+        if key in self._waiting:
+            event = self._settled.setdefault(key, anyio.Event())
+            await event.wait()
+
+    def write(self, added: Added) -> None:
+        """To the list on disk; blocks."""
+        self._backlog.write(added)
+
+    async def wait_idle(self, peer: PeerKey) -> None:
+        """Until there is nothing more for a peer, or it was given up."""
+        while self._queues.get(peer) or peer in self._busy:
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                self._changed = anyio.Event()
+                for peer in sorted(self._queues):
+                    if peer not in self._busy:
+                        self._busy.add(peer)
+                        tasks.start_soon(self._push_to, peer)
+                await self._changed.wait()
+
+    async def _push_to(self, peer: PeerKey) -> None:
+        failures = waits = 0
+        ask_at: float | None = None
+        try:
+            while queue := self._queues.get(peer):
+                async with self._lines:
+                    left = deque(queue.popleft() for _ in range(min(OFFERED_AT_ONCE, len(queue))))
+                    error = await self._try_send(peer, left)
+                    queue.extendleft(reversed(left))
+                failures = failures + 1 if error is not None else 0
+                if failures >= TRIES or (error is not None and not self._is_worth_waiting(peer, error)):
+                    self._give_up(peer)
+                elif error is not None:
+                    await anyio.sleep(_pause_s(error, failures))
+                elif peer in self._coming:
+                    if ask_at is None:
+                        waits += 1
+                        ask_at = anyio.current_time() + COMING_S
+                    if waits > COMING_TRIES:
+                        self._give_up(peer)
+                    elif await self._is_time(ask_at, queue):
+                        ask_at = None
+                        queue.extend(self._coming.pop(peer))
+        finally:
+            self._busy.discard(peer)
+            if not self._queues.get(peer):
+                self._queues.pop(peer, None)
+                self._coming.pop(peer, None)
+            self._changed.set()
+
+    async def _is_time(self, ask_at: float, queue: "deque[bytes]") -> bool:
+        """To ask again whether it came. Until then this waits, but for nothing else that is to be sent."""
+        with anyio.CancelScope(deadline=ask_at):
+            while not queue:
+                await self._changed.wait()
+        return not queue or anyio.current_time() >= ask_at
+
+    async def _try_send(self, peer: PeerKey, left: "deque[bytes]") -> Exception | None:
+        try:
+            await self._send(peer, left)
+        except (CallError, wire.MalformedMessageError) as error:
+            return error
+        return None
+
+    def _is_worth_waiting(self, peer: PeerKey, error: Exception) -> bool:
+        if isinstance(error, wire.MalformedMessageError):
+            self._parts.suspects.note(peer, "malformed answer")
+            return False
+        return peer not in self._parts.view.absent
+
+    def _give_up(self, peer: PeerKey) -> None:
+        queue = self._queues.pop(peer, deque())
+        queue.extend(self._coming.pop(peer, ()))
+        logger.info("a holder does not take copies, left for later copies=%d", len(queue))
+        for key in queue:
+            self._answered(peer, key)
+        self._on_given_up(peer)
+
+    async def _send(self, peer: PeerKey, left: "deque[bytes]") -> None:
+        """Offer, and put what is lacking; what was answered for goes from `left`."""
+        contact = self._parts.contact(peer)
+        if contact is None:
+            raise UnreachableError
+        keys = list(dict.fromkeys(left))
+        answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_keys(keys))
+        lacking: list[bytes] = []
+        for key, outcome in zip(keys, wire.decode_outcomes(answer, len(keys)), strict=True):
+            if outcome == wire.WANTED:
+                lacking.append(key)
+            elif outcome == wire.COMING:
+                self._coming.setdefault(peer, {})[key] = None
+            else:
+                self._settle(peer, key, outcome)
+        left.clear()
+        left.extend(lacking)
+        while left:
+            await self._put_batch(peer, contact, left)
+
+    async def _put_batch(self, peer: PeerKey, contact: Contact, left: "deque[bytes]") -> None:
+        """Some of what is left, in one call; also when nothing of it could be read it is left no more."""
+        batch, count = await self._gather(contact, left)
+        outcomes: dict[bytes, int] = {}
+        if batch:
+            body = b"".join(frames for _, frames in batch)
+            await self._parts.upload.spend(len(body))
+            answer = await self._parts.calls().call(contact, wire.PUT, body, deadline_s=PUT_DEADLINE_S)
+            found = wire.decode_outcomes(answer, len(batch))
+            outcomes = {key: outcome for (key, _), outcome in zip(batch, found, strict=True)}
+        for _ in range(count):
+            key = left.popleft()
+            self._settle(peer, key, outcomes.get(key, wire.BROKEN))
+
+    async def _gather(self, contact: Contact, left: Sequence[bytes]) -> tuple[list[tuple[bytes, bytes]], int]:
+        """Frames of the first of these, by their keys, and how many were looked at."""
+        store = self._parts.opened_store()
+        batch: list[tuple[bytes, bytes]] = []
+        size = count = 0
+        for key in left:
+            parcel = await store.work(
+                lambda archive, _intake, key=key: parcel_at(archive, key, self._parts.sign)  # type: ignore[misc]  # a loop's value
+            )
+            frames = b"" if parcel is None else b"".join(wire.frames_of(wire.PARCEL, parcel.data))
+            if size and size + len(frames) > wire.PUT_BYTES_MAX:
+                break
+            count += 1
+            if len(frames) > wire.PUT_BYTES_MAX:
+                await self._call_for(contact, key)
+            elif frames:
+                batch.append((key, frames))
+                size += len(frames)
+            if size >= PUT_BYTES:
+                break
+        return batch, count
+
+    async def _call_for(self, contact: Contact, key: bytes) -> None:
+        member = member_of(CAPTURE + key)
+        await self._parts.calls().call(contact, wire.COME, wire.encode_members([member]))
+
+    def _settle(self, peer: PeerKey, key: bytes, outcome: int) -> None:
+        if outcome in wire.HELD:
+            self._parts.ledger.held(peer, [key])
+            self._parts.counts.pushed += outcome == wire.STORED
+        self._answered(peer, key)
+
+    def _answered(self, peer: PeerKey, key: bytes) -> None:
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            return
+        waiting.discard(peer)
+        if not waiting:
+            del self._waiting[key]
+            self._backlog.settle(key)
+            event = self._settled.pop(key, None)
+            if event is not None:
+                event.set()
+
+
+def _pause_s(error: Exception, failures: int) -> float:
+    if isinstance(error, RefusedError) and error.retry_after_s is not None:
+        return min(error.retry_after_s, AGAIN_S[-1])
+    return AGAIN_S[min(failures - 1, len(AGAIN_S) - 1)]

@@ -1,0 +1,195 @@
+"""With whom do we compare, and what follows from it? Two comparisons at a time, each begun when it is due.
+
+What the other has comes here; what it lacks goes there; what it promises is noted. Whoever is interrupted begins anew.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import anyio
+
+from dht import Contact
+from herodotus.copies import wire
+from herodotus.copies.comparison import Compared, compare
+from herodotus.copies.deletions import Deletions
+from herodotus.copies.fetch_queue import Puller
+from herodotus.copies.push_queue import Pusher
+from herodotus.copies.shared_state import Parts
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies.directories import Scope, split
+from herodotus.core.copies.ledger import LACKING_MAX, Comparison
+from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies.schedule import Purpose, Schedule, Task
+from herodotus.core.copies.wanted import WANTED_MAX
+from herodotus.core.index_rows import CAPTURE, TOMBSTONE
+from herodotus.peers.calls import CallError
+from herodotus.store.engine import Archive
+from herodotus.store.parcels import has_member, keys_beside_others, keys_in, keys_of
+
+logger = logging.getLogger(__name__)
+
+COMPARED_AT_ONCE = 2
+COMPARE_DEADLINE_S = 600.0
+LOOK_S = 30.0
+CONTRADICTIONS_MAX = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """The last comparison with a peer."""
+
+    at: float
+    differences: int
+    bytes: int
+
+
+class Rounds:
+    def __init__(
+        self, parts: Parts, *, every_s: float, puller: Puller, pusher: Pusher, deletions: Deletions
+    ) -> None:
+        self._parts = parts
+        self._puller, self._pusher, self._deletions = puller, pusher, deletions
+        self._schedule = Schedule(every_s=every_s, soon_s=min(5.0, every_s / 10), random=parts.random)
+        self._scopes: dict[Task, Scope] = {}
+        self._scheduled = anyio.Event()
+        self._contradictions: Counter[PeerKey] = Counter()
+        """In a row."""
+        self.met: dict[PeerKey, Met] = {}
+
+    # -- when ---------------------------------------------------------------------------------------------
+
+    def plan(self, scopes: Mapping[Task, Scope]) -> None:
+        """All that there is to compare; what is new or changed is due soon."""
+        changed = [task for task, scope in scopes.items() if self._scopes.get(task) != scope]
+        self._scopes = dict(scopes)
+        self._schedule.set_tasks(scopes.keys(), self._parts.now(), changed=changed)
+        self.met = {peer: met for peer, met in self.met.items() if (peer, Purpose.SHARED) in scopes}
+        for peer in [known for known in self._contradictions if known not in self.met]:
+            del self._contradictions[peer]
+        self._scheduled.set()
+
+    def hurry(self, peer: PeerKey, *purposes: Purpose) -> None:
+        for purpose in purposes or Purpose:
+            self._schedule.hurry((peer, purpose), self._parts.now())
+        self._scheduled.set()
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(COMPARED_AT_ONCE):
+                tasks.start_soon(self._compare_when_due)
+
+    async def _compare_when_due(self) -> None:
+        while True:
+            self._scheduled = anyio.Event()
+            now = self._parts.now()
+            task = self._schedule.take(now)
+            if task is None:
+                deadline = self._schedule.next_deadline()
+                with anyio.move_on_after(LOOK_S if deadline is None else max(0.0, deadline - now)):
+                    await self._scheduled.wait()
+                continue
+            if await self._compare(task):
+                self._schedule.done(task, self._parts.now())
+            else:
+                self._parts.counts.failed += 1
+                self._schedule.failed(task, self._parts.now())
+
+    async def _compare(self, task: Task) -> bool:
+        peer = task[0]
+        try:
+            with anyio.fail_after(COMPARE_DEADLINE_S):
+                for scope in split(self._scopes.get(task, ())):
+                    await self.compare_scope(peer, task[1], scope)
+        except (CallError, TimeoutError):
+            return False
+        except wire.MalformedMessageError as error:
+            self._parts.suspects.note(peer, str(error) or "malformed answer")
+            return False
+        except ArchiveError as error:
+            logger.warning("copies could not be compared error=%s", error)
+            return False
+        return True
+
+    # -- what ---------------------------------------------------------------------------------------------
+
+    async def compare_scope(self, peer: PeerKey, purpose: Purpose, scope: Scope) -> int:
+        """How many captures the peer lacks; they are on their way."""
+        parts, contact = self._parts, self._parts.contact(peer)
+        if contact is None:
+            raise CallError
+        began = parts.ledger.begin(peer, scope, parts.now())
+        try:
+            found, lacking = await self._look(contact, purpose, scope)
+        except BaseException:
+            parts.ledger.give_up(began)
+            raise
+        self._pusher.add_missing(peer, sorted(lacking)[:LACKING_MAX])
+        self._conclude(began, found, lacking, is_exact=purpose is Purpose.SURPLUS)
+        return len(lacking)
+
+    async def _look(self, contact: Contact, purpose: Purpose, scope: Scope) -> tuple[Compared, set[bytes]]:
+        parts, store = self._parts, self._parts.opened_store()
+        nonce = parts.random.randbytes(wire.NONCE_BYTES)
+        wants = purpose is Purpose.SURPLUS
+        found = await compare(
+            parts.calls(), store, contact, scope, nonce, wants_promise=wants, tops=parts.tops
+        )
+        lacking = await self._act_on(contact.peer, purpose, found)
+        # What is to be let go must be there to the last content, not only something of each day. And what a URL got
+        # on one day besides the first would miss for good a holder that was none when it came.
+        asked = keys_in if purpose is Purpose.SURPLUS else keys_beside_others
+        lacking |= await self._contents_lacking(contact, scope, asked)
+        return found, lacking
+
+    def _conclude(
+        self, began: Comparison, found: Compared, lacking: Collection[bytes], *, is_exact: bool
+    ) -> None:
+        parts = self._parts
+        parts.hear()  # before the word of this peer counts for what it did not hear of
+        is_promise = is_exact and found.is_holder
+        parts.ledger.confirm(began, lacking, is_promise=is_promise, is_exact=is_exact)
+        parts.counts.compared += 1
+        self._weigh(began.peer, is_contradictory=found.is_contradictory)
+        differences = len(found.missing_here) + len(found.missing_there)
+        self.met[began.peer] = Met(at=parts.now(), differences=differences, bytes=found.sent + found.received)
+
+    def _weigh(self, peer: PeerKey, *, is_contradictory: bool) -> None:
+        """Once may be chance: what came to the peer between its digests and its members."""
+        self._contradictions[peer] = self._contradictions[peer] + 1 if is_contradictory else 0
+        if self._contradictions[peer] >= CONTRADICTIONS_MAX:
+            self._parts.suspects.note(peer, "its digests are not those of its captures")
+
+    async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
+        """Fetch what is missing here; the captures that the peer lacks."""
+        store = self._parts.opened_store()
+        self._deletions.claim(peer, {one for one in found.missing_here if one[-1:] == TOMBSTONE})
+        if purpose is Purpose.SHARED:
+            missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
+            wanted = await store.work(
+                lambda archive, _intake: [one for one in missing if not has_member(archive, one)]
+            )
+            now, offers = self._parts.now(), self._parts.offers
+            self._parts.wanted.add((one for one in wanted if not offers.is_coming(one, now)), peer)
+            if len(found.missing_here) > WANTED_MAX:
+                self._parts.wanted.cut(peer)
+            self._puller.poke()
+        lacking = [one for one in found.missing_there if one[-1:] == CAPTURE]
+        return await store.work(
+            lambda archive, _intake: {key for one in lacking for key in keys_of(archive, one)}
+        )
+
+    async def _contents_lacking(
+        self, contact: Contact, scope: Scope, asked_of: Callable[[Archive, bytes, bytes | None], list[bytes]]
+    ) -> set[bytes]:
+        keys = await self._parts.opened_store().work(
+            lambda archive, _intake: [key for one in scope for key in asked_of(archive, *one)]
+        )
+        lacking: set[bytes] = set()
+        for at in range(0, len(keys), wire.ASKED_MAX):
+            asked = keys[at : at + wire.ASKED_MAX]
+            answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_keys(asked))
+            outcomes = wire.decode_outcomes(answer, len(asked))
+            lacking |= {key for key, outcome in zip(asked, outcomes, strict=True) if outcome not in wire.HELD}
+        return lacking

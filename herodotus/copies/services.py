@@ -1,0 +1,232 @@
+"""What does this peer tell others about its copies, and what does it take from them? The handlers of `copies/1/…`."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import anyio
+
+from herodotus.copies import wire
+from herodotus.copies.audits import proofs_of
+from herodotus.copies.parcels import receive_all
+from herodotus.copies.shared_state import Parts
+from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
+from herodotus.core.copies import directories as scopes
+from herodotus.core.copies.directories import Scope
+from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
+from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies.symbols import Symbols, encode_cells
+from herodotus.core.digests import member_of
+from herodotus.core.index_rows import CAPTURE, TOMBSTONE
+from herodotus.peers.calls import RefusedError, Services
+from herodotus.store.engine import Archive
+from herodotus.store.parcels import buried, has_member, members_in, parcels_of
+from herodotus.store.store import ArchiveStore
+
+CELLS_AT_ONCE = 2
+"""Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
+MEMBERS_MAX = 1 << 20
+"""Of a scope whose cells are made: some 150 MB. Who asks about more is to ask about parts of it."""
+PUT_PATIENCE_S = 60.0
+"""For this peer's budget to allow it; the sender waits twice as long."""
+LISTED_AT_ONCE = 4_096
+_CELLS_FIRST, _CELLS_SHARE = 16, 8
+
+
+class Answers:
+    def __init__(self, parts: Parts, *, on_come: Callable[[], None]) -> None:
+        self._parts = parts
+        self._on_come = on_come
+        self._celled: set[PeerKey] = set()
+
+    def services(self) -> Services:
+        return Services(
+            calls={
+                wire.ROOT: _guarded(self._root),
+                wire.TOPS: _guarded(self._tops),
+                wire.LACKS: _guarded(self._lacks),
+                wire.PUT: _guarded(self._put),
+                wire.COME: _guarded(self._come),
+                wire.POLL: _guarded(self._poll),
+            },
+            streams={
+                wire.CELLS: _guarded_stream(self._cells_of),
+                wire.MEMBERS: _guarded_stream(self._members),
+                wire.TAKE: _guarded_stream(self._take),
+            },
+        )
+
+    async def _root(self, sender: PeerKey, body: bytes) -> bytes:
+        scope, nonce = wire.decode_scope(body)
+        is_holder = self._parts.view.holds_all(scope)
+        if wire.wants_promise(body):
+            # Before the look at what there is: nothing of what the answer speaks of may go from now on.
+            is_holder &= self._promise(sender, scope, is_holder=is_holder)
+        root = scopes.root_of(await self._parts.tops.of(self._parts.opened_store(), scope))
+        return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
+
+    def _promise(self, sender: PeerKey, scope: Scope, *, is_holder: bool) -> bool:
+        view, now = self._parts.view, self._parts.now()
+        if is_holder:
+            return view.promise(sender, scope, now + PROMISE_KEPT_S)
+        # Somebody who leaves may be handing it over: soon we shall have to hold it.
+        return view.may_hold_all(scope) and view.promise(sender, scope, now + PROMISE_USED_WITHIN_S)
+
+    async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
+        del sender
+        scope, _ = wire.decode_scope(body)
+        return wire.encode_tops(await self._parts.tops.of(self._parts.opened_store(), scope))
+
+    async def _cells_of(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        """How many members there are, then cells for as long as the asker reads."""
+        scope, _ = wire.decode_scope(body)
+        store = self._parts.opened_store()
+        if sender in self._celled or len(self._celled) >= CELLS_AT_ONCE:
+            raise RefusedError("busy", retry_after_s=5.0)
+        self._celled.add(sender)
+        try:
+            symbols = await symbols_of(store, scope)
+            if symbols is None:
+                raise RefusedError("too-many")
+            yield wire.encode_count(len(symbols))
+            made = 0
+            while True:
+                end = made + max(_CELLS_FIRST, made // _CELLS_SHARE)
+                yield await store.work(
+                    lambda _archive, _intake, start=made, end=end: encode_cells(symbols.cells(start, end))  # type: ignore[misc]  # a loop's values
+                )
+                made = end
+        finally:
+            self._celled.discard(sender)
+
+    async def _members(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        del sender
+        scope, _ = wire.decode_scope(body)
+        store = self._parts.opened_store()
+        for _, part in scopes.directories(scope):
+            members = await members_of(store, (part,))
+            for at in range(0, len(members), LISTED_AT_ONCE):
+                yield wire.encode_members(members[at : at + LISTED_AT_ONCE])
+
+    async def _lacks(self, sender: PeerKey, body: bytes) -> bytes:
+        keys = wire.decode_keys(body)
+        found = await self._parts.opened_store().work(
+            lambda archive, _intake: [self._standing_of(archive, key) for key in keys]
+        )
+        for number, key in enumerate(keys):
+            if found[number] == wire.WANTED and self._is_coming(key, sender):
+                found[number] = wire.COMING
+        return wire.encode_outcomes(found)
+
+    def _is_coming(self, key: bytes, sender: PeerKey) -> bool:
+        parts = self._parts
+        is_fetched = member_of(CAPTURE + key) in parts.wanted
+        return is_fetched or not parts.offers.is_to_send(key, sender, parts.now())
+
+    def _standing_of(self, archive: Archive, key: bytes) -> int:
+        if archive.is_deleted(CAPTURE + key):
+            return wire.DELETED
+        if archive.index.get(CAPTURE + key) is not None:
+            return wire.KNOWN
+        return wire.WANTED if self._parts.view.may_hold(key) else wire.NOT_MINE
+
+    async def _put(self, sender: PeerKey, body: bytes) -> bytes:
+        frames = wire.split_frames(body)
+        if any(frame.kind != wire.PARCEL for frame in frames):
+            raise wire.MalformedMessageError("only parcels are put")
+        with anyio.move_on_after(PUT_PATIENCE_S) as waiting:
+            await self._parts.download.spend(len(body))
+        if waiting.cancelled_caught:
+            raise RefusedError("busy", retry_after_s=300.0)
+        received = await receive_all(self._parts, [frame.data for frame in frames], sender)
+        return wire.encode_outcomes(outcome for outcome, _ in received)
+
+    async def _come(self, sender: PeerKey, body: bytes) -> bytes:
+        """The sender has members that are too large to be put."""
+        members = wire.decode_members(body)
+        view = self._parts.view
+        ours = [member for member in members if view.may_hold(member) and member[-1:] == CAPTURE]
+        lacking = await self._parts.opened_store().work(
+            lambda archive, _intake: [member for member in ours if not has_member(archive, member)]
+        )
+        self._parts.wanted.add(lacking, sender)
+        self._on_come()
+        return b""
+
+    async def _take(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        """Each member's parcels, or word that there are none."""
+        del sender
+        members = wire.decode_members(body)
+        store = self._parts.opened_store()
+        for member in members:
+            for frame in await store.work(
+                lambda archive, _intake, member=member: frames_of_member(self._parts, archive, member)  # type: ignore[misc]  # a loop's value
+            ):
+                await self._parts.upload.spend(len(frame))
+                yield frame
+
+    async def _poll(self, sender: PeerKey, body: bytes) -> bytes:
+        del sender
+        nonce, members = wire.decode_poll(body)
+        store = self._parts.opened_store()
+        return wire.encode_proofs(
+            await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])
+        )
+
+
+def frames_of_member(parts: Parts, archive: Archive, member: bytes) -> list[bytes]:
+    found: list[bytes] = []
+    if member[-1:] == TOMBSTONE:
+        for key in buried(archive, member[:-1] + CAPTURE):
+            found += wire.frames_of(wire.TOMBSTONE, key)
+    else:
+        for parcel in parcels_of(archive, member, parts.sign):
+            found += wire.frames_of(wire.PARCEL, parcel.data)
+    return found or list(wire.frames_of(wire.MISSING, member))
+
+
+async def members_of(store: ArchiveStore, scope: Scope) -> list[bytes]:
+    return await store.work(
+        lambda archive, _intake: [
+            member for one in scope for member in members_in(archive, one.low, one.high)
+        ]
+    )
+
+
+async def symbols_of(store: ArchiveStore, scope: Scope) -> Symbols | None:
+    """None when there are too many members."""
+    members = await members_of(store, scope)
+    if len(members) > MEMBERS_MAX:
+        return None
+    return await store.work(lambda _archive, _intake: Symbols(members))
+
+
+Call = Callable[[PeerKey, bytes], Awaitable[bytes]]
+Stream = Callable[[PeerKey, bytes], AsyncGenerator[bytes]]
+
+
+def _refusal(error: Exception) -> RefusedError:
+    if isinstance(error, wire.MalformedMessageError | MalformedRecordError):
+        return RefusedError("malformed")
+    return RefusedError("cannot-store", retry_after_s=60.0)
+
+
+def _guarded(handler: Call) -> Call:
+    async def guarded(sender: PeerKey, body: bytes) -> bytes:
+        try:
+            return await handler(sender, body)
+        except (wire.MalformedMessageError, ArchiveError) as error:
+            raise _refusal(error) from error
+
+    return guarded
+
+
+def _guarded_stream(handler: Stream) -> Stream:
+    async def guarded(sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
+        try:
+            async with aclosing(handler(sender, body)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except (wire.MalformedMessageError, ArchiveError) as error:
+            raise _refusal(error) from error
+
+    return guarded

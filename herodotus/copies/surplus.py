@@ -1,0 +1,126 @@
+"""What of the archive is this peer's share, what is not, and what of that may go? A look over it now and then."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from herodotus.copies.shared_state import Parts
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies.directories import Range, Scope, joined, rest_of_ring
+from herodotus.core.copies.places import PeerKey, Segment, shared_with
+from herodotus.core.index_rows import KEY_BYTES
+from herodotus.store.engine import Archive
+from herodotus.store.intake import Intake
+from herodotus.store.parcels import count_captures, drop
+from herodotus.store.store import ArchiveStore
+
+logger = logging.getLogger(__name__)
+
+SURPLUS_DIRECTORIES_MAX = 256
+"""Of 16 bits, looked at in one survey: what else is not ours waits until these are gone."""
+DIRECTORIES = 1 << 16
+"""All there are."""
+DEED_S = 300.0
+"""From the look at promises to the end of what is done on their strength: they are kept for 20 minutes longer."""
+
+
+@dataclass(slots=True)
+class Survey:
+    counts: dict[Range, int] = field(default_factory=dict)
+    """Captures in each range of our segments, and of those that are not ours."""
+    own: list[Segment] = field(default_factory=list)
+    surplus: list[Segment] = field(default_factory=list)
+    standing: tuple[int, int, int] = (-1, -1, -1)
+    """What it was made from; while that is the same, so is it."""
+
+    def surplus_of(self, peer: PeerKey) -> Scope:
+        return shared_with(self.surplus, peer)
+
+
+async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
+    view = parts.view
+    standing = await store.work(lambda archive, _intake: (archive.captures, archive.rewrites, view.version))
+    segments = list(view.segments)
+    if standing == last.standing:
+        return last
+    outside: Scope = await foreign(store, view.scope, SURPLUS_DIRECTORIES_MAX) if len(view.places) else ()
+    surplus = view.places.segments_in(outside)
+    ranges = [one for segment in (*segments, *surplus) for one in segment.ranges]
+    counts = await store.work(
+        lambda archive, _intake: {one: count_captures(archive, one.low, one.high) for one in ranges}
+    )
+    return Survey(
+        counts=counts,
+        own=segments,
+        surplus=[one for one in surplus if any(counts[part] for part in one.ranges)],
+        standing=standing,
+    )
+
+
+async def foreign(store: ArchiveStore, scope: Scope, most: int) -> Scope:
+    """Where there is something outside of a scope, directory by directory."""
+    found: list[Range] = []
+    for rest in rest_of_ring(scope):
+        for directory in sorted(await store.digests(rest.low, rest.high)):
+            if len(found) < most:
+                found.append(_directory_in(directory, rest))
+    return joined(found)
+
+
+def _directory_in(directory: int, rest: Range) -> Range:
+    low = directory.to_bytes(2, "big") + bytes(KEY_BYTES - 2)
+    high = None if directory == 0xFFFF else (directory + 1).to_bytes(2, "big") + bytes(KEY_BYTES - 2)
+    if rest.high is not None:
+        high = rest.high if high is None else min(high, rest.high)
+    return Range(max(low, rest.low), high)
+
+
+async def let_go(
+    parts: Parts, store: ArchiveStore, found: Survey, *, keep_s: float, stored: Callable[[], int]
+) -> int:
+    """Drop what every holder promised to hold. `stored` counts what was ever stored here: when that, the ring or what
+    others count on us for is another between the look at the promises and the deed, nothing goes."""
+    view = parts.view
+    if parts.now() - view.changed_at < keep_s or not view.scope:
+        return 0
+    total = 0
+    for segment in found.surplus:
+        standing = _Standing(parts, stored)
+        if standing.version == found.standing[2] and _may_go(parts, segment):
+            for one in segment.ranges:
+                total += await store.work(_dropping(one, standing))
+    if total:
+        parts.counts.dropped += total
+        logger.info("copies that others hold were dropped copies=%d", total)
+        try:
+            await store.compact()
+        except ArchiveError as error:
+            logger.warning("the archive could not be compacted error=%s", error)
+    return total
+
+
+def _may_go(parts: Parts, segment: Segment) -> bool:
+    view, now = parts.view, parts.now()
+    if len(segment.holders) < view.copies or view.me in segment.holders:
+        return False
+    return not view.is_promised(segment.ranges, now) and parts.ledger.may_go(segment, view.absent, now)
+
+
+class _Standing:
+    """What the decision that something may go rests upon, as it is now. `is_so` is asked in another thread."""
+
+    def __init__(self, parts: Parts, stored: Callable[[], int]) -> None:
+        self._parts, self._stored = parts, stored
+        self._at = parts.now()
+        self._before = stored()
+        parts.hear()  # of all that is counted in it
+        self.version, self._given = parts.view.version, parts.view.given
+
+    def is_so(self) -> bool:
+        view = self._parts.view
+        is_as_it_was = (self.version, self._given) == (view.version, view.given)
+        return is_as_it_was and self._stored() == self._before and self._parts.now() - self._at <= DEED_S
+
+
+def _dropping(one: Range, standing: _Standing) -> Callable[[Archive, Intake], int]:
+    return lambda archive, intake: drop(archive, intake, one.low, one.high, standing.is_so)

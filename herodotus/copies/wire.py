@@ -1,0 +1,267 @@
+"""Messages about copies to bytes and back: the only place (docs/protocol/replication.md).
+
+Questions are MessagePack maps; what there is much of (digests, cells, members, parcels) travels packed. All that a
+stranger sent is checked here for type, length and range; what breaks a rule is a MalformedMessageError.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from herodotus.core.copies.directories import DIGEST_BYTES, RANGES_MAX, Range, Scope, directories, joined
+from herodotus.core.digests import MEMBER_BYTES
+from herodotus.core.index_rows import KEY_BYTES
+from herodotus.store.members import MEMBER_BYTES_MAX
+
+ROOT, TOPS, CELLS, MEMBERS = "copies/1/root", "copies/1/tops", "copies/1/cells", "copies/1/members"
+LACKS, PUT, COME, TAKE, POLL = (
+    "copies/1/lacks",
+    "copies/1/put",
+    "copies/1/come",
+    "copies/1/take",
+    "copies/1/poll",
+)
+NONCE_BYTES = 16
+ASKED_MAX = 4_096
+"""Members in one question."""
+POLLED_MAX = 64
+PUT_BYTES_MAX = 6 << 20
+"""Below what one call carries; a parcel that is larger is fetched by the one that lacks it."""
+PIECE_BYTES = 1 << 20
+FRAME_BYTES_MAX = PIECE_BYTES
+_FRAME_HEAD = 5
+PROOF_BYTES = 20
+VERSIONS_MAX = 64
+"""Contents of one URL on one day that a poll speaks of."""
+PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
+_KINDS = frozenset({PART, PARCEL, TOMBSTONE, MISSING})
+CAPTURE_KEY_BYTES = 19
+"""Position[12] time[4] variant[3], as in the index."""
+STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING = range(8)
+"""What became of a parcel, or would. The first two say that the peer holds it."""
+HELD = frozenset({STORED, KNOWN})
+
+
+class MalformedMessageError(Exception):
+    """The peer broke the protocol: what it said is dropped."""
+
+
+_Position = Annotated[bytes, msgspec.Meta(min_length=KEY_BYTES, max_length=KEY_BYTES)]
+
+
+class _Ranges(msgspec.Struct, kw_only=True, omit_defaults=True):
+    ranges: Annotated[
+        list[tuple[_Position, Annotated[bytes, msgspec.Meta(max_length=KEY_BYTES)]]],
+        msgspec.Meta(min_length=1, max_length=RANGES_MAX + 256),
+    ]
+    nonce: Annotated[bytes, msgspec.Meta(max_length=NONCE_BYTES)] = b""
+    promise: bool = False
+
+
+class RootAnswer(msgspec.Struct, kw_only=True):
+    """`is_holder`: by its own view of the ring the peer must hold all of it, and so it promises to."""
+
+    root: Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+    is_holder: bool
+
+
+class _Poll(msgspec.Struct, kw_only=True):
+    nonce: Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+    members: Annotated[bytes, msgspec.Meta(max_length=POLLED_MAX * MEMBER_BYTES)]
+
+
+class Proof(msgspec.Struct, kw_only=True, frozen=True, array_like=True):
+    """One content of a member: when it was fetched, its SHA-256, and that the bytes were at hand for the nonce."""
+
+    time_s: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    proof: Annotated[bytes, msgspec.Meta(min_length=PROOF_BYTES, max_length=PROOF_BYTES)]
+
+
+_Proofs = Annotated[
+    list[Annotated[list[Proof], msgspec.Meta(max_length=VERSIONS_MAX)]], msgspec.Meta(max_length=POLLED_MAX)
+]
+
+_T = TypeVar("_T")
+
+
+def _decode(data: bytes, type_: type[_T]) -> _T:
+    try:
+        return msgspec.msgpack.decode(data, type=type_)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise MalformedMessageError(str(error)[:200]) from error
+
+
+def encode_scope(scope: Scope, nonce: bytes = b"", *, wants_promise: bool = False) -> bytes:
+    ranges = [(one.low, one.high or b"") for one in scope]
+    return msgspec.msgpack.encode(_Ranges(ranges=ranges, nonce=nonce, promise=wants_promise))
+
+
+def wants_promise(data: bytes) -> bool:
+    return _decode(data, _Ranges).promise
+
+
+def decode_scope(data: bytes) -> tuple[Scope, bytes]:
+    """Ascending ranges that do not touch, none of them empty."""
+    asked = _decode(data, _Ranges)
+    scope = tuple(Range(low, high or None) for low, high in asked.ranges)
+    for one in scope:
+        if one.high is not None and (len(one.high) != KEY_BYTES or one.high <= one.low):
+            raise MalformedMessageError("a range is none")
+    if joined(scope) != scope:
+        raise MalformedMessageError("the ranges are not in order, or touch")
+    return scope, asked.nonce
+
+
+def encode_root(answer: RootAnswer) -> bytes:
+    return msgspec.msgpack.encode(answer)
+
+
+def decode_root(data: bytes) -> RootAnswer:
+    return _decode(data, RootAnswer)
+
+
+def encode_tops(tops: Sequence[bytes]) -> bytes:
+    return b"".join(tops)
+
+
+def decode_tops(data: bytes, scope: Scope) -> list[bytes]:
+    if len(data) != DIGEST_BYTES * len(directories(scope)):
+        raise MalformedMessageError("not one digest to each directory")
+    return [data[at : at + DIGEST_BYTES] for at in range(0, len(data), DIGEST_BYTES)]
+
+
+def encode_count(count: int) -> bytes:
+    return count.to_bytes(4, "big")
+
+
+def decode_count(data: bytes) -> int:
+    if len(data) != 4:
+        raise MalformedMessageError("no count")
+    return int.from_bytes(data, "big")
+
+
+def encode_members(members: Iterable[bytes]) -> bytes:
+    return b"".join(members)
+
+
+def decode_members(data: bytes, count_max: int = ASKED_MAX) -> list[bytes]:
+    if len(data) % MEMBER_BYTES or len(data) > count_max * MEMBER_BYTES:
+        raise MalformedMessageError("not a list of members, or too long a one")
+    members = [data[at : at + MEMBER_BYTES] for at in range(0, len(data), MEMBER_BYTES)]
+    if any(member[-1:] not in b"ct" for member in members):
+        raise MalformedMessageError("a member of a kind that there is not")
+    return members
+
+
+def encode_keys(keys: Iterable[bytes]) -> bytes:
+    return b"".join(keys)
+
+
+def decode_keys(data: bytes) -> list[bytes]:
+    if len(data) % CAPTURE_KEY_BYTES or len(data) > ASKED_MAX * CAPTURE_KEY_BYTES:
+        raise MalformedMessageError("not a list of captures, or too long a one")
+    return [data[at : at + CAPTURE_KEY_BYTES] for at in range(0, len(data), CAPTURE_KEY_BYTES)]
+
+
+def encode_outcomes(outcomes: Iterable[int]) -> bytes:
+    return bytes(outcomes)
+
+
+def decode_outcomes(data: bytes, count: int) -> list[int]:
+    if len(data) != count or any(outcome > COMING for outcome in data):
+        raise MalformedMessageError("not an outcome to each capture")
+    return list(data)
+
+
+def encode_poll(nonce: bytes, members: Sequence[bytes]) -> bytes:
+    return msgspec.msgpack.encode(_Poll(nonce=nonce, members=b"".join(members)))
+
+
+def decode_poll(data: bytes) -> tuple[bytes, list[bytes]]:
+    asked = _decode(data, _Poll)
+    return asked.nonce, decode_members(asked.members, POLLED_MAX)
+
+
+def encode_proofs(proofs: Sequence[Sequence[Proof]]) -> bytes:
+    return msgspec.msgpack.encode([list(one) for one in proofs])
+
+
+def decode_proofs(data: bytes, count: int) -> list[list[Proof]]:
+    proofs = _decode(data, _Proofs)
+    if len(proofs) != count:
+        raise MalformedMessageError("not an answer to each member")
+    return proofs
+
+
+# -- frames: one member's parcels, and what stands for it where there are none ----------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    kind: bytes
+    data: bytes
+
+
+def frames_of(kind: bytes, data: bytes) -> Iterator[bytes]:
+    """A large parcel in parts, the last of which says what it is."""
+    while len(data) > FRAME_BYTES_MAX:
+        yield _frame(PART, data[:FRAME_BYTES_MAX])
+        data = data[FRAME_BYTES_MAX:]
+    yield _frame(kind, data)
+
+
+def _frame(kind: bytes, data: bytes) -> bytes:
+    return kind + len(data).to_bytes(4, "big") + data
+
+
+class Frames:
+    """Takes bytes as they come and gives whole frames, their parts put together."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        self._rest += data
+        while len(self._rest) >= _FRAME_HEAD:
+            kind, length = bytes(self._rest[:1]), int.from_bytes(self._rest[1:_FRAME_HEAD], "big")
+            if kind not in _KINDS or length > FRAME_BYTES_MAX or not length:
+                raise MalformedMessageError("no such frame")
+            end = _FRAME_HEAD + length
+            if len(self._rest) < end:
+                return
+            content = bytes(self._rest[_FRAME_HEAD:end])
+            del self._rest[:end]
+            self._size += length
+            if self._size > MEMBER_BYTES_MAX:
+                raise MalformedMessageError("a parcel larger than any capture")
+            if kind == PART:
+                self._parts.append(content)
+                continue
+            whole = b"".join((*self._parts, content))
+            self._parts, self._size = [], 0
+            yield Frame(kind=kind, data=whole)
+
+    def end(self) -> None:
+        if self._rest or self._parts:
+            raise MalformedMessageError("a frame is cut off")
+
+
+def split_frames(data: bytes) -> list[Frame]:
+    frames = Frames()
+    found = list(frames.feed(data))
+    frames.end()
+    return found
+
+
+async def read_frames(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Frame]:
+    """To be closed by the caller."""
+    frames = Frames()
+    async for piece in pieces:
+        for frame in frames.feed(piece):
+            yield frame
+    frames.end()

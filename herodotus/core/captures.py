@@ -1,0 +1,332 @@
+"""What is handed to the archive, and what names it afterwards?
+
+A deposit is one exchange with an origin, in the words of a WARC record: what to write, when it was, and the
+digests that tell whether it is there already. Making one from the crawler's capture or from a foreign record,
+and writing it out as records, is here; deciding whether it is new is `herodotus.store.intake`.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from crawler.core.capture import Capture
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.warc import (
+    BLOCK_BYTES_MAX,
+    NOT_MODIFIED_PROFILE,
+    PAYLOAD_SHA256,
+    Fields,
+    WarcRecord,
+    clean,
+    decode_digest,
+    derive_record_id,
+    format_date,
+    format_record,
+)
+
+URL_BYTES_MAX = 16 * 1024
+HTTP_HEAD_BYTES_MAX = 1024 * 1024
+_STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
+_CONTENT_TYPE = re.compile(rb"^[ \t\r\f\v]*content-type[ \t\r\f\v]*:([^\n]*)", re.IGNORECASE | re.MULTILINE)
+_RECORD_ID = re.compile(r"<[!-;=?-~]{3,200}>")
+_MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
+# What the record says in other ways, or what is ours to say; everything else a foreign record had is kept.
+_OURS = frozenset(
+    {
+        "warc-type", "warc-record-id", "warc-date", "warc-target-uri", "warc-ip-address", "warc-block-digest",
+        "warc-payload-digest", "warc-profile", "warc-refers-to", "warc-refers-to-target-uri",
+        "warc-refers-to-date", "warc-truncated", "content-type", "content-length", PAYLOAD_SHA256.lower(),
+        "warc-warcinfo-id", "warc-filename", "warc-concurrent-to",
+    }
+)  # fmt: skip
+
+
+class Mode(Enum):
+    """Webstore's three ways to store (Gomes, section 3.2)."""
+
+    REGULAR = "regular"
+    """The same digest and size in the bucket: note a revisit, store no body."""
+    COMPARE = "compare"
+    """As regular, but only after comparing every byte: a forged digest loses nothing."""
+    FORCE_NEW = "force-new"
+    """Look for nothing, store everything."""
+
+
+class RecordType(Enum):
+    RESPONSE = "response"
+    RESOURCE = "resource"
+    REVISIT = "revisit"
+
+
+class CaptureId(NamedTuple):
+    """One URL, one second, one content. Two contents of one second are two captures."""
+
+    key: bytes
+    time_s: int
+    digest: bytes
+
+
+class Original(NamedTuple):
+    """The capture whose body a revisit shares; never a revisit itself."""
+
+    url: str
+    time_s: int
+    digest: bytes
+    size: int
+    record_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deposit:
+    url: str
+    time_s: int
+    head: bytes
+    """HTTP status line and headers with the blank line; empty for a resource."""
+    body: bytes
+    sha256: bytes
+    sha1: bytes
+    ip: str | None = None
+    mime: str = ""
+    truncated: str | None = None
+    type: RecordType = RecordType.RESPONSE
+    extra: Fields = ()
+    request: bytes = b""
+    metadata: Fields = ()
+    companions: tuple[WarcRecord, ...] = ()
+    """Records that came with a foreign one; they are kept as they are."""
+    foreign_id: str | None = None
+    """What the record was called where it came from, as its companions name it so."""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
+            raise MalformedRecordError("the URL is empty or too long")
+        # It is found by what the record says, so that must be the very same.
+        if clean(self.url) != self.url or self.url.strip() != self.url or self.url[0] == "<":
+            raise MalformedRecordError("the URL has control characters, or spaces or brackets around it")
+        if not 0 <= self.time_s < 2**32:
+            raise MalformedRecordError("the date is outside 1970 to 2106")
+        if len(self.head) + len(self.body) > BLOCK_BYTES_MAX:
+            raise MalformedRecordError(f"a block of more than {BLOCK_BYTES_MAX} bytes")
+        if self.head and self.body and not self.head.endswith((b"\n\r\n", b"\n\n")):
+            raise MalformedRecordError("the head has no end, so nobody could tell where the body starts")
+
+    @property
+    def key(self) -> bytes:
+        return url_key(self.url)
+
+    @property
+    def id(self) -> CaptureId:
+        return CaptureId(key=self.key, time_s=self.time_s, digest=self.sha256)
+
+    @property
+    def record_id(self) -> str:
+        return self.foreign_id or derive_record_id(
+            b"capture", self.url.encode("utf-8", "surrogateescape"), b"%d" % self.time_s, self.sha256
+        )
+
+
+def url_key(url: str) -> bytes:
+    """SHA-1 of the canonical URL: its position on the ring."""
+    return hashlib.sha1(url.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest()
+
+
+def deposit_of(capture: Capture) -> Deposit:
+    """From what the crawler fetched. What it learned besides goes into a metadata record (WARC 1.1, 6.6)."""
+    learned: list[tuple[str, str]] = []
+    if capture.via is not None:
+        learned.append(("via", capture.via))
+    learned.append(("fetchTimeMs", str(round(capture.duration_s * 1000))))
+    if capture.tls is not None:
+        learned.append(("tls-protocol", capture.tls.protocol))
+        learned.append(("tls-cipher", capture.tls.cipher))
+        learned.append(("tls-certificate", f"sha256:{capture.tls.certificate_sha256.hex()}"))
+        if capture.tls.error is not None:
+            learned.append(("tls-error", capture.tls.error))
+    return Deposit(
+        url=capture.url,
+        time_s=int(capture.requested_at),
+        head=capture.head,
+        body=capture.body,
+        sha256=capture.sha256,
+        sha1=capture.sha1,
+        ip=capture.remote_ip,
+        mime=capture.mime,
+        truncated=None if capture.truncated is None else capture.truncated.value,
+        request=capture.request,
+        metadata=tuple(learned),
+    )
+
+
+def make_deposit(
+    *, url: str, time_s: int, head: bytes, body: bytes, ip: str | None = None, request: bytes = b""
+) -> Deposit:
+    return Deposit(
+        url=url,
+        time_s=time_s,
+        head=head,
+        body=body,
+        sha256=hashlib.sha256(body).digest(),
+        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
+        ip=ip,
+        mime=parse_http_head(head)[1],
+        request=request,
+    )
+
+
+def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord, ...] = ()) -> Deposit:
+    """From a response or resource record, ours or foreign; `url` is its canonical target."""
+    type_ = RecordType(record.kind)
+    content_type = (record.get("Content-Type") or "").lower()
+    head, body = b"", record.block
+    if type_ is RecordType.RESPONSE and content_type.startswith("application/http"):
+        head, body = split_http(record.block)
+    mime = parse_http_head(head)[1] if head else content_type.partition(";")[0].strip()
+    extra = [pair for pair in record.fields if pair[0].lower() not in _OURS]
+    if not content_type.startswith("application/http") and content_type:
+        extra.append(("Content-Type", content_type))
+    return Deposit(
+        url=url,
+        time_s=record.time_s,
+        head=head,
+        body=body,
+        sha256=hashlib.sha256(body).digest(),
+        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
+        ip=record.get("WARC-IP-Address"),
+        mime=mime,
+        truncated=record.get("WARC-Truncated"),
+        type=type_,
+        extra=tuple(extra),
+        companions=companions,
+        foreign_id=record.record_id if _RECORD_ID.fullmatch(record.record_id) else None,
+    )
+
+
+def split_http(block: bytes) -> tuple[bytes, bytes]:
+    """Head with its blank line, and body. A block without an end of head is all head."""
+    end = end_of_http_head(block, 0, len(block))
+    return block[:end], block[end:]
+
+
+def end_of_http_head(data: bytes, start: int, end: int) -> int:
+    # As the crawler sees it: the lines of a head may end in either way, and in both.
+    crlf = data.find(b"\n\r\n", start, end)
+    bare = data.find(b"\n\n", start, end if crlf < 0 else crlf)
+    if bare >= 0:
+        return bare + 2
+    return crlf + 3 if crlf >= 0 else end
+
+
+def parse_http_head(head: bytes) -> tuple[int, str]:
+    """Status (0 when there is none) and media type in lower case ("" when undeclared or nonsense)."""
+    match = _STATUS_LINE.match(head)
+    status = int(match[1]) if match else 0
+    declared = _CONTENT_TYPE.search(head, 0, HTTP_HEAD_BYTES_MAX)
+    if declared is None:
+        return status, ""
+    mime = declared[1].decode("latin-1").partition(";")[0].strip().lower()
+    return status, mime if _MIME.fullmatch(mime) else ""
+
+
+class Written(Protocol):
+    """A capture's own record as it was written, and what belongs to it; parsed when somebody asks."""
+
+    @property
+    def record(self) -> WarcRecord: ...
+
+    @property
+    def companions(self) -> tuple[WarcRecord, ...]:
+        """DamagedRecordError when they are not what was written."""
+        ...
+
+
+class StoredCapture:
+    """What the archive gives back: the payload, also where another record holds it, and the record as written.
+
+    The body was checked against the digest. What most readers never ask for (other fields of the record, the
+    request) is parsed when somebody does.
+    """
+
+    __slots__ = ("_http", "_written", "body", "head", "id", "is_revisit", "url")
+
+    def __init__(
+        self, *, id_: CaptureId, url: str, is_revisit: bool, head: bytes, body: bytes, written: Written
+    ) -> None:
+        self.id = id_
+        self.url = url
+        self.is_revisit = is_revisit
+        self.head = head
+        self.body = body
+        self._written = written
+        self._http: tuple[int, str] | None = None
+
+    @property
+    def record(self) -> WarcRecord:
+        return self._written.record
+
+    @property
+    def companions(self) -> tuple[WarcRecord, ...]:
+        return self._written.companions
+
+    @property
+    def time_s(self) -> int:
+        return self.id.time_s
+
+    @property
+    def status(self) -> int:
+        return self._parsed_head()[0]
+
+    @property
+    def mime(self) -> str:
+        return self._parsed_head()[1]
+
+    def _parsed_head(self) -> tuple[int, str]:
+        if self._http is None:
+            self._http = parse_http_head(self.head)
+        return self._http
+
+
+def payload_sha256(record: WarcRecord) -> bytes:
+    """As the record states it; computed when a foreign record does not."""
+    stated = record.get(PAYLOAD_SHA256) or record.get("WARC-Payload-Digest") or ""
+    name, _, value = stated.partition(":")
+    digest = decode_digest(value, 32) if name.lower() == "sha256" else None
+    if digest is not None:
+        return digest
+    if record.kind == "revisit":
+        raise MalformedRecordError("a revisit without the SHA-256 of its payload")
+    return hashlib.sha256(split_payload(record)[1]).digest()
+
+
+def split_payload(record: WarcRecord) -> tuple[bytes, bytes]:
+    content_type = (record.get("Content-Type") or "").lower()
+    return split_http(record.block) if content_type.startswith("application/http") else (b"", record.block)
+
+
+def id_of_record(record: WarcRecord) -> CaptureId:
+    url = record.url
+    if not url:
+        raise MalformedRecordError("no WARC-Target-URI")
+    return CaptureId(key=url_key(url), time_s=record.time_s, digest=payload_sha256(record))
+
+
+def format_unchanged_visit(url: str, time_s: int, original: Original, sha1: str | None) -> bytes:
+    """A visit that found nothing new, as the standard revisit with an empty block that every replay tool
+    shows right."""
+    fields = [
+        ("WARC-Type", "revisit"),
+        (
+            "WARC-Record-ID",
+            derive_record_id(b"visit", url.encode("utf-8", "surrogateescape"), b"%d" % time_s),
+        ),
+        ("WARC-Date", format_date(time_s)),
+        ("WARC-Target-URI", url),
+        ("WARC-Profile", NOT_MODIFIED_PROFILE),
+        ("WARC-Refers-To", original.record_id),
+        ("WARC-Refers-To-Target-URI", original.url),
+        ("WARC-Refers-To-Date", format_date(original.time_s)),
+    ]
+    if sha1 is not None:
+        fields.append(("WARC-Payload-Digest", sha1))
+    return format_record(fields, b"")

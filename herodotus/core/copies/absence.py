@@ -1,0 +1,68 @@
+"""Who has gone, and since when? The last of the ring's three clocks: a day until a lost copy is made anew.
+
+A peer that restarts, or whose line fails for an evening, comes back with all it had. So its place is kept until it
+has been away for long, and only where too few copies are within reach, after a shorter while, is it passed over.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from herodotus.core.copies.places import PeerKey, Places
+
+ABSENT_MAX = 4_096
+"""Whoever is beyond it counts as gone: after a split of a large ring, half of it."""
+
+
+class Absence:
+    def __init__(self, *, departed_s: float, low_s: float, copies: int) -> None:
+        self._departed_s = departed_s
+        self._low_s = low_s
+        self._copies = copies
+        self._present: dict[PeerKey, tuple[bytes, ...]] = {}
+        self._absent: dict[PeerKey, tuple[float, tuple[bytes, ...]]] = {}
+
+    @property
+    def absent(self) -> Mapping[PeerKey, float]:
+        """Since when they are."""
+        return {peer: since for peer, (since, _) in self._absent.items()}
+
+    def see(self, positions: Iterable[tuple[bytes, PeerKey]], now: float) -> list[PeerKey]:
+        """Everybody whom the ring's table has now; who of them is back."""
+        present: dict[PeerKey, list[bytes]] = {}
+        for key, peer in positions:
+            present.setdefault(peer, []).append(key)
+        for peer, keys in self._present.items():
+            if peer not in present and len(self._absent) < ABSENT_MAX:
+                self._absent[peer] = (now, keys)
+        returned = sorted(peer for peer in present if peer not in self._present)
+        for peer in returned:
+            self._absent.pop(peer, None)  # at its old place or at a new one: it is there
+        self._present = {peer: tuple(keys) for peer, keys in present.items()}
+        return returned
+
+    def depart(self, peer: PeerKey) -> None:
+        """It will not come back: no day is waited."""
+        self._absent.pop(peer, None)
+        self._present.pop(peer, None)
+
+    def advance(self, now: float) -> bool:
+        """Whether somebody is gone for good since the last call."""
+        gone = [peer for peer, (since, _) in self._absent.items() if now - since >= self._departed_s]
+        for peer in gone:
+            del self._absent[peer]
+        return bool(gone)
+
+    def _missed(self, now: float) -> list[PeerKey]:
+        return [peer for peer, (since, _) in self._absent.items() if now - since >= self._low_s]
+
+    def standing(self, now: float) -> tuple[object, ...]:
+        """While this is the same, and so is the ring's table, so are the places."""
+        return tuple(self._absent.items()), tuple(self._missed(now))
+
+    def next_deadline(self) -> float | None:
+        return min((since + self._departed_s for since, _ in self._absent.values()), default=None)
+
+    def places(self, now: float) -> Places:
+        there = [(key, peer) for peer, keys in self._present.items() for key in keys]
+        away = [(key, peer) for peer, (_, keys) in self._absent.items() for key in keys]
+        missed = self._missed(now)
+        return Places(there + away, self._copies, absent=frozenset(self._absent), missed=missed)

@@ -1,0 +1,165 @@
+"""How many copies does a capture have, and may ours go? What other peers said they hold, and when.
+
+A confirmation comes from comparing a scope with a peer: all of ours in it is there, but for the captures it lacks,
+by their keys (position, time, variant). What is stored here afterwards is lacking there until it acknowledged that. A
+promise is a confirmation by a peer that holds the scope by its own view of the ring: only k of those, all of them
+recent, let a copy go.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from herodotus.core.copies.directories import Range, Scope, covers, has
+from herodotus.core.copies.places import PeerKey, Segment
+
+LACKING_MAX = 200_000
+"""Captures of one confirmation; beyond it the peer lacks so much that it has to be asked again."""
+CONFIRMATIONS_MAX = 32
+"""Of one peer; the oldest go."""
+PROMISE_USED_WITHIN_S = 600.0
+PROMISE_KEPT_S = 1_800.0
+"""A promise outlives whatever is done on the strength of it, so no two peers drop what each trusts the other with."""
+
+
+@dataclass(slots=True)
+class Confirmation:
+    scope: Scope
+    at: float
+    is_promise: bool
+    lacking: set[bytes]
+    is_outdated: bool = False
+    """Something was stored here since."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """One that is under way."""
+
+    peer: PeerKey
+    scope: Scope
+    began: float
+    stored: set[bytes] = field(default_factory=set)
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self._confirmed: dict[PeerKey, list[Confirmation]] = {}
+        self._open: list[Comparison] = []
+
+    def begin(self, peer: PeerKey, scope: Scope, now: float) -> Comparison:
+        comparison = Comparison(peer, scope, now)
+        self._open.append(comparison)
+        return comparison
+
+    def give_up(self, comparison: Comparison) -> None:
+        self._open.remove(comparison)
+
+    def confirm(
+        self,
+        comparison: Comparison,
+        lacking: Collection[bytes],
+        *,
+        is_promise: bool,
+        is_exact: bool = False,
+    ) -> None:
+        """What the peer lacks of ours, besides what was stored since the comparison began. `is_exact`: it was asked
+        for every content, not only for something of each day; nothing less says that a promised one is there."""
+        self._open.remove(comparison)
+        missing = set(lacking) | comparison.stored
+        known = self._confirmed.setdefault(comparison.peer, [])
+        known[:] = [one for one in known if not all(covers(comparison.scope, part) for part in one.scope)]
+        for one in known:  # of other scopes: what was said now is newer, for and against
+            if is_exact or not one.is_promise:
+                one.lacking = {key for key in one.lacking if not has(comparison.scope, key)}
+            one.lacking |= {key for key in missing if has(one.scope, key)}
+        known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
+        if len(missing) <= LACKING_MAX:
+            known.append(Confirmation(comparison.scope, comparison.began, is_promise, missing))
+            del known[:-CONFIRMATIONS_MAX]
+
+    def stored(self, key: bytes) -> None:
+        """Something new is here: nobody is known to have it."""
+        for peer in list(self._confirmed):
+            known = self._confirmed[peer]
+            for one in known:
+                if has(one.scope, key):
+                    one.lacking.add(key)
+                    one.is_outdated = True
+            known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
+        for comparison in self._open:
+            if has(comparison.scope, key):
+                comparison.stored.add(key)
+
+    def held(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
+        """The peer acknowledged these as durable."""
+        gone = set(keys)
+        for one in self._confirmed.get(peer, ()):
+            one.lacking -= gone
+
+    def doubt(self, peer: PeerKey) -> None:
+        """What it said does not count any more."""
+        self._confirmed.pop(peer, None)
+
+    def keep_only(self, peers: Collection[PeerKey]) -> None:
+        for peer in [known for known in self._confirmed if known not in peers]:
+            del self._confirmed[peer]
+
+    # -- questions ----------------------------------------------------------------------------------------
+
+    def _confirmation(
+        self, peer: PeerKey, part: Range, since: float, *, is_promise: bool = False
+    ) -> Confirmation | None:
+        """The newest that covers a range."""
+        found = [
+            one
+            for one in self._confirmed.get(peer, ())
+            if one.at >= since and (one.is_promise or not is_promise) and covers(one.scope, part)
+        ]
+        return max(found, key=lambda one: one.at, default=None)
+
+    def is_held(self, peer: PeerKey, key: bytes) -> bool:
+        """Did the peer confirm this one, and nothing against it since?"""
+        return any(has(one.scope, key) and key not in one.lacking for one in self._confirmed.get(peer, ()))
+
+    def is_behind(self, peer: PeerKey) -> bool:
+        """Is there something that the peer was not asked about, and did not acknowledge?"""
+        known = self._confirmed.get(peer, ())
+        return any(one.is_outdated and one.lacking for one in known if not one.is_promise)
+
+    def needs_promises(self, segment: Segment, now: float) -> list[PeerKey]:
+        """Whose word for a segment is missing, or will soon be too old."""
+        since = now - PROMISE_USED_WITHIN_S / 2
+        return [
+            peer
+            for peer in segment.holders
+            if any(self._confirmation(peer, part, since, is_promise=True) is None for part in segment.ranges)
+        ]
+
+    def may_go(self, segment: Segment, absent: Collection[PeerKey], now: float) -> bool:
+        """Ours of a segment that is no longer ours: each of its holders promised all of it, just now."""
+        return bool(segment.holders) and all(
+            peer not in absent and self._has_promised(peer, segment.ranges, now) for peer in segment.holders
+        )
+
+    def _has_promised(self, peer: PeerKey, scope: Scope, now: float) -> bool:
+        for part in scope:
+            one = self._confirmation(peer, part, now - PROMISE_USED_WITHIN_S, is_promise=True)
+            if one is None or any(part.has(key) for key in one.lacking):
+                return False
+        return True
+
+    def histogram(
+        self, me: PeerKey, segments: Sequence[Segment], counts: Mapping[Range, int], since: float
+    ) -> dict[int, int]:
+        """Captures of ours by how many hosts are known to have them. `counts` are those of each range."""
+        total: Counter[int] = Counter()
+        for segment in segments:
+            others = [peer for peer in segment.holders if peer != me]
+            for part in segment.ranges:
+                known = [one for peer in others if (one := self._confirmation(peer, part, since)) is not None]
+                lacking = Counter(key for one in known for key in one.lacking if part.has(key))
+                for missing in lacking.values():
+                    total[1 + len(known) - missing] += 1
+                total[1 + len(known)] += max(0, counts.get(part, 0) - len(lacking))
+        return {copies: number for copies, number in sorted(total.items()) if number}

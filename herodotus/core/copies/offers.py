@@ -1,0 +1,62 @@
+"""Several holders offer the same capture at once: who of them is to send it? The first, for a minute.
+
+The others are told that it is coming and ask again. Whoever does not send what it was asked for is not waited for any
+more, so that nobody can keep a capture away by offering it.
+"""
+
+from collections import Counter, OrderedDict
+
+from herodotus.core.copies.places import PeerKey
+from herodotus.core.digests import member_of
+from herodotus.core.index_rows import CAPTURE
+
+WAITED_S = 60.0
+WAITING_MAX = 65_536
+"""Captures; for those beyond it nobody waits, they may come twice."""
+SLOW_S = 3_600.0
+SLOW_MAX = 1_024
+
+
+class Offers:
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[bytes, tuple[PeerKey, float]] = OrderedDict()
+        """By whom each is to be sent, and until when; the oldest first."""
+        self._members: Counter[bytes] = Counter()
+        self._slow: OrderedDict[PeerKey, float] = OrderedDict()
+
+    def is_to_send(self, key: bytes, sender: PeerKey, now: float) -> bool:
+        self._end_waiting(now)
+        known = self._waiting.get(key)
+        if known is not None:
+            return known[0] == sender
+        if self._slow.get(sender, now) <= now and len(self._waiting) < WAITING_MAX:
+            self._waiting[key] = sender, now + WAITED_S
+            self._members[member_of(CAPTURE + key)] += 1
+        return True
+
+    def came(self, key: bytes) -> None:
+        if self._waiting.pop(key, None) is not None:
+            self._leave(key)
+
+    def is_coming(self, member: bytes, now: float) -> bool:
+        """Is somebody sending some of it, so that it need not be fetched?"""
+        self._end_waiting(now)
+        return member in self._members
+
+    def _leave(self, key: bytes) -> None:
+        member = member_of(CAPTURE + key)
+        self._members[member] -= 1
+        if not self._members[member]:
+            del self._members[member]
+
+    def _end_waiting(self, now: float) -> None:
+        while self._waiting:
+            key, (sender, until) = next(iter(self._waiting.items()))
+            if until > now:
+                return
+            del self._waiting[key]
+            self._leave(key)
+            self._slow[sender] = now + SLOW_S
+            self._slow.move_to_end(sender)
+            while len(self._slow) > SLOW_MAX:
+                self._slow.popitem(last=False)

@@ -1,0 +1,95 @@
+"""With whom are copies compared next? Once a day, soon after the ring changed, and again after a failure.
+
+A task is a peer and a purpose: what both must hold, or what we have and need not. Those that fail wait longer each
+time, so a dead holder costs little and holds nobody up.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from herodotus.core.copies.places import PeerKey
+
+AGAIN_S = (2.0, 10.0, 60.0, 300.0, 900.0)
+
+
+class Purpose(Enum):
+    SHARED = "shared"
+    """Both must hold it: either gets what it lacks."""
+    SURPLUS = "surplus"
+    """The other must hold it and we need not: it gets what it lacks, and ours may go."""
+
+
+Task = tuple[PeerKey, Purpose]
+
+
+@dataclass(slots=True)
+class _Entry:
+    due: float
+    failures: int = 0
+    is_running: bool = False
+    is_wanted_again: bool = False
+
+
+class Schedule:
+    def __init__(self, *, every_s: float, soon_s: float, random: Random) -> None:
+        """`soon_s` spreads what a change of the ring makes due, so that not all compare at once."""
+        self._every_s = every_s
+        self._soon_s = soon_s
+        self._random = random
+        self._tasks: dict[Task, _Entry] = {}
+
+    def set_tasks(self, tasks: Collection[Task], now: float, *, changed: Collection[Task]) -> None:
+        """All that there is to do; what is new or changed is due soon."""
+        for task in [known for known in self._tasks if known not in tasks]:
+            del self._tasks[task]
+        for task in sorted(tasks, key=_order):
+            entry = self._tasks.setdefault(task, _Entry(float("inf")))
+            if task in changed or entry.due == float("inf"):
+                self._hurry(entry, now)
+
+    def hurry(self, task: Task, now: float) -> None:
+        if task in self._tasks:
+            self._hurry(self._tasks[task], now)
+
+    def _hurry(self, entry: _Entry, now: float) -> None:
+        entry.failures = 0
+        entry.is_wanted_again = entry.is_running
+        entry.due = min(entry.due, now + self._random.uniform(0, self._soon_s))
+
+    def take(self, now: float) -> Task | None:
+        """What is due the longest, to be begun now."""
+        due = [
+            (entry.due, _order(task), task)
+            for task, entry in self._tasks.items()
+            if entry.due <= now and not entry.is_running
+        ]
+        if not due:
+            return None
+        task = min(due)[2]
+        self._tasks[task].is_running = True
+        self._tasks[task].is_wanted_again = False
+        return task
+
+    def done(self, task: Task, now: float) -> None:
+        entry = self._tasks.get(task)
+        if entry is not None:
+            entry.is_running, entry.failures = False, 0
+            wait_s = self._soon_s if entry.is_wanted_again else self._every_s
+            entry.due = now + wait_s * self._random.uniform(0.9, 1.0)
+
+    def failed(self, task: Task, now: float) -> None:
+        entry = self._tasks.get(task)
+        if entry is not None:
+            wait_s = min(AGAIN_S[min(entry.failures, len(AGAIN_S) - 1)], self._every_s)
+            entry.is_running = False
+            entry.failures += 1
+            entry.due = now + wait_s * self._random.uniform(0.5, 1.0)
+
+    def next_deadline(self) -> float | None:
+        return min((entry.due for entry in self._tasks.values() if not entry.is_running), default=None)
+
+
+def _order(task: Task) -> tuple[str, PeerKey]:
+    return task[1].value, task[0]

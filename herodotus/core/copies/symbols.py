@@ -1,0 +1,177 @@
+"""What do two sets not share, when nobody knows beforehand how much it is? Cells, made and read one after the other.
+
+The sketch of `herodotus.core.copies.cells` without an end: the asker reads cells until all differences have shown
+themselves, so what travels follows the difference alone. Both ends keep where each element goes next, so more cells
+cost no second look at what was made.
+"""
+
+from array import array
+from collections.abc import Iterable
+from math import ceil, sqrt
+
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.copies.cells import CELLS_MAX, MASK, MULTIPLIER, PACKED_BYTES, SCALE, pure, spread
+
+Cell = tuple[int, int]
+"""The exclusive or of the elements in it, each with its check, and how many they are."""
+
+_STEP = 4
+"""Cells are made in ever larger steps, as each step looks at all elements once."""
+_FIRST = 64
+_COUNT_BYTES_MAX = 6
+
+
+class Symbols:
+    """The cells of a set, as many as are asked for. Raises MalformedRecordError beyond `CELLS_MAX`."""
+
+    def __init__(self, elements: Iterable[bytes]) -> None:
+        self._packed: list[int] = []
+        self._states = array("Q")
+        self._next = array("Q")
+        for element in elements:
+            packed, state = spread(element)
+            self._packed.append(packed)
+            self._states.append(state)
+            self._next.append(0)
+        self._cells: list[int] = []
+        self._counts: list[int] = []
+
+    def __len__(self) -> int:
+        """Elements."""
+        return len(self._packed)
+
+    def cells(self, start: int, end: int) -> list[Cell]:
+        if end > CELLS_MAX:
+            raise MalformedRecordError("more cells than any honest difference needs")
+        while len(self._cells) < end:
+            self._make(min(CELLS_MAX, max(_FIRST, len(self._cells) * _STEP)))
+        return list(zip(self._cells[start:end], self._counts[start:end], strict=True))
+
+    def _make(self, end: int) -> None:
+        more = end - len(self._cells)
+        cells, counts = self._cells, self._counts
+        cells += [0] * more
+        counts += [0] * more
+        upcoming, states = self._next, self._states
+        for number, packed in enumerate(self._packed):
+            at = upcoming[number]
+            if at >= end:
+                continue
+            state = states[number]
+            while at < end:
+                cells[at] ^= packed
+                counts[at] += 1
+                state = state * MULTIPLIER & MASK
+                at += ceil((at + 1.5) * (SCALE / sqrt(state + 1) - 1))
+            upcoming[number], states[number] = at, state
+
+
+class Decoder:
+    """Takes the other side's cells in order and gives away what differs."""
+
+    def __init__(self, own: Symbols) -> None:
+        self._own = own
+        self._cells: list[int] = []
+        self._counts: list[int] = []
+        self._found: dict[bytes, list[int]] = {}  # packed, state, next cell, sign
+
+    def __len__(self) -> int:
+        """Cells taken."""
+        return len(self._cells)
+
+    @property
+    def is_complete(self) -> bool:
+        """Every element is in the first cell, so that one is empty only when all were found."""
+        return bool(self._cells) and not self._cells[0] and not self._counts[0]
+
+    @property
+    def ours(self) -> set[bytes]:
+        return {element for element, known in self._found.items() if known[3] > 0}
+
+    @property
+    def theirs(self) -> set[bytes]:
+        return {element for element, known in self._found.items() if known[3] < 0}
+
+    def take(self, theirs: list[Cell]) -> None:
+        start = len(self._cells)
+        end = start + len(theirs)
+        own = self._own.cells(start, end)
+        for (mine, count), (other, others) in zip(own, theirs, strict=True):
+            self._cells.append(mine ^ other)
+            self._counts.append(count - others)
+        for known in self._found.values():
+            self._remove(known, end)
+        self._peel(range(end - 1, start - 1, -1))
+
+    def _peel(self, candidates: Iterable[int]) -> None:
+        waiting = list(candidates)
+        end = len(self._cells)
+        while waiting:
+            at = waiting.pop()
+            element = pure(self._cells[at], self._counts[at])
+            if element is None or element in self._found:
+                continue
+            if len(self._found) > end:
+                return  # no honest cells give away more than they are
+            packed, state = spread(element)
+            known = [packed, state, 0, self._counts[at]]
+            self._found[element] = known
+            waiting += self._remove(known, end)
+
+    def _remove(self, known: list[int], end: int) -> list[int]:
+        """Take an element out of the cells up to `end`; those that may show another now."""
+        packed, state, at, sign = known
+        touched = []
+        while at < end:
+            self._cells[at] ^= packed
+            self._counts[at] -= sign
+            touched.append(at)
+            state = state * MULTIPLIER & MASK
+            at += ceil((at + 1.5) * (SCALE / sqrt(state + 1) - 1))
+        known[1], known[2] = state, at
+        return touched
+
+
+def encode_cells(cells: Iterable[Cell]) -> bytes:
+    """24 bytes and a count (zigzag LEB128) for each."""
+    out = bytearray()
+    for packed, count in cells:
+        out += packed.to_bytes(PACKED_BYTES, "big")
+        rest = count << 1 if count >= 0 else (-count << 1) - 1
+        while rest > 0x7F:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+class CellReader:
+    """Takes bytes as they come and gives whole cells. Raises MalformedRecordError."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[Cell]:
+        self._rest += data
+        cells: list[Cell] = []
+        at = 0
+        while (cell := self._cell(at)) is not None:
+            cells.append(cell[0])
+            at = cell[1]
+        del self._rest[:at]
+        return cells
+
+    def _cell(self, start: int) -> tuple[Cell, int] | None:
+        at = start + PACKED_BYTES
+        number = shift = 0
+        while at < len(self._rest):
+            byte = self._rest[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                packed = int.from_bytes(self._rest[start : start + PACKED_BYTES], "big")
+                return (packed, number >> 1 if number & 1 == 0 else -((number + 1) >> 1)), at
+            if shift >= 7 * _COUNT_BYTES_MAX:
+                raise MalformedRecordError("a cell of more elements than there are")
+        return None

@@ -1,0 +1,210 @@
+"""What does the index know about a capture, in as few bytes as possible?
+
+Keys sort by ring position and then by time, so that an arc of the ring, the versions of one URL and a
+directory of the thesis (16 bits of the position) are ranges. Everything can be computed again from the WARC
+files.
+
+    c  position[:12] time[4] variant[3]  -> place of the record, what kind it is, its arrival
+    d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): who has a payload
+    v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
+    t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
+    x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
+    h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
+    s  bucket[1]  -> the sketch of its members
+    e  number[4]  -> members that came and went since the sketches were written
+    n  position[:12] day[3]  -> (nothing): a URL on a day that has more than one capture
+    u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
+    l  target[:12] source[:12]  -> first and last capture of the source in which the link to the target stood
+    a  property[1] value  -> captures that have it, and bytes of their payloads
+    m  name  -> settings of the index itself
+
+The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
+with the whole value. The variant is the digest's start: two contents of one URL and second are two captures.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from herodotus.core.captures import CaptureId
+
+KEY_BYTES = 12
+PAYLOAD_PREFIX_BYTES = 8
+"""Of a key of family d: the bucket and the payload. The kind comes next."""
+_WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
+CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
+DIGEST, SKETCH, CHANGES, SEVERAL = b"h", b"s", b"e", b"n"
+ADDRESS = b"u"
+LINK, TALLY = b"l", b"a"
+DAY_S = 86_400
+
+
+class Kind(IntEnum):
+    """What the record is, so that a count or a choice need not read it."""
+
+    BODY = 0
+    REVISIT = 1
+
+
+_KINDS = (Kind.BODY, Kind.REVISIT)
+
+
+class Place(NamedTuple):
+    """Where a record lies: the member in a file, and the record within the member's content."""
+
+    file: int
+    offset: int
+    length: int
+    skip: int = 0
+
+
+class Entry(NamedTuple):
+    place: Place
+    kind: Kind
+    arrival: int
+    """Grows with every stored capture; log number and offset at the time of storing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisitCount:
+    count: int
+    last_s: int
+
+
+def arrival_of(file: int, offset: int) -> int:
+    return file << 32 | offset
+
+
+def bucket_of(key: bytes) -> int:
+    """One of 16 arcs: the folder of sealed segments and the scope of deduplication."""
+    return key[0] >> 4
+
+
+def capture_key(id_: CaptureId) -> bytes:
+    return b"".join((CAPTURE, id_.key[:KEY_BYTES], id_.time_s.to_bytes(4, "big"), id_.digest[:3]))
+
+
+def family_key(family: bytes, key: bytes) -> bytes:
+    """The same capture in another family."""
+    return family + key[1:]
+
+
+def time_of(key: bytes) -> int:
+    return int.from_bytes(key[1 + KEY_BYTES : 5 + KEY_BYTES], "big")
+
+
+def url_prefix(key: bytes) -> bytes:
+    return CAPTURE + key[:KEY_BYTES]
+
+
+def payload_prefix(bucket: int, digest: bytes) -> bytes:
+    return b"".join((PAYLOAD, bytes((bucket,)), digest[:6]))
+
+
+def payload_key(capture: bytes, digest: bytes, kind: Kind) -> bytes:
+    """`capture` is a key of family c."""
+    return b"".join(
+        (payload_prefix(bucket_of(capture[1:]), digest), bytes((kind,)), capture[1:9], capture[13:17])
+    )
+
+
+def captures_of_payload(key: bytes) -> tuple[bytes, int]:
+    """The position's first bytes and the time that a payload key leads to."""
+    return CAPTURE + key[9:17], int.from_bytes(key[17:21], "big")
+
+
+def auxiliary_key(file: int, offset: int) -> bytes:
+    return AUXILIARY + file.to_bytes(4, "big") + offset.to_bytes(4, "big")
+
+
+def auxiliary_place(key: bytes) -> tuple[int, int]:
+    return int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:9], "big")
+
+
+def address_key(url: str) -> bytes:
+    """Sites and folders are ranges; http and https of one address are neighbours. `url_of_address` is its inverse."""
+    match = _WEB_URL.fullmatch(url)
+    if match is None:  # urn:, dns: and what else other archives hold
+        text = "~" + url
+    else:
+        secure, host, port, rest = match.groups()
+        labels = host if _is_number(host) else ",".join(reversed(host.split(".")))
+        text = f"{labels}{port}){rest}\0{'s' if secure else ''}"
+    return ADDRESS + text.encode("utf-8", "surrogateescape")
+
+
+def url_of_address(key: bytes) -> str:
+    text = key[1:].decode("utf-8", "surrogateescape")
+    if text[:1] == "~":
+        return text[1:]
+    site, _, rest = text.partition(")")
+    rest, _, secure = rest.rpartition("\0")
+    labels, colon, port = (
+        (site, "", "") if site.startswith("[") and site.endswith("]") else site.rpartition(":")
+    )
+    if not colon:
+        labels, port = site, ""
+    host = labels if _is_number(labels) else ".".join(reversed(labels.split(",")))
+    return f"http{secure}://{host}{colon}{port}{rest}"
+
+
+def _is_number(host: str) -> bool:
+    return host.startswith("[") or host.replace(".", "").isdigit()
+
+
+def encode_entry(entry: Entry) -> bytes:
+    place = entry.place
+    # In the log the arrival is the place; only sealing parts the two.
+    is_own = entry.arrival == arrival_of(place.file, place.offset)
+    flags = entry.kind | (2 if is_own else 0)
+    numbers = (flags, place.file, place.offset, place.length, place.skip)
+    if is_own:
+        return encode_numbers(numbers)
+    return encode_numbers((*numbers, entry.arrival >> 32, entry.arrival & 0xFFFF_FFFF))
+
+
+def decode_entry(data: bytes) -> Entry:
+    flags, file, offset, length, skip, *arrival = decode_numbers(data)
+    came = arrival_of(file, offset) if flags & 2 else arrival_of(arrival[0], arrival[1])
+    return Entry(Place(file, offset, length, skip), _KINDS[flags & 1], came)
+
+
+def encode_visits(visits: VisitCount) -> bytes:
+    return encode_numbers((visits.count, visits.last_s))
+
+
+def decode_visits(data: bytes) -> VisitCount:
+    count, last_s = decode_numbers(data)
+    return VisitCount(count=count, last_s=last_s)
+
+
+def encode_numbers(numbers: tuple[int, ...]) -> bytes:
+    """LEB128, seven bits to the byte."""
+    out = bytearray()
+    for number in numbers:
+        rest = number
+        while rest > 0x7F:
+            out.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        out.append(rest)
+    return bytes(out)
+
+
+def decode_numbers(data: bytes) -> list[int]:
+    numbers: list[int] = []
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        if byte & 0x80:
+            shift += 7
+        else:
+            numbers.append(number)
+            number = shift = 0
+    return numbers
+
+
+def after(prefix: bytes) -> bytes:
+    """The first key that does not start with `prefix`."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else b"\xff" * 32

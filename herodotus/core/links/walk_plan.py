@@ -1,0 +1,102 @@
+"""Which links go to whom, in which order? One pass around the ring that serves all holders (thesis §4.6).
+
+The links are sorted by key. Going around once from our own position, each stretch of the ring with links in it names
+its six holders; whoever holds several stretches (six, for each position of its own) gets them together, at the place
+where the walk first meets it. This is the thesis's rotating array, written as a table of ranges.
+"""
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dht.core.ids import KEY_BYTES, Key, PeerKey
+from dht.core.records import Contact
+from herodotus.core.links.ringmap import RingMap
+
+
+class Keys:
+    """Sorted keys in one piece of memory: 20 bytes each."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data) // KEY_BYTES
+
+    def __getitem__(self, place: int) -> Key:
+        return Key(self.data[place * KEY_BYTES : (place + 1) * KEY_BYTES])
+
+    def up_to(self, end: Key) -> int:
+        """How many are at most `end`."""
+        return bisect_right(_Places(self), end)
+
+    def place(self, key: Key) -> int:
+        """Where it is, or would be."""
+        return bisect_left(_Places(self), key)
+
+
+class _Places:
+    """`bisect` asks for items by number, and a `Keys` has no slices to be confused with."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, place: int) -> Key:
+        return self._keys[place]
+
+
+@dataclass(slots=True)
+class Stop:
+    """A peer, and which of the sorted keys it is to get."""
+
+    contact: Contact
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+
+    def places(self) -> Iterator[int]:
+        for start, end in self.ranges:
+            yield from range(start, end)
+
+    @property
+    def links(self) -> int:
+        return sum(end - start for start, end in self.ranges)
+
+
+def mark_of(keys: Keys, stop: Stop) -> bytes:
+    """Two stops of one walk have the same only where the later one has nothing more: keys may go from a walk's list
+    between its first plan and another, as some are delivered, but none comes.
+    """
+    ends = b"".join(keys[start] + keys[end - 1] for start, end in stop.ranges)
+    return hashlib.sha1(ends, usedforsecurity=False).digest()
+
+
+def stops_of(keys: Keys, ring: RingMap, copies: int, own: Contact) -> list[Stop]:
+    """In ring order from our own position; ourselves left out."""
+    stops: dict[PeerKey, Stop] = {}
+    for stretch, start, end in _stretches(keys, ring, own.position):
+        for contact in ring.holders(stretch, copies):
+            if contact.peer != own.peer:
+                stop = stops.setdefault(PeerKey(contact.peer), Stop(contact))
+                if stop.ranges and stop.ranges[-1][1] == start:
+                    stop.ranges[-1] = (stop.ranges[-1][0], end)
+                else:
+                    stop.ranges.append((start, end))
+    return list(stops.values())
+
+
+def _stretches(keys: Keys, ring: RingMap, first: Key) -> Iterator[tuple[int, int, int]]:
+    """Stretches with keys in them, and which keys; from `first` around. The one across zero may come in two parts."""
+    if not len(ring) or not len(keys):
+        return
+    begin = keys.up_to(first)
+    for low, high in ((begin, len(keys)), (0, begin)):
+        place = low
+        while place < high:
+            stretch = ring.stretch(keys[place])
+            is_last = keys[place] > ring.end(stretch)  # it goes on across zero
+            end = high if is_last else min(keys.up_to(ring.end(stretch)), high)
+            yield stretch, place, end
+            place = end

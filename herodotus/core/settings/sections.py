@@ -1,0 +1,438 @@
+"""Which settings are there? Each part of the peer receives its own section and nothing else."""
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from herodotus.core.budgets import DiskLimits, Hours, TrafficLimits
+from herodotus.core.settings.fields import (
+    Endpoint,
+    choice,
+    endpoint,
+    flag,
+    hours,
+    line,
+    many,
+    number,
+    setting,
+    web_address,
+    whole,
+)
+
+_GB, _MBIT_BYTES = 1e9, 125_000.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSettings:
+    """Who runs this peer."""
+
+    contact: str = setting(
+        "",
+        web_address(),
+        "page or address that a site owner can turn to; sent with every request, required by public networks",
+    )
+    nickname: str = setting("", line(40, "a name"), "shown on the start page beside the peer's id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSettings:
+    """The port that readers open in a browser."""
+
+    listen: Endpoint = setting(
+        Endpoint(host="0.0.0.0", port=5484),  # noqa: S104  # readers anywhere are the point; test and lan differ
+        endpoint(),
+        "where readers reach the portal; port 0 takes any free one",
+    )
+    public_url: str = setting(
+        "",
+        web_address(),
+        "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
+    )
+    replay_url: str = setting(
+        "",
+        web_address(),
+        "a second name of this peer, for archived pages alone: there they have storage and a service worker, which "
+        "they share with each other, and never with the portal; must lead to the same port",
+    )
+    service_worker: str = setting(
+        "",
+        line(4_096, "the path of a file"),
+        "a file with a service worker to use for archived pages instead of ours; needs http.replay_url",
+    )
+    gateway: bool = setting(
+        False,
+        flag(),
+        "fetch from other peers what readers ask for here, instead of sending the readers there",
+    )
+    banner: bool = setting(
+        True, flag(), "a line with the date and the ways to other days above archived pages"
+    )
+    connections_max: int = setting(
+        512, whole(8, 100_000), "open connections at once; one more is told to come back later"
+    )
+    survey: bool = setting(
+        True,
+        flag(),
+        "read each new capture once more, for statistics and the links to a page; some 2 ms and 1 kB a page",
+    )
+    idle_s: float = setting(
+        30.0,
+        number(1, 3600, "seconds"),
+        "a connection that asks nothing for so long is closed, so the slow cannot pile up",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingSettings:
+    """The peer's place among the others."""
+
+    listen: Endpoint = setting(
+        Endpoint(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
+        endpoint(),
+        "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
+    )
+    join: tuple[Endpoint, ...] = setting(
+        (), many(endpoint(), 64), "peers to join the ring through; those met once are remembered anyway"
+    )
+    advertise: str = setting(
+        "",
+        line(45, "an IP address", r"[0-9A-Fa-f:.]*"),
+        "the address at which others reach this peer; empty is found out by itself",
+    )
+    slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each of them needs another")
+    virtual_nodes: int = setting(
+        0,
+        whole(0, 64),
+        "positions on the ring, with which the peer's share grows; 0 takes one for each 50 GB that it offers, up to"
+        " what the charter leaves to each of the peers behind one address",
+    )
+    stabilize_s: float = setting(
+        10.0, number(0.5, 120, "seconds"), "how often a neighbour is asked for its list"
+    )
+    rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often news is passed on")
+    digest_s: float = setting(60.0, number(1, 600, "seconds"), "how often tables are compared with somebody")
+    graveyard_s: float = setting(60.0, number(1, 600, "seconds"), "how often one of the dead is asked again")
+    suspicion_s: float = setting(
+        30.0,
+        number(1, 600, "seconds"),
+        "how long a silent peer may answer before two witnesses count it as dead, and others do its work",
+    )
+    gossip_bits_per_s_max: float = setting(
+        10_000.0,
+        number(500, 1e9, "bit/s"),
+        "what keeping the table of members may cost; above it a sample is kept",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallsSettings:
+    """Connections with other peers, for links, leases and copies: TCP at the port that `ring.listen` has by UDP."""
+
+    connections_max: int = setting(
+        200,
+        whole(8, 10_000),
+        "connections that others may hold open at once; home routers bear a few hundred",
+    )
+    idle_s: float = setting(
+        60.0, number(1, 3600, "seconds"), "a connection on which nobody asks for so long is closed"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoverySettings:
+    """How the ring is found, and this peer made reachable."""
+
+    lan: bool = setting(True, flag(), "announce this peer on the local network and look for others there")
+    kademlia: bool = setting(True, flag(), "leave word at, and look into, the public rendezvous")
+    port_mapping: bool = setting(True, flag(), "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
+    dial_backs: int = setting(
+        3,
+        whole(0, 16),
+        "peers of different networks that must reach this one before it owns a share; 0 does not ask",
+    )
+    rendezvous_find_s: float = setting(
+        600.0, number(1, 86_400, "seconds"), "how often the rendezvous is asked"
+    )
+    rendezvous_publish_s: float = setting(
+        1800.0, number(1, 86_400, "seconds"), "how often word is left there"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlSettings:
+    """How this peer fetches; what all members must agree on is in the charter."""
+
+    connections: int = setting(56, whole(1, 512), "connections open at once, as in the thesis (5.1)")
+    visits_per_host_max: int = setting(
+        50_000, whole(1, 10_000_000), "fetches from one host in a day; what is left is due the next day"
+    )
+    urls_per_host_max: int = setting(
+        1_000_000, whole(1, 1_000_000_000), "URLs of one host that are remembered; a trap has endlessly many"
+    )
+    opt_out: tuple[str, ...] = setting(
+        (),
+        many(line(253, "a host name", r"[^\s/:@]+"), 10_000),
+        "hosts, with all below them, whose owners asked not to be visited",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesSettings:
+    """How copies are kept; how many there are is in the charter."""
+
+    acknowledge: str = setting(
+        "local",
+        choice("local", "k"),
+        "when a fetched capture counts as stored: durable here, or at every holder that can be reached",
+    )
+    compare_s: float = setting(
+        86_400.0, number(1, 604_800, "seconds"), "how often this peer and each other holder compare"
+    )
+    departed_s: float = setting(
+        86_400.0,
+        number(1, 2_592_000, "seconds"),
+        "how long a lost peer may be away before its copies are made anew",
+    )
+    low_s: float = setting(
+        900.0,
+        number(1, 86_400, "seconds"),
+        "the same where less than two thirds of the copies are within reach",
+    )
+    keep_s: float = setting(
+        3_600.0,
+        number(1, 2_592_000, "seconds"),
+        "how long this peer's share must be unchanged before copies that it need not hold may go",
+    )
+    audit_s: float = setting(
+        3_600.0, number(1, 604_800, "seconds"), "how often another holder is asked to prove what it has"
+    )
+    cross_fetch_share: float = setting(
+        0.02,
+        number(0, 1, "of the captures"),
+        "how much of what others fetched, and it is the next to hold, this peer asks the origin for as well: so who "
+        "invents or alters pages is noticed; 0 for none, as in tests, in which each page is fetched once a day",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinksSettings:
+    """When links that were found are carried to the peers that are to remember them."""
+
+    per_peer: int = setting(
+        40,
+        whole(1, 10_000),
+        "links for each peer of the ring, on average, that begin a walk; the thesis had ten",
+    )
+    wait_s: float = setting(
+        600.0, number(0.1, 86_400, "seconds"), "the longest that a link waits for others before a walk begins"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetSettings:
+    """What this peer may use of the machine and its line. 0 sets no limit of that kind."""
+
+    disk_gb_max: float = setting(
+        0.0, number(0, 1e6, "GB"), "what the WARC files of the archive may come to, over all its slices"
+    )
+    disk_free_gb_min: float = setting(
+        1.0,
+        number(0.3, 1e6, "GB"),
+        "left free on the home's disk for everything else; then nothing is stored",
+    )
+    upload_mbit_per_s_max: float = setting(
+        0.0,
+        number(0, 1e5, "Mbit/s"),
+        "what copies for others may take of the line; answers to readers are not held back",
+    )
+    download_mbit_per_s_max: float = setting(
+        0.0, number(0, 1e5, "Mbit/s"), "what crawling and copies from others may take of the line"
+    )
+    month_gb_max: float = setting(
+        0.0,
+        number(0, 1e6, "GB"),
+        "both ways together in a month; crawling and copying spread nine tenths of it evenly, the rest is for"
+        " readers and the ring",
+    )
+    month_day: int = setting(1, whole(1, 28), "day on which the provider's month begins")
+    hours: tuple[Hours, ...] = setting(
+        (),
+        many(hours(), 16),
+        "when crawling and copying may run; none means always. Readers are served all day",
+    )
+    niceness: int = setting(
+        10, whole(0, 19), "how far the peer steps back behind other programs of this machine; 19 is furthest"
+    )
+
+    @property
+    def disk(self) -> DiskLimits:
+        cap = int(self.disk_gb_max * _GB) or None
+        return DiskLimits(archive_bytes_max=cap, free_bytes_min=int(self.disk_free_gb_min * _GB))
+
+    @property
+    def traffic(self) -> TrafficLimits:
+        return TrafficLimits(
+            up_bytes_per_s=self.upload_mbit_per_s_max * _MBIT_BYTES or None,
+            down_bytes_per_s=self.download_mbit_per_s_max * _MBIT_BYTES or None,
+            month_bytes=int(self.month_gb_max * _GB) or None,
+            month_day=self.month_day,
+            hours=self.hours,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveFilesSettings:
+    """How the archive's files are written from now on; what is there already is read whatever this says."""
+
+    codec: str = setting(
+        "zstd",
+        choice("zstd", "gzip"),
+        "of sealed files: zstd takes less room, gzip (.warc.gz) is what every WARC tool reads",
+    )
+    dictionary_kb: int = setting(
+        0,
+        whole(0, 1_000, "kB"),
+        "of a dictionary in each sealed file, 110 is usual: it saves room where a few sites have many pages, and"
+        " zstd -dc alone no longer reads the file. 0 is none",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LifecycleSettings:
+    """How the daemon stops."""
+
+    drain_s: float = setting(
+        8.0,
+        number(0.1, 600, "seconds"),
+        "time for open work after the first stop signal; service managers kill after 10 s",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    """What the peer writes about itself."""
+
+    level: str = setting(
+        "info", choice("debug", "info", "warning", "error"), "least weight of a line that is written"
+    )
+    format: str = setting(
+        "text", choice("text", "json"), "lines for people, or one JSON object a line for machines"
+    )
+    file_bytes_max: int = setting(
+        10_000_000,
+        whole(100_000, 1_000_000_000, "bytes"),
+        "a log file of this size is put aside; five are kept",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    operator: OperatorSettings = field(default_factory=OperatorSettings)
+    http: HttpSettings = field(default_factory=HttpSettings)
+    ring: RingSettings = field(default_factory=RingSettings)
+    calls: CallsSettings = field(default_factory=CallsSettings)
+    discovery: DiscoverySettings = field(default_factory=DiscoverySettings)
+    crawl: CrawlSettings = field(default_factory=CrawlSettings)
+    copies: CopiesSettings = field(default_factory=CopiesSettings)
+    links: LinksSettings = field(default_factory=LinksSettings)
+    budget: BudgetSettings = field(default_factory=BudgetSettings)
+    archive: ArchiveFilesSettings = field(default_factory=ArchiveFilesSettings)
+    lifecycle: LifecycleSettings = field(default_factory=LifecycleSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+SECTIONS: MappingProxyType[str, type] = MappingProxyType(
+    {
+        "operator": OperatorSettings,
+        "http": HttpSettings,
+        "ring": RingSettings,
+        "calls": CallsSettings,
+        "discovery": DiscoverySettings,
+        "crawl": CrawlSettings,
+        "copies": CopiesSettings,
+        "links": LinksSettings,
+        "budget": BudgetSettings,
+        "archive": ArchiveFilesSettings,
+        "lifecycle": LifecycleSettings,
+        "log": LogSettings,
+    }
+)
+
+# A preset moves several defaults together; whatever the file, the environment or a flag says comes after it.
+PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType(
+    {
+        "wan": MappingProxyType({}),
+        "lan": MappingProxyType(
+            {
+                "http.connections_max": 128,
+                "http.idle_s": 120.0,
+                "discovery.kademlia": False,
+                "discovery.port_mapping": False,
+                "discovery.dial_backs": 1,
+            }
+        ),
+        "test": MappingProxyType(
+            {
+                "http.listen": Endpoint(host="127.0.0.1", port=0),
+                "http.connections_max": 64,
+                "lifecycle.drain_s": 2.0,
+                "ring.listen": Endpoint(host="127.0.0.1", port=0),
+                "ring.virtual_nodes": 1,
+                "ring.stabilize_s": 2.0,
+                "ring.rumour_s": 1.0,
+                "ring.digest_s": 5.0,
+                "ring.graveyard_s": 5.0,
+                "copies.compare_s": 10.0,
+                "copies.departed_s": 10.0,
+                "copies.low_s": 5.0,
+                "copies.keep_s": 5.0,
+                "copies.audit_s": 10.0,
+                "copies.cross_fetch_share": 0.0,
+                "links.wait_s": 1.0,
+                "discovery.lan": False,
+                "discovery.kademlia": False,
+                "discovery.port_mapping": False,
+                "discovery.dial_backs": 0,
+                "budget.disk_free_gb_min": 0.3,
+                "budget.niceness": 0,
+            }
+        ),
+        # A line that a family uses, too, on a machine that is somebody's desk.
+        "home": MappingProxyType(
+            {
+                "http.connections_max": 128,
+                "crawl.connections": 16,
+                "budget.disk_free_gb_min": 20.0,
+                "budget.upload_mbit_per_s_max": 4.0,
+                "budget.download_mbit_per_s_max": 16.0,
+                "budget.month_gb_max": 300.0,
+                "budget.niceness": 15,
+            }
+        ),
+        # A machine that does nothing else, on a line that is always there.
+        "server": MappingProxyType(
+            {
+                "http.connections_max": 4096,
+                "crawl.connections": 128,
+                "discovery.lan": False,
+                "discovery.port_mapping": False,
+                "budget.disk_free_gb_min": 20.0,
+                "budget.niceness": 0,
+            }
+        ),
+        # A Raspberry Pi or an old laptop: little memory, a slow card or USB disk, and a home line.
+        "small": MappingProxyType(
+            {
+                "http.connections_max": 64,
+                "crawl.connections": 8,
+                "crawl.visits_per_host_max": 10_000,
+                "ring.gossip_bits_per_s_max": 5_000.0,
+                "budget.disk_free_gb_min": 4.0,
+                "budget.upload_mbit_per_s_max": 2.0,
+                "budget.download_mbit_per_s_max": 8.0,
+                "budget.month_gb_max": 150.0,
+                "budget.niceness": 19,
+                "log.file_bytes_max": 1_000_000,
+            }
+        ),
+    }
+)

@@ -1,0 +1,1 @@
+"""How does a peer crawl day after day, and share links and hosts with the others?"""

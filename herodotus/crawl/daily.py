@@ -1,0 +1,465 @@
+"""How does a running peer crawl by itself, day after day? Today's due URLs, then whatever comes, then the next day.
+
+One crawler works on the peer's open archive for as long as the peer lives. A day is the charter's: at its end the
+fetches under way end, and all is due again. Between runs it waits for what may change things: news (links of others,
+new seeds), the day's end, the operator, room on the disk. Whatever goes wrong ends the crawl and not the peer: it is
+logged, counted, and begun again after a while, as after a crash.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+import anyio
+
+from crawler.core.capture import UrlKey
+from crawler.core.recrawl import Known
+from crawler.core.urls import url_key
+from crawler.counts import CrawlCounts
+from crawler.frontier import FoundLink, Frontier
+from crawler.ports import OwnsEverything, UrlOwner
+from crawler.worker import Crawler
+from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.errors import HerodotusError, WorldFailure
+from herodotus.core.orders import Begin, CrawlControl, Pause, Resume
+from herodotus.core.status import CrawlStatus
+from herodotus.crawl.gear import CrawlGear, CrawlOrder, FetcherWrapper, GearOpener, StewardMaker, open_gear
+from herodotus.home.durable import write_durably
+from herodotus.home.folder import Home
+from herodotus.home.seeds import seeds_of
+from herodotus.store.holdings import Holdings
+from herodotus.store.performer import Report
+from herodotus.store.store import DiskStore
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 30.0
+"""Clocks are set and disks emptied without telling us."""
+ROOM_AGAIN_BYTES = 64 * 2**20
+"""Above the archive's reserve: less would be full again at once."""
+BACKOFF_FIRST_S = 1.0
+BACKOFF_MAX_S = 300.0
+SOUND_AFTER_S = 600.0
+"""A crawl that lived so long was in order: its end is the first error again."""
+SEEDS_AT_ONCE = 500
+"""Each batch is some milliseconds in which nothing else of the peer runs."""
+
+
+class CrawlState(Enum):
+    CLOSED = "closed"
+    WAITING = "waiting for the archive"
+    CRAWLING = "crawling"
+    DONE = "done for today"
+    PAUSED = "paused"
+    NO_ROOM = "no room on the disk"
+    CLOSED_HOURS = "waiting for its hours or the month's volume"
+    FAILED = "failed, begins again soon"
+
+
+class NotCrawling(WorldFailure):
+    def __init__(self, state: CrawlState, problem: str | None) -> None:
+        self.state = state
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"the peer cannot take URLs now: its crawl is {self.state.value}" + (
+            f" ({self.problem})" if self.problem else ""
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DailyParts:
+    home: Home
+    order: CrawlOrder
+    holdings: Holdings
+    make_steward: StewardMaker
+    wall_clock: Callable[[], float]
+    owner: UrlOwner | None = None
+    drain_s: float = 8.0
+    within: FetcherWrapper = lambda fetcher: fetcher
+    """Keeps to the rate that was offered."""
+    closed_s: Callable[[], float] = lambda: 0.0
+    """How long the budget forbids crawling."""
+    open_gear: GearOpener = open_gear
+
+
+class DailyCrawl:
+    """`opened` keeps it going. Used from one event loop."""
+
+    def __init__(self, parts: DailyParts) -> None:
+        self._parts = parts
+        self._order = parts.order
+        self._owner: UrlOwner = parts.owner or OwnsEverything()
+        self._state = CrawlState.CLOSED
+        self._problem: str | None = None
+        self._gear: CrawlGear | None = None
+        self._crawler: Crawler | None = None
+        self._day = 0
+        self._restarts = 0
+        self._handed_over = 0
+        self._taken_over = 0
+        self._left_over = 0
+        self._earlier = CrawlCounts()  # of today's crawlers that an error ended
+        self._is_leaving = False
+        self._is_paused = False
+        self._news = anyio.Event()
+        self._idle = anyio.Event()
+        self._idle.set()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Leaving lets the fetches under way end, for as long as a drain may take."""
+        self._is_paused = self._parts.home.paused.exists()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._supervise)
+                yield
+                self._is_leaving = True
+                self._interrupt()
+                with anyio.move_on_after(self._parts.drain_s):
+                    await self._idle.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._state = CrawlState.CLOSED
+
+    # -- what others ask
+
+    async def perform(self, order: CrawlControl) -> Report:
+        match order:
+            case Pause():
+                write_durably(self._parts.home.paused, b"")
+                self._is_paused = True
+                self._interrupt()
+                await self._idle.wait()
+                return Report(facts={"state": CrawlState.PAUSED.value})
+            case Resume():
+                self._parts.home.paused.unlink(missing_ok=True)
+                was_paused, self._is_paused = self._is_paused, False
+                self._tell_news()
+                return Report(facts={"was_paused": was_paused})
+            case Begin():
+                return Report(facts={"urls": len(order.urls), "new": await self.begin(order.urls)})
+
+    async def begin(self, urls: Sequence[str]) -> int:
+        """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""
+        new = 0
+        for at in range(0, len(urls), SEEDS_AT_ONCE):
+            new += self._add([FoundLink(url=url, is_seed=True) for url in urls[at : at + SEEDS_AT_ONCE]])
+            await anyio.lowlevel.checkpoint()
+        return new
+
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+        """Links of ours that others found; says how many were not known. `may_be_done`: somebody else may have fetched
+        them today, and given us a copy. Raises NotCrawling.
+        """
+        keys = [url_key(link.url) for link in links]
+        new = self._add_own(links)
+        if may_be_done:
+            self._frontier().doubt(keys)
+        if self._frontier().take_back(keys):
+            self.look_again()
+        self._taken_over += len(links)
+        return new
+
+    def leave(self, keys: Sequence[UrlKey]) -> int:
+        """Others fetch these from now on; says how many were ours. Raises NotCrawling."""
+        return self._frontier().leave(keys)
+
+    def take_back(self, keys: Sequence[UrlKey]) -> int:
+        """What was left is ours again. Raises NotCrawling."""
+        return self._frontier().take_back(keys)
+
+    def look_for(self, key: UrlKey, digest: bytes) -> bool:
+        """As `Frontier.look_for`. Raises NotCrawling."""
+        is_due = self._frontier().look_for(key, digest)
+        if is_due:
+            self.look_again()
+        return is_due
+
+    @property
+    def takes_links(self) -> bool:
+        return self._gear is not None
+
+    def make_durable(self) -> None:
+        """What was taken over outlives a power cut. Raises NotCrawling."""
+        self._frontier().sync()
+
+    def look_again(self) -> None:
+        """URLs that were left to others may be ours to fetch by now."""
+        if self._gear is not None:
+            self._gear.frontier.look_again()
+            self._tell_news()
+            if self._crawler is not None:
+                self._crawler.look_again()
+
+    async def hold_back(self) -> None:
+        """Begin no fetch until `go_on`: links are found faster than they are delivered."""
+        if self._crawler is not None:
+            await self._crawler.pause()
+
+    def go_on(self) -> None:
+        if self._crawler is not None:
+            self._crawler.resume()
+
+    def is_out(self, key: UrlKey) -> bool:
+        """It is being fetched. Raises NotCrawling."""
+        return self._frontier().is_out(key)
+
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
+        """What we know of these URLs. Raises NotCrawling."""
+        return self._frontier().known_of(keys)
+
+    def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
+        """So many that we know, in the order of their keys. Raises NotCrawling."""
+        return self._frontier().known_after(key, count)
+
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
+        """So many of them, the keys alone. Raises NotCrawling."""
+        return self._frontier().keys_after(key, count)
+
+    @property
+    def today(self) -> int:
+        return self._day
+
+    @property
+    def seconds_of_today(self) -> float:
+        return self._parts.wall_clock() - self._order.day_starts(self._day)
+
+    def _frontier(self) -> Frontier:
+        if self._gear is None:
+            raise NotCrawling(self._state, self._problem)
+        return self._gear.frontier
+
+    def status(self) -> CrawlStatus:
+        gear, now = self._gear, self._crawler.counts if self._crawler is not None else CrawlCounts()
+        before = self._earlier
+        frontier = gear.frontier.statistics() if gear is not None else None
+        return CrawlStatus(
+            known=frontier.known if frontier is not None else 0,
+            due=frontier.due if frontier is not None else 0,
+            fetched=before.fetched + now.fetched,
+            unchanged=before.unchanged + now.unchanged,
+            failed=before.failed + now.failed,
+            stored=before.stored + now.stored,
+            handed_over=self._handed_over,
+            taken_over=self._taken_over,
+            held_back=frontier.held_back if frontier is not None else 0,
+            left_over=self._left_over,
+            day=self._day,
+            day_ends=datetime.fromtimestamp(self._order.day_starts(self._day + 1), UTC).isoformat(
+                timespec="seconds"
+            ),
+            state=self._state.value,
+            problem=self._problem or self._clock_problem(),
+            restarts=self._restarts,
+        )
+
+    # -- the task
+
+    async def _supervise(self) -> None:
+        backoff_s = BACKOFF_FIRST_S
+        while not self._is_leaving:
+            self._state = CrawlState.WAITING
+            store = await self._parts.holdings.wait_open()
+            began = anyio.current_time()
+            try:
+                await self._crawl_into(store)
+            except Exception as error:  # noqa: BLE001  # a task meets its supervisor: the peer goes on
+                if anyio.current_time() - began > SOUND_AFTER_S:
+                    backoff_s = BACKOFF_FIRST_S
+                self._note_failure(error, store, backoff_s)
+                await self._wait_for_room_or(backoff_s, store)
+                backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
+
+    async def _crawl_into(self, store: DiskStore) -> None:
+        """Until we leave; everything is opened anew after an error, so that nothing half done is believed."""
+        parts = self._parts
+        async with parts.open_gear(
+            parts.home.path,
+            store,
+            self._order,
+            parts.make_steward,
+            wall_clock=parts.wall_clock,
+            within=parts.within,
+        ) as gear:
+            self._gear = gear
+            try:
+                while not self._is_leaving:
+                    await self._crawl_a_day(gear, store)
+            finally:
+                self._retire_crawler()
+                self._gear = None
+
+    async def _crawl_a_day(self, gear: CrawlGear, store: DiskStore) -> None:
+        self._state = CrawlState.CRAWLING
+        today = max(self._order.day(self._parts.wall_clock()), gear.frontier.day)
+        if today > gear.frontier.day:
+            self._end_day(gear.frontier)
+            gear.frontier.start_day(today)
+        if today != self._day:
+            self._begin_counting(today)
+        self._crawler = gear.crawler(self._order, self)
+        await self._add_seeds()
+        while not self._is_leaving and not self._is_over(today):
+            self._news = anyio.Event()
+            if self._is_paused:
+                await self._rest(CrawlState.PAUSED)
+            elif not store.archive.has_room(0):
+                self._problem = "the disk is full"
+                await self._wait_for_room_or(0.0, store)
+            elif self._parts.closed_s() > 0.0:
+                await self._wait_for_budget(today)
+            else:
+                await self._run(self._crawler, today)
+                await self._rest(CrawlState.DONE)
+        self._retire_crawler()
+
+    async def _run(self, crawler: Crawler, today: int) -> None:
+        self._state, self._problem = CrawlState.CRAWLING, None
+        self._idle = anyio.Event()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._end_with_the_day, crawler, today)
+                tasks.start_soon(self._end_with_the_budget, crawler)
+                if not self._is_paused and not self._is_leaving:
+                    await crawler.run()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._idle.set()
+
+    async def _end_with_the_day(self, crawler: Crawler, today: int) -> None:
+        await self._wait_for(anyio.Event(), today)
+        crawler.stop()
+
+    async def _end_with_the_budget(self, crawler: Crawler) -> None:
+        while True:
+            await anyio.sleep(LOOK_EVERY_S)
+            if self._parts.closed_s() > 0.0:
+                crawler.stop()
+                self._tell_news()  # what is left is no day that is done
+                return
+
+    async def _wait_for_budget(self, today: int) -> None:
+        self._state = CrawlState.CLOSED_HOURS
+        while not self._is_leaving and not self._is_paused and not self._is_over(today):
+            closed_s = self._parts.closed_s()
+            if closed_s <= 0.0:
+                return
+            self._news = anyio.Event()
+            with anyio.move_on_after(min(closed_s, LOOK_EVERY_S)):
+                await self._news.wait()
+
+    async def _rest(self, state: CrawlState) -> None:
+        """Until there are news or the day ends; news that came during the run end it at once."""
+        self._state = CrawlState.PAUSED if self._is_paused else state
+        if not self._is_leaving:
+            await self._wait_for(self._news, self._day)
+
+    async def _wait_for(self, event: anyio.Event, day: int) -> None:
+        """Or for the day's end, by a clock that may be set."""
+        while not event.is_set() and not self._is_over(day):
+            with anyio.move_on_after(min(self._left_s(day), LOOK_EVERY_S)):
+                await event.wait()
+
+    async def _wait_for_room_or(self, least_s: float, store: DiskStore) -> None:
+        """For `least_s`, and for as long as nothing more can be stored."""
+        with anyio.move_on_after(least_s):
+            await anyio.sleep_forever()
+        while not self._is_leaving and not store.archive.has_room(ROOM_AGAIN_BYTES):
+            self._state = CrawlState.NO_ROOM
+            self._news = anyio.Event()
+            with anyio.move_on_after(LOOK_EVERY_S):
+                await self._news.wait()
+
+    # -- helpers
+
+    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+        """The crawler's `UrlOwner`: whoever that is, with a count."""
+        mine = self._owner.divide(links)
+        self._handed_over += len(links) - len(mine)
+        return mine
+
+    def is_our_turn(self, url: str) -> bool:
+        return self._owner.is_our_turn(url)
+
+    def _add(self, links: Sequence[FoundLink]) -> int:
+        if self._gear is None:
+            raise NotCrawling(self._state, self._problem)
+        return self._add_own(self.divide(links))
+
+    def _add_own(self, links: Sequence[FoundLink]) -> int:
+        if self._gear is None:
+            raise NotCrawling(self._state, self._problem)
+        new = self._gear.frontier.add(links)
+        if new:
+            self._tell_news()
+            if self._crawler is not None:
+                self._crawler.look_again()
+        return new
+
+    async def _add_seeds(self) -> None:
+        try:
+            await self.begin([seed.url for seed in seeds_of(self._parts.home.path)])
+        except HerodotusError as error:  # a damaged list of seeds: what is known is crawled all the same
+            logger.warning("no seeds error=%s", error)
+
+    def _interrupt(self) -> None:
+        if self._crawler is not None:
+            self._crawler.stop()
+        self._tell_news()
+
+    def _tell_news(self) -> None:
+        self._news.set()
+
+    def _is_over(self, day: int) -> bool:
+        return self._order.day(self._parts.wall_clock()) > day
+
+    def _clock_problem(self) -> str | None:
+        """Days do not run backwards: after a clock that was ahead, all stays done until that day has come."""
+        ahead = self._day - self._order.day(self._parts.wall_clock())
+        if ahead <= 0 or self._gear is None:
+            return None
+        return f"the clock was {ahead} days ahead, or is behind now: nothing is due before that day ends"
+
+    def _left_s(self, day: int) -> float:
+        return max(0.0, self._order.day_starts(day + 1) - self._parts.wall_clock())
+
+    def _end_day(self, frontier: Frontier) -> None:
+        """What is left keeps its day, so it comes before all that is due today, and among itself by priority."""
+        self._left_over = frontier.statistics().due
+        if self._left_over:
+            logger.warning("the day was too short day=%d left_over=%d", frontier.day, self._left_over)
+
+    def _begin_counting(self, today: int) -> None:
+        self._day = today
+        self._earlier = CrawlCounts()
+        self._handed_over = self._taken_over = 0
+
+    def _retire_crawler(self) -> None:
+        if self._crawler is None:
+            return
+        counts, sums = self._crawler.counts, self._earlier
+        for name in ("fetched", "unchanged", "failed", "stored"):
+            setattr(sums, name, getattr(sums, name) + getattr(counts, name))
+        self._crawler = None
+
+    def _note_failure(self, error: Exception, store: DiskStore, again_in_s: float) -> None:
+        self._restarts += 1
+        self._state = CrawlState.FAILED
+        cause = _cause(error)
+        self._problem = str(cause) or type(cause).__name__
+        if isinstance(cause, StoreRefusedError):
+            logger.warning("crawl stopped error=%s", cause)
+        else:
+            logger.error("crawl ended, begins again in_s=%g error=%s", again_in_s, cause, exc_info=error)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Of what task groups wrapped: a refusing store before whatever else came of it."""
+    while isinstance(error, BaseExceptionGroup):
+        refused = error.subgroup(StoreRefusedError)
+        error = (refused or error).exceptions[0]
+    return error

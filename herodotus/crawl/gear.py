@@ -1,0 +1,421 @@
+"""How does a peer crawl into its archive? The crawler's ports met by the store, and a crawl as a call.
+
+Captures become deposits, unchanged visits lines of the visit log; both are durable before the frontier
+hears of them. A crawl that was interrupted goes on where it was: the frontier is in `queue/`, the archive
+beside it.
+"""
+
+import math
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import anyio
+
+from crawler.core.addresses import is_literal, is_public
+from crawler.core.capture import Capture, Outcome, PayloadDigest, Truncation, payload_digests
+from crawler.core.content import MediaType
+from crawler.core.errors import MalformedUrlError
+from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
+from crawler.core.recrawl import Recrawl
+from crawler.core.scope import (
+    NOBODY_OPTED_OUT,
+    THE_WHOLE_WEB,
+    Content,
+    CrawlScope,
+    ScopeKind,
+    Territory,
+)
+from crawler.core.urls import STANDARD, UrlRules, host_of
+from crawler.fetch import REDIRECTS, FetchSettings
+from crawler.frontier import Frontier, FrontierLimits
+from crawler.http import HttpFetcher
+from crawler.ports import Fetcher, StewardPort, UrlOwner
+from crawler.steward import LocalSteward
+from crawler.worker import Crawler, CrawlSettings
+from herodotus import __version__
+from herodotus.core.captures import StoredCapture, deposit_of
+from herodotus.core.charter import Charter
+from herodotus.core.errors import SettingError
+from herodotus.core.notes import Visit
+from herodotus.operate.settings import Settings
+from herodotus.store.engine import ArchiveSettings
+from herodotus.store.slices import archive_at
+from herodotus.store.store import ArchiveStore, DiskStore, open_store
+
+ROBOT = "Herodotus"
+LOOKOUT_CONNECTIONS = 16
+PUBLIC_POLITENESS = PolitenessPolicy()
+_TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
+
+
+class ArchiveSink:
+    """The crawler's `CaptureSink` on an archive store."""
+
+    def __init__(
+        self, store: ArchiveStore, *, wall_clock: Callable[[], float], rules: UrlRules = STANDARD
+    ) -> None:
+        self._store = store
+        self._wall_clock = wall_clock
+        self._rules = rules
+
+    async def store(self, capture: Capture) -> None:
+        if capture.outcome is Outcome.STORED:
+            await self._store.store(deposit_of(capture))
+        else:
+            visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
+            await self._store.note_visits([visit])
+
+    def is_removed(self, url: str) -> bool:
+        return self._store.is_removed(url)
+
+    async def find(self, url: str, since: float) -> Capture | None:
+        stored = await self._store.newest(url, int(self._wall_clock()) + 1)
+        if stored is None or stored.time_s < since:
+            return None
+        return capture_of(stored, self._rules)
+
+
+def capture_of(stored: StoredCapture, rules: UrlRules = STANDARD) -> Capture:
+    """A capture as the crawler would have made it, as far as its record tells."""
+    truncated = stored.record.get("WARC-Truncated")
+    capture = Capture(
+        url=stored.url,
+        requested_at=float(stored.time_s),
+        duration_s=0.0,
+        request=b"",
+        status=stored.status,
+        head=stored.head,
+        body=stored.body,
+        sha256=PayloadDigest(stored.id.digest),
+        sha1=payload_digests(stored.body)[1],
+        remote_ip=stored.record.get("WARC-IP-Address") or "",
+        truncated=_TRUNCATIONS.get(truncated or ""),
+    )
+    return _with_derived(capture, rules)
+
+
+def _with_derived(capture: Capture, rules: UrlRules) -> Capture:
+    """Media type and redirect target follow from the head."""
+    location = capture.header("Location") if capture.status in REDIRECTS else None
+    target = None
+    if location:
+        try:
+            target = rules.canonical(location, capture.url)
+        except MalformedUrlError:
+            target = None
+    return replace(capture, mime=MediaType.of(capture.header("Content-Type")).mime, redirect_to=target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlOrder:
+    """What a crawl is asked to do. URLs are canonical (`crawler.core.urls.canonical`)."""
+
+    urls: tuple[str, ...]
+    scope: ScopeKind = ScopeKind.HOST
+    depth_max: int | None = None
+    fetches_max: int | None = None
+    content: Content = Content.HTML_AND_IMAGES
+    recrawl: Recrawl = Recrawl.DAILY
+    connections: int = 56
+    contact: str | None = None
+    """The page that tells site owners who we are; goes into the User-Agent."""
+    allow_private_addresses: bool = False
+    politeness: PolitenessPolicy = PUBLIC_POLITENESS
+    opted_out: OptOutList = NOBODY_OPTED_OUT
+    territory: Territory = THE_WHOLE_WEB
+    rules: UrlRules = STANDARD
+    visits_per_host_max: int = FrontierLimits().visits_per_origin_max
+    urls_per_host_max: int = FrontierLimits().urls_per_origin_max
+    day_length_s: float = 86_400.0
+    day_offset_s: float = 0.0
+    """When the day begins, after midnight UTC."""
+    patience_s: float = math.inf
+    """The crawl ends when all that is left belongs to hosts that rest longer."""
+    widens: bool = False
+    """It may take in more than the crawls before: what they left out is looked for."""
+
+    def day(self, now: float) -> int:
+        return int((now - self.day_offset_s) // self.day_length_s)
+
+    def day_starts(self, day: int) -> float:
+        """Seconds since 1970."""
+        return day * self.day_length_s + self.day_offset_s
+
+    @property
+    def user_agent(self) -> str:
+        contact = f" (+{self.contact})" if self.contact else ""
+        return f"{ROBOT}/{__version__}{contact}"
+
+
+@asynccontextmanager
+async def open_archive_at(
+    home: Path, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
+) -> AsyncIterator[DiskStore]:
+    """The home's archive store, opened for a command that runs without the daemon."""
+    archive = archive_at(home, wall_clock, settings)
+    async with open_store(archive) as store:
+        yield store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrawlGear:
+    """What crawls of one home have in common, whatever they are asked for: open for as long as they last."""
+
+    frontier: Frontier
+    fetcher: Fetcher
+    sink: ArchiveSink
+    steward: StewardPort
+    wall_clock: Callable[[], float]
+
+    def crawler(self, order: CrawlOrder, owner: UrlOwner | None = None) -> Crawler:
+        """One crawl, or one day of it: its counts begin at nothing."""
+        settings = CrawlSettings(
+            connections=order.connections,
+            recrawl=order.recrawl,
+            fetches_max=order.fetches_max,
+            robot=ROBOT,
+            day_length_s=order.day_length_s,
+            day_offset_s=order.day_offset_s,
+            patience_s=order.patience_s,
+        )
+        scope = replace(_scope_of(order, self.wall_clock()), is_removed=self.sink.is_removed)
+        return Crawler(
+            self.frontier,
+            self.fetcher,
+            self.sink,
+            self.steward,
+            scope,
+            settings,
+            wall_clock=self.wall_clock,
+            owner=owner,
+            rules=order.rules,
+        )
+
+
+StewardMaker = Callable[[HttpFetcher, ArchiveSink], StewardPort]
+FetcherWrapper = Callable[[Fetcher], Fetcher]
+GearOpener = Callable[..., AbstractAsyncContextManager[CrawlGear]]
+"""Of the shape of `open_gear`; simulations bring their own."""
+
+
+def local_steward(order: CrawlOrder, core: HostSteward, *, wall_clock: Callable[[], float]) -> StewardMaker:
+    """For a peer alone."""
+
+    def make(fetcher: HttpFetcher, sink: ArchiveSink) -> StewardPort:
+        return LocalSteward(
+            core,
+            fetcher,
+            product_token=ROBOT,
+            wall_clock=wall_clock,
+            sink=sink,
+            opted_out=order.opted_out,
+        )
+
+    return make
+
+
+@asynccontextmanager
+async def open_gear(
+    home: Path,
+    store: ArchiveStore,
+    order: CrawlOrder,
+    make_steward: StewardMaker,
+    *,
+    wall_clock: Callable[[], float],
+    within: FetcherWrapper = lambda fetcher: fetcher,
+) -> AsyncIterator[CrawlGear]:
+    """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
+    frontier = Frontier(
+        home / "queue",
+        day=order.day(wall_clock()),
+        limits=FrontierLimits(
+            tracks_depth=order.depth_max is not None,
+            urls_per_origin_max=order.urls_per_host_max,
+            visits_per_origin_max=order.visits_per_host_max,
+        ),
+    )
+    try:
+        fetch = FetchSettings(
+            user_agent=order.user_agent,
+            connections=order.connections,
+            allow_private_addresses=order.allow_private_addresses,
+        )
+        async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
+            sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
+            yield CrawlGear(
+                frontier=frontier,
+                fetcher=within(fetcher),
+                sink=sink,
+                steward=make_steward(fetcher, sink),
+                wall_clock=wall_clock,
+            )
+    finally:
+        frontier.close()
+
+
+@asynccontextmanager
+async def open_crawler(
+    home: Path,
+    store: ArchiveStore,
+    order: CrawlOrder,
+    *,
+    wall_clock: Callable[[], float],
+    within: FetcherWrapper = lambda fetcher: fetcher,
+) -> AsyncIterator[Crawler]:
+    """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
+    core = HostSteward(order.politeness, now=anyio.current_time())
+    make_steward = local_steward(order, core, wall_clock=wall_clock)
+    async with open_gear(home, store, order, make_steward, wall_clock=wall_clock, within=within) as gear:
+        crawler = gear.crawler(order)
+        if order.widens:
+            crawler.widen()
+        crawler.seed(list(order.urls))
+        yield crawler
+
+
+def lookout_of(order: CrawlOrder, *, wall_clock: Callable[[], float]) -> HttpFetcher:
+    """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
+    settings = FetchSettings(
+        user_agent=order.user_agent,
+        connections=LOOKOUT_CONNECTIONS,
+        allow_private_addresses=order.allow_private_addresses,
+    )
+    return HttpFetcher(settings, wall_clock=wall_clock, rules=order.rules)
+
+
+def url_rules(charter: Charter) -> UrlRules:
+    return UrlRules(charter.dropped_parameters) if charter.dropped_parameters else STANDARD
+
+
+def territory_of(charter: Charter) -> Territory:
+    try:
+        return Territory.of(charter.scope, url_rules(charter))
+    except MalformedUrlError as error:
+        raise SettingError(
+            source="network.toml",
+            key="scope",
+            problem=f"has an entry that is neither a domain nor a URL: {error}",
+        ) from error
+
+
+def opt_outs(hosts: Sequence[str]) -> OptOutList:
+    try:
+        return OptOutList.of(hosts)
+    except MalformedUrlError as error:
+        raise SettingError(
+            source="config.toml", key="crawl.opt_out", problem=f"has an entry that is no host name: {error}"
+        ) from error
+
+
+def standing_order(charter: Charter, settings: Settings) -> CrawlOrder:
+    """What a running peer crawls by itself: all that falls to it of what its network archives."""
+    crawl = settings.crawl
+    return CrawlOrder(
+        urls=(),
+        scope=ScopeKind.ANY,
+        content=Content(charter.content),
+        recrawl=Recrawl(charter.recrawl),
+        connections=crawl.connections,
+        contact=settings.operator.contact or None,
+        allow_private_addresses=charter.allow_private_addresses,
+        politeness=PolitenessPolicy(
+            delay_floor_s=charter.delay_floor_s, per_address_concurrency=charter.per_address_concurrency
+        ),
+        opted_out=opt_outs(crawl.opt_out),
+        territory=territory_of(charter),
+        rules=url_rules(charter),
+        visits_per_host_max=crawl.visits_per_host_max,
+        urls_per_host_max=crawl.urls_per_host_max,
+        day_length_s=charter.day_length_s,
+        day_offset_s=day_offset_s(charter),
+    )
+
+
+def day_offset_s(charter: Charter) -> float:
+    hours, _, minutes = charter.day_start.partition(":")
+    return int(hours) * 3600.0 + int(minutes) * 60.0
+
+
+class SeedRefusedError(ValueError):
+    """A URL at which no crawl of this network may begin; the message says why."""
+
+
+def check_seeds(urls: Sequence[str], charter: Charter, opted_out: Sequence[str] = ()) -> Sequence[str]:
+    """The same canonical URLs; raises SeedRefusedError for the first that would never be fetched."""
+    territory, closed = territory_of(charter), opt_outs(opted_out)
+    for url in urls:
+        host = host_of(url)
+        if not territory.holds(url, host):
+            raise SeedRefusedError(f"{url} is outside of what network {charter.name!r} archives (its scope)")
+        if closed.covers(host):
+            raise SeedRefusedError(f"{url}: its owner asked not to be visited (crawl.opt_out)")
+        if is_literal(host) and not is_public(host) and not charter.allow_private_addresses:
+            raise SeedRefusedError(
+                f"{url} is at a private address, which network {charter.name!r} does not visit; "
+                "a network of your own may: allow_private_addresses in its charter"
+            )
+    return urls
+
+
+def _scope_of(order: CrawlOrder, now: float) -> CrawlScope:
+    return CrawlScope.of_seeds(
+        order.urls,
+        order.scope,
+        depth_max=order.depth_max,
+        content=order.content,
+        opted_out=order.opted_out,
+        territory=order.territory,
+        year=datetime.fromtimestamp(now, UTC).year,
+    )
+
+
+def summary(crawler: Crawler) -> dict[str, object]:
+    """What `crawl --json` ends with: counts by outcome, and where time and links went."""
+    counts, progress = crawler.counts.snapshot(), crawler.progress()
+    hosts = sorted(counts.by_host.items(), key=lambda item: (-item[1].fetched, item[0]))
+    return {
+        "fetched": counts.fetched,
+        "stored": counts.stored,
+        "stored_bytes": counts.stored_bytes,
+        "unchanged": counts.unchanged,
+        "gone": counts.gone,
+        "refused": counts.refused,
+        "failed": counts.failed,
+        "forbidden": counts.forbidden,
+        "skipped": counts.skipped,
+        "recovered": counts.recovered,
+        "reread": counts.reread,
+        "near_duplicates": counts.near_duplicates,
+        "lying_validators": counts.lying_validators,
+        "noarchive": counts.noarchive,
+        "known": progress.known,
+        "due": progress.due,
+        "over_budget": progress.over_budget,
+        "held_back": progress.held_back,
+        "waiting": {
+            "urls": sum(rest.due or 0 for rest in crawler.given_up),
+            "hosts": {
+                rest.origin: datetime.fromtimestamp(rest.until, UTC).isoformat(timespec="seconds")
+                for rest in crawler.given_up
+            },
+        },
+        "links": {"found": counts.links_found, "new": counts.links_new, "left": dict(counts.links_left)},
+        "by_status": {str(status): count for status, count in sorted(counts.by_status.items())},
+        "by_mime": dict(counts.by_mime.most_common()),
+        "by_error": dict(counts.by_error.most_common()),
+        "by_host": {host: asdict(row) for host, row in hosts},
+    }
+
+
+_SCHEME = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)"
+)  # example.org:8080 has a port, mailto:somebody a scheme
+
+
+def canonical_seeds(texts: Sequence[str], rules: UrlRules = STANDARD) -> tuple[str, ...]:
+    """What a person typed, as canonical URLs; without a scheme https is meant. Raises MalformedUrlError."""
+    return tuple(rules.canonical(text if _SCHEME.match(text) else f"https://{text}") for text in texts)

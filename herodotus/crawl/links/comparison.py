@@ -1,0 +1,215 @@
+"""Does the owner still know what we know? Once a day each stand-in compares its URLs with the owner's.
+
+An owner that acknowledged links and lost them would fetch nothing, and its stand-ins, who ask what it missed, would
+never hear of them. So sums of what both know in a stretch are compared, part by part, down to a thousand URLs: there
+the owner tells what it knows, which we keep, and is sent what it did not tell. A stand-in that forgot is made whole in
+the same way. What is too much for one day is left to the next.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from typing import Final, Protocol
+
+import anyio
+
+from crawler.core.capture import UrlKey
+from crawler.core.recrawl import Known
+from dht import Contact
+from dht.core.ids import KEY_BYTES, Key, key_of
+from dht.core.limits import Buckets, Rate
+from herodotus.core.links.arcs import Ends, minus
+from herodotus.core.links.sums import Sum, parts_of, sums_of
+from herodotus.crawl.links.hand_over import KNOWN
+from herodotus.crawl.links.receiver import LinkReceiver, out_of
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.walks import SERVICE
+from herodotus.crawl.links.wire import (
+    BATCH_LINKS_MAX,
+    OutLink,
+    WireError,
+    decode_batch,
+    decode_sums,
+    encode_batch,
+    encode_sums,
+    in_order,
+)
+from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
+
+logger = logging.getLogger(__name__)
+
+SUMS: Final = "links.sums"
+LEAF_LINKS: Final = 1_000
+"""A part with no more is told whole: some 15 kB."""
+ROWS_MAX: Final = 100_000
+"""Looked through for one answer: a third of a second, in small pieces."""
+CHUNK: Final = 1_000
+QUESTIONS_MAX: Final = 128
+"""About sums, of one stretch and day; and of parts that are told: half as many."""
+QUESTIONS: Final = Rate(per_second=1, burst=512)
+DEADLINE_S: Final = 60.0
+_ZERO: Final = Key(bytes(KEY_BYTES))
+"""Where a piece begins that lies behind zero: nobody has a URL of that very key."""
+
+
+class KnownKeys(Protocol):
+    """What this asks of the running crawl."""
+
+    @property
+    def takes_links(self) -> bool: ...
+    def keys_after(self, key: bytes, count: int) -> list[UrlKey]: ...
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]: ...
+
+
+@dataclass(slots=True)
+class CompareCounts:
+    stretches: int = 0
+    differing: int = 0
+    """Parts in which owner and stand-in did not know the same."""
+    learned: int = 0
+    reminded: int = 0
+    """URLs that the owner had not told, sent to it."""
+    broken_off: int = 0
+
+
+@dataclass(slots=True)
+class _Left:
+    """Of a day, for one stretch."""
+
+    questions: int = QUESTIONS_MAX
+    told: int = QUESTIONS_MAX // 2
+
+
+class Comparing:
+    def __init__(
+        self,
+        sight: RingSight,
+        calls: Calls,
+        frontier: KnownKeys,
+        standby: Standby,
+        receiver: LinkReceiver,
+    ) -> None:
+        self._sight = sight
+        self._calls = calls
+        self._frontier = frontier
+        self._standby = standby
+        self._receiver = receiver
+        self._buckets = Buckets(4_096)
+        self.counts = CompareCounts()
+
+    @property
+    def services(self) -> Services:
+        return Services(calls={SUMS: self.sums})
+
+    async def compare(self) -> None:
+        """All stretches that we hold as a stand-in, each with its owner."""
+        ring, copies = self._sight.map(), self._sight.copies
+        for rank, stretch in ring.stands_in(self._sight.me.peer, copies):
+            if not rank or not self._frontier.takes_links:
+                continue
+            owner, left = ring.holders(stretch, copies)[0], _Left()
+            self.counts.stretches += 1
+            try:
+                for start, end in minus([ring.arc(stretch)], []):
+                    await self._compare(owner, start if start < end else _ZERO, end, left)
+            except (CallError, WireError) as error:
+                self.counts.broken_off += 1
+                logger.info("known URLs were not compared to the end error=%s", error)
+
+    async def _compare(self, owner: Contact, start: Key, end: Key, left: _Left) -> None:
+        at = start
+        while at < end and left.questions:
+            left.questions -= 1
+            answer = await self._calls.call(owner, SUMS, at + end, deadline_s=DEADLINE_S)
+            reached, theirs = decode_sums(answer)
+            if not at < reached <= end:
+                raise WireError("reached")
+            _, ours = await self._summed(at, reached)
+            for part, our, their in zip(parts_of(at, reached), ours, theirs, strict=True):
+                if our != their:
+                    await self._settle(owner, part, max(our.keys, their.keys), left)
+            at = reached
+
+    async def _settle(self, owner: Contact, part: Ends, count: int, left: _Left) -> None:
+        """The part differs."""
+        start, end = part
+        if count > LEAF_LINKS:
+            await self._compare(owner, start, end, left)
+        elif left.told:
+            left.told -= 1
+            self.counts.differing += 1
+            await self._make_equal(owner, start, end)
+
+    async def _make_equal(self, owner: Contact, start: Key, end: Key) -> None:
+        told = set[Key]()
+        with anyio.move_on_after(DEADLINE_S) as too_long:
+            async with self._calls.stream(owner, KNOWN, start + end) as pieces:
+                is_first = True
+                async for piece in pieces:
+                    if not is_first:
+                        links = decode_batch(piece)
+                        told |= {key_of(link.url.encode()) for link in links}
+                        self.counts.learned += (await self._receiver.keep(links)).new
+                    is_first = False
+                    if len(told) > BATCH_LINKS_MAX:
+                        raise WireError("too many")
+        if too_long.cancelled_caught:
+            raise WireError("too slow")
+        ours = [key for key in self._keys(start, end) if key not in told]
+        links = [*self._links(ours[:BATCH_LINKS_MAX])]
+        if links:
+            await self._calls.call(owner, SERVICE, encode_batch(in_order(links)), deadline_s=DEADLINE_S)
+            self.counts.reminded += len(links)
+
+    def _links(self, keys: Sequence[Key]) -> Iterator[OutLink]:
+        for key, known in zip(keys, self._frontier.known_of([UrlKey(key) for key in keys]), strict=True):
+            link = out_of(known) if known is not None else self._standby.get(key)
+            if link is not None:
+                yield link
+
+    # --- what stand-ins ask of us
+
+    async def sums(self, peer: PeerKey, body: bytes) -> bytes:
+        """(start, end] of keys: how far was looked, and the sums of its parts."""
+        if len(body) != 2 * KEY_BYTES or not body[:KEY_BYTES] < body[KEY_BYTES:]:
+            raise RefusedError("nonsense")
+        if not self._frontier.takes_links:
+            raise RefusedError("not ready", retry_after_s=20.0)
+        start, end = Key(body[:KEY_BYTES]), Key(body[KEY_BYTES:])
+        ring = self._sight.map()
+        holders = {one.peer for key in (start, end) for one in ring.holders_of(key, self._sight.copies)}
+        if peer not in holders or not self._buckets.take(peer, QUESTIONS, anyio.current_time()):
+            raise RefusedError("busy", retry_after_s=60.0)
+        reached, found = await self._summed(start, end)
+        return encode_sums(reached, found)
+
+    async def _summed(self, start: Key, end: Key) -> tuple[Key, list[Sum]]:
+        """How far was looked, and the sums up to there."""
+        keys = list[Key]()
+        for key in self._keys(start, end):
+            keys.append(key)
+            if len(keys) == ROWS_MAX:
+                end = key
+                break
+            if not len(keys) % CHUNK:
+                await anyio.lowlevel.checkpoint()
+        return end, sums_of(keys, start, end)
+
+    def _keys(self, start: Key, end: Key) -> Iterator[Key]:
+        """What we know there, owned or not, ascending, each once."""
+        before = None
+        for key in merge(self._in_frontier(start, end), self._standby.keys(start, end)):
+            if key != before:
+                yield key
+            before = key
+
+    def _in_frontier(self, start: Key, end: Key) -> Iterator[Key]:
+        at: bytes = start
+        while keys := self._frontier.keys_after(at, CHUNK):
+            for key in keys:
+                if key > end:
+                    return
+                yield Key(key)
+            at = keys[-1]

@@ -1,0 +1,190 @@
+"""Did the owner really see what it stored? Of some of its captures this peer asks the origin by itself.
+
+A capture of today comes; if it is drawn, and we are the first live holder besides who fetched it, its URL is ours to
+fetch today, as one that an owner was late with: by the frontier, so by leases, robots.txt and budgets like all others.
+What we find is compared with what came. Where it is other we look once more after a while, and where the origin says
+the same to us again, the capture counts against who signed it. Different contents are both stored, and so disputed.
+
+It knows what came while it ran: what was still to be looked at when a peer stops, or a day ends, is let go.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from crawler.core.capture import UrlKey
+from crawler.core.errors import MalformedUrlError
+from crawler.core.recrawl import Known, Result
+from crawler.core.scope import Territory
+from crawler.core.urls import UrlRules, host_of, target_of
+from crawler.frontier import LEFT, FoundLink
+from dht.core.ids import Key
+from herodotus.core.captures import Deposit, parse_http_head
+from herodotus.core.links.cross_fetches import Answer, CrossTally, is_drawn, looks_again
+from herodotus.core.status import CrossFetchStatus
+from herodotus.crawl.links.owner import RingOwner
+from herodotus.crawl.links.receiver import found_link
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.substitute import OwnFrontier
+from herodotus.peers.calls import PeerKey
+
+UNDER_WAY_MAX: Final = 4_000
+"""At 2 % of all, of 200,000 captures that came and whose hosts have not had their turn yet."""
+PEERS_SHOWN: Final = 20
+SHOWN_KEY: Final = 16
+ACCUSATION: Final = "stores what the origin does not say to us"
+Accuse = Callable[[PeerKey, str], None]
+
+
+def nobody_accused(_peer: PeerKey, _how: str) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossParts:
+    sight: RingSight
+    frontier: OwnFrontier
+    standby: Standby
+    owner: RingOwner
+    rules: UrlRules
+    territory: Territory
+    share: float
+    salt: bytes
+    """Of this peer, and nobody else's to know."""
+    wall_clock: Callable[[], float]
+    accuse: Accuse
+
+
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """Something that is looked at."""
+
+    fetched_by: PeerKey
+    digest: bytes
+    """Of what it stored."""
+    time_s: int
+    day: int
+    is_repeated: bool = False
+    repeat_at: float | None = None
+    """When to look once more."""
+
+
+class CrossFetches:
+    """Used from one task at a time; every call is short. Raises NotCrawling."""
+
+    def __init__(self, parts: CrossParts, tally: CrossTally) -> None:
+        self._parts = parts
+        self._tally = tally
+        self._under_way: dict[UrlKey, _Look] = {}
+
+    def came(self, deposit: Deposit, signer: PeerKey, day_starts: float, day_ends: float) -> None:
+        """Another peer's capture was stored here."""
+        parts, key, today = self._parts, Key(deposit.key), self._parts.frontier.today
+        if not day_starts - 1 < deposit.time_s < day_ends or len(self._under_way) >= UNDER_WAY_MAX:
+            return
+        if not is_drawn(parts.salt, key, today, parts.share) or not self._is_for_us(key, signer):
+            return
+        # Others are not compared: of redirects the archive does not know the frontier's digest.
+        if parse_http_head(deposit.head)[0] != 200 or deposit.truncated or not self._is_sound(deposit.url):
+            return
+        self._begin(UrlKey(key), deposit, signer)
+
+    def _is_for_us(self, key: Key, signer: PeerKey) -> bool:
+        sight = self._parts.sight
+        if sight.is_alone or signer == sight.me.peer:
+            return False
+        return looks_again(sight.map().holders_of(key, sight.copies), signer, sight.me.peer)
+
+    def _is_sound(self, url: str) -> bool:
+        """Nobody has us ask for what is not the network's, nor for robots.txt, which stewards see to."""
+        try:
+            is_canonical = self._parts.rules.canonical(url) == url
+        except (MalformedUrlError, UnicodeError):
+            return False
+        is_page = is_canonical and target_of(url) != "/robots.txt"
+        return is_page and self._parts.territory.holds(url, host_of(url))
+
+    def _begin(self, key: UrlKey, deposit: Deposit, signer: PeerKey) -> None:
+        parts, today = self._parts, self._parts.frontier.today
+        known = parts.frontier.known_of([key])[0]
+        link = parts.standby.get(Key(key))
+        was_visited = known is not None and known.last_day >= today
+        # What its owner does not know, as a reader had it saved, would be fetched each day from then on.
+        is_strange = known is None and link is None and parts.sight.rank(Key(key)) == 0
+        if was_visited or is_strange or key in self._under_way or not parts.owner.take_over(Key(key)):
+            return
+        parts.frontier.take_over([found_link(link) if link is not None else FoundLink(deposit.url, depth=1)])
+        if parts.frontier.look_for(key, deposit.sha256):
+            self._under_way[key] = _Look(
+                fetched_by=signer, digest=deposit.sha256, time_s=deposit.time_s, day=today
+            )
+
+    # --- what came of it
+
+    def settle(self) -> None:
+        """To be called now and then: the frontier says which of our visits are over."""
+        if not self._under_way:
+            return
+        keys = list(self._under_way)
+        for key, known in zip(keys, self._parts.frontier.known_of(keys), strict=True):
+            look = self._under_way[key]
+            answer = self._answer(key, look, known)
+            if answer is None:
+                continue
+            del self._under_way[key]
+            by = look.fetched_by if self._parts.sight.is_member(look.fetched_by) else None
+            if self._tally.note(by, answer):
+                self._parts.accuse(look.fetched_by, ACCUSATION)
+
+    def _answer(self, key: UrlKey, look: _Look, known: Known | None) -> Answer | None:
+        """None: not yet."""
+        frontier = self._parts.frontier
+        if look.day != frontier.today or known is None or known.due_day == LEFT:
+            return Answer.UNCLEAR  # the day is over, or the URL is somebody else's now
+        if look.repeat_at is not None:
+            return self._repeated(key, look, known)
+        if known.due_day <= frontier.today or frontier.is_out(key):
+            return None
+        return self._judged(look, known)
+
+    def _judged(self, look: _Look, known: Known) -> Answer | None:
+        is_same = known.last_result == Result.UNCHANGED.value
+        is_other = known.last_result == Result.CHANGED.value and bool(known.digest)
+        if look.is_repeated:  # the same again: it was other when the capture was made, or never so
+            return Answer.DIFFERS if is_same else Answer.CHANGES if is_other else Answer.UNCLEAR
+        if is_same:
+            return Answer.AGREES
+        if known.last_result == Result.GONE.value:
+            return Answer.DIFFERS
+        if not is_other or known.digest == look.digest:
+            return Answer.UNCLEAR  # not answered; or read from our archive, after a crawl that an error ended
+        now = self._parts.wall_clock()
+        look.repeat_at = now + max(0.0, now - look.time_s)
+        return None
+
+    def _repeated(self, key: UrlKey, look: _Look, known: Known) -> Answer | None:
+        if look.repeat_at is None or self._parts.wall_clock() < look.repeat_at:
+            return None
+        look.repeat_at, look.is_repeated = None, True
+        return None if self._parts.frontier.look_for(key, known.digest) else Answer.UNCLEAR
+
+
+def cross_status(tally: CrossTally) -> CrossFetchStatus:
+    total = tally.total
+    worst = sorted(tally.of_peer.items(), key=lambda item: (-item[1].differed, item[0]))[:PEERS_SHOWN]
+    return CrossFetchStatus(
+        made=total.checks + tally.unclear,
+        agreed=total.agreed,
+        differed=total.differed,
+        changing=total.changing,
+        unclear=tally.unclear,
+        peers={
+            peer.hex()[:SHOWN_KEY]: {
+                "agreed": one.agreed,
+                "differed": one.differed,
+                "changing": one.changing,
+            }
+            for peer, one in worst
+        },
+    )

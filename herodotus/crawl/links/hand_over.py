@@ -1,0 +1,244 @@
+"""How does a peer learn of the URLs that were known before it held them? It asks those who held them already.
+
+Whoever gets a new stretch to hold (it joined, a neighbour went away, it was cut off) asks one other holder after the
+other for the URLs that they know there, until one told all. Which stretches were told is a row on the disk, so a
+restart asks for nothing anew. What is told goes the way of all links: checked, to the frontier or the standby.
+
+And whoever holds a stretch no more while none of its former holders does, as a peer that was alone when many joined,
+puts what it knows there into its outbox: nobody else could tell.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Final
+
+import anyio
+import msgspec
+
+from dht import Contact
+from dht.core.ids import KEY_BYTES, Key, key_of
+from dht.core.limits import Buckets, Rate
+from herodotus.core.links.arcs import Ends, is_within, minus
+from herodotus.core.links.ringmap import RingMap
+from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.receiver import LinkReceiver, out_of
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.substitute import OwnFrontier
+from herodotus.crawl.links.wire import OutLink, WireError, decode_batch, encode_batch, in_order
+from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
+
+logger = logging.getLogger(__name__)
+
+KNOWN: Final = "links.known"
+PIECE_LINKS: Final = 1_000
+QUESTIONS: Final = Rate(per_second=0.2, burst=64)
+ANSWERS_MAX: Final = 4
+"""Under way at once, one for each peer: packing a piece takes a core some 20 ms."""
+TOLD_S_MAX: Final = 600.0
+"""For one answer: some ten million URLs. An answer without end would keep everything else from being followed."""
+POOR_MAX: Final = 256
+NOT_OURS_MAX: Final = 0.5
+FIRST_JUDGED: Final = 2_000
+"""Links after which an answer is left that is for the greater part rubbish, or of other places."""
+KNOWS_ALL: Final = b"\x01"
+KNOWS_SOME: Final = b"\x00"
+"""The first piece of an answer: was the answering peer told itself what was known there before it came?"""
+_TOLD_ROW: Final = b"mtold"
+_HELD_ROW: Final = b"mheld"
+_WHOLE: Final = [(Key(bytes(KEY_BYTES)), Key(bytes(KEY_BYTES)))]
+_arcs = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
+
+
+class HandingOver:
+    def __init__(
+        self,
+        sight: RingSight,
+        calls: Calls,
+        frontier: OwnFrontier,
+        standby: Standby,
+        disk: ExchangeDisk,
+        receiver: LinkReceiver,
+        give_away: Callable[[Sequence[OutLink]], bool],
+    ) -> None:
+        self._sight = sight
+        self._calls = calls
+        self._frontier = frontier
+        self._standby = standby
+        self._disk = disk
+        self._receiver = receiver
+        self._buckets = Buckets(4_096)
+        self._give_away = give_away
+        self._told = self._read(_TOLD_ROW)
+        self._held = self._read(_HELD_ROW)
+        self._before: RingMap | None = None  # when we last looked
+        self._answered: set[PeerKey] = set()
+        """Those to whom an answer is under way."""
+        self._poor: dict[PeerKey, None] = {}
+        """Those who told rubbish, or had no end: they are asked last."""
+        self.learned = 0
+        self.given_away = 0
+
+    @property
+    def services(self) -> Services:
+        return Services(streams={KNOWN: self.known})
+
+    async def catch_up(self) -> bool:
+        """Ask for what we hold now and did not hold before. False when somebody must be asked again later."""
+        ring, me = self._sight.map(), self._sight.me
+        if not self._frontier.takes_links:
+            return False
+        if ring.peers <= 1:
+            self._note(ring, told=[], held=_WHOLE)
+            return True
+        stretches = ring.stands_in(me.peer, self._sight.copies)
+        if not stretches:
+            return True  # no member, or a leaf
+        held = [ring.arc(stretch) for _, stretch in stretches]
+        lost = minus(self._held, held)
+        left = await self._give_away_what(lost, ring)
+        is_all = not left
+        told = minus(held, minus(held, self._told))  # what we hold no more must be told again one day
+        for _, stretch in stretches:
+            others = [one for one in ring.holders(stretch, self._sight.copies) if one.peer != me.peer]
+            for arc in minus([ring.arc(stretch)], self._told):
+                if await self._ask_for(arc, others):
+                    told.append(arc)
+                else:
+                    is_all = False
+        self._note(
+            self._before if left and self._before is not None else ring, told=told, held=[*held, *left]
+        )
+        if lost and not left and self._standby.is_crowded:
+            await self._forget_what_is_others()
+        return is_all
+
+    async def _give_away_what(self, lost: Sequence[Ends], ring: RingMap) -> list[Ends]:
+        """What we know there, where no holder of today was one before. Says where that is still to be done."""
+        left = list(lost)
+        while left:
+            start, end = left[0]
+            at = _from(start, end)
+            links = merge(self._in_frontier(at, end), self._in_standby(at, end), key=_key_of)
+            while piece := list(islice(links, PIECE_LINKS)):
+                alone = [link for link in piece if self._has_no_heir(_key_of(link), ring)]
+                if alone and not self._give_away(alone):
+                    return left
+                self.given_away += len(alone)
+                left[0] = _key_of(piece[-1]), end
+                await anyio.lowlevel.checkpoint()
+            left.pop(0)
+        return left
+
+    async def _forget_what_is_others(self) -> None:
+        """Whoever holds it knows it. What became ours again meanwhile, or may have, stays."""
+        rows = self._standby.after(None)
+        while chunk := list(islice(rows, PIECE_LINKS)):
+            self._standby.forget([key for key, _ in chunk if not self._sight.may_be_mine(key)])
+            await anyio.lowlevel.checkpoint()
+
+    def _has_no_heir(self, key: Key, ring: RingMap) -> bool:
+        if self._before is None:
+            return True
+        copies, me = self._sight.copies, self._sight.me.peer
+        before = {contact.peer for contact in self._before.holders_of(key, copies)} - {me}
+        return not any(contact.peer in before for contact in ring.holders_of(key, copies))
+
+    def _note(self, before: RingMap, *, told: Sequence[Ends], held: Sequence[Ends]) -> None:
+        is_news = (minus(told, []), minus(held, [])) != (self._told, self._held)
+        self._before, self._told, self._held = before, minus(told, []), minus(held, [])
+        if is_news:
+            self._disk.put(_TOLD_ROW, msgspec.msgpack.encode(self._told))
+            self._disk.put(_HELD_ROW, msgspec.msgpack.encode(self._held))
+
+    def _read(self, row: bytes) -> list[Ends]:
+        found = self._disk.get(row)
+        return [(Key(start), Key(end)) for start, end in _arcs.decode(found)] if found else []
+
+    async def _ask_for(self, arc: Ends, others: Sequence[Contact]) -> bool:
+        """Until one that was told all itself has told us; where there is none, each tells what it knows."""
+        is_all = True
+        for contact in sorted(others, key=lambda one: one.peer in self._poor):
+            try:
+                with anyio.fail_after(TOLD_S_MAX):
+                    if await self._ask(contact, arc):
+                        return True
+            except CallError as error:
+                logger.info("known URLs were not told error=%s", error)
+                is_all = False
+            except (WireError, TimeoutError) as error:
+                logger.warning("known URLs were told badly peer=%s error=%s", contact.peer.hex()[:16], error)
+                self._note_poor(contact.peer)
+                return False  # others are asked next time: meanwhile the ring may have changed
+        return is_all
+
+    def _note_poor(self, peer: PeerKey) -> None:
+        if len(self._poor) >= POOR_MAX:
+            del self._poor[next(iter(self._poor))]
+        self._poor[peer] = None
+
+    async def _ask(self, contact: Contact, arc: Ends) -> bool:
+        """Whether it knew all."""
+        knew_all: bool | None = None
+        told = kept = 0
+        async with self._calls.stream(contact, KNOWN, b"".join(arc)) as pieces:
+            async for piece in pieces:
+                if knew_all is None:
+                    knew_all = piece == KNOWS_ALL
+                    continue
+                links = decode_batch(piece)
+                here = [link for link in links if is_within(_key_of(link), [arc])]
+                kept_now = await self._receiver.keep(here)
+                self.learned += kept_now.new
+                told, kept = told + len(links), kept + kept_now.taken
+                if told >= FIRST_JUDGED and kept < NOT_OURS_MAX * told:
+                    raise WireError("rubbish")
+        return bool(knew_all)
+
+    # --- what others ask of us
+
+    async def known(self, peer: PeerKey, body: bytes) -> AsyncIterator[bytes]:
+        """(start, end] of keys: whether we were told all there, and then the URLs that we know."""
+        if len(body) != 2 * KEY_BYTES:
+            raise RefusedError("nonsense")
+        if not self._frontier.takes_links:
+            raise RefusedError("not ready", retry_after_s=20.0)
+        if not self._buckets.take(peer, QUESTIONS, anyio.current_time()):
+            raise RefusedError("busy", retry_after_s=60.0)
+        if peer in self._answered or len(self._answered) >= ANSWERS_MAX:
+            raise RefusedError("busy", retry_after_s=60.0)
+        arc = Key(body[:KEY_BYTES]), Key(body[KEY_BYTES:])
+        self._answered.add(peer)
+        try:
+            yield KNOWS_SOME if minus([arc], self._told) else KNOWS_ALL
+            for start, end in minus([arc], []):
+                at = _from(start, end)
+                for links in (self._in_frontier(at, end), self._in_standby(at, end)):
+                    while piece := list(islice(links, PIECE_LINKS)):
+                        yield encode_batch(in_order(piece))
+                        await anyio.lowlevel.checkpoint()
+        finally:
+            self._answered.discard(peer)
+
+    def _in_frontier(self, at: bytes, end: Key) -> Iterator[OutLink]:
+        while rows := self._frontier.known_after(at, PIECE_LINKS):
+            for key, known in rows:
+                if key > end:
+                    return
+                yield out_of(known)
+                at = key
+
+    def _in_standby(self, at: bytes, end: Key) -> Iterator[OutLink]:
+        for _, link in self._standby.after(Key(at) if at else None, end):
+            yield link
+
+
+def _key_of(link: OutLink) -> Key:
+    return key_of(link.url.encode())
+
+
+def _from(start: Key, end: Key) -> bytes:
+    """After which key to begin: a piece that begins at zero has the circle's last point for its start."""
+    return b"" if start >= end else bytes(start)

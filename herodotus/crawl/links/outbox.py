@@ -1,0 +1,224 @@
+"""Which links still have to reach their holders? On disk, sorted by position, until each holder has acknowledged.
+
+Rows of the exchange's folder (docs/protocol/links.md). Every change is one atomic batch in the write-ahead
+log, which outlives the process. A walk is a generation: links that come while it is under way belong to the next one.
+What each peer acknowledged in this walk is one row; at the walk's end a link that all its holders have is deleted, and
+the others keep the names of those that have it. So a walk that was interrupted goes on where it was.
+
+What pages link to repeats: links that were added lately are remembered and not taken twice. Memory holds those, and
+20 bytes for each link during a walk. It knows neither calls nor who holds what.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from crawler.core.urls import host_of
+from dht.core.ids import Key, key_of
+from herodotus.core.links.walk_plan import Keys
+from herodotus.crawl.links.disk import ExchangeDisk, new_batch
+from herodotus.crawl.links.wire import OutLink
+
+_LINK, _HAVE, _DONE = b"l", b"h", b"d"
+_WALK_ROW = b"mwalk"
+PEER_PREFIX_BYTES = 8
+REMEMBERED_MAX = 65_536
+"""Links added lately, in two generations of half that: what pages link to repeats. About 7 MB."""
+HOST_LINKS_MAX = 100_000
+"""Waiting for delivery, of one host: a page farm must not stand before everybody else."""
+HOSTS_COUNTED_MAX = 50_000
+
+
+class _Row(msgspec.Struct, array_like=True):
+    """The order of the fields is the file format."""
+
+    generation: int
+    url: str
+    meta: int
+    since_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxStatistics:
+    waiting: int
+    repeated: int
+    """Not taken, since they are waiting already or went lately."""
+    over_budget: int
+    """Not taken, since their host has too many waiting."""
+    given_up: int
+
+
+def short(peer: bytes) -> bytes:
+    """What rows keep of a peer's key."""
+    return peer[:PEER_PREFIX_BYTES]
+
+
+class Outbox:
+    """Used from one task at a time; every call is short."""
+
+    def __init__(self, disk: ExchangeDisk, *, host_links_max: int = HOST_LINKS_MAX) -> None:
+        self._disk = disk
+        self._host_links_max = host_links_max
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+        self._of_host: Counter[str] = Counter()
+        self._repeated = self._over_budget = self._given_up = 0
+        self._waiting = sum(1 for _ in self._disk.keys(_LINK))
+        found = self._disk.get(_WALK_ROW)
+        self._walk, self._is_walking = (
+            msgspec.msgpack.decode(found, type=tuple[int, bool]) if found else (0, False)
+        )
+
+    def __len__(self) -> int:
+        return self._waiting
+
+    @property
+    def is_walking(self) -> bool:
+        """A walk has begun and not ended, in this process or the one before."""
+        return self._is_walking
+
+    def statistics(self) -> OutboxStatistics:
+        return OutboxStatistics(
+            waiting=self._waiting,
+            repeated=self._repeated,
+            over_budget=self._over_budget,
+            given_up=self._given_up,
+        )
+
+    # --- filling
+
+    def add(self, links: Iterable[OutLink], now: float, *, is_own: bool = False) -> int:
+        """Says how many were new. Those that are waiting or went lately change nothing. `is_own`: what this peer knew
+        for long and holds no more. Of that no host's share is left out, and it goes again, to others than lately.
+        """
+        fresh: dict[Key, OutLink] = {}
+        for link in links:
+            key = key_of(link.url.encode())
+            if key in fresh or (self._went_lately(key) and not is_own):
+                self._repeated += 1
+            else:
+                fresh[key] = link
+        if not fresh:
+            return 0
+        batch = new_batch()
+        rows = [_LINK + key for key in fresh]
+        added = 0
+        for (key, link), found in zip(fresh.items(), self._disk.get_many(rows), strict=True):
+            self._remember(key)
+            if found is not None:
+                self._repeated += 1
+            elif self._has_room_for(link, is_own=is_own):
+                row = _Row(self._walk, link.url, link.meta, int(now))
+                batch.put(_LINK + key, msgspec.msgpack.encode(row))
+                added += 1
+        self._disk.write(batch)
+        self._waiting += added
+        return added
+
+    def _went_lately(self, key: bytes) -> bool:
+        return key in self._young or key in self._old
+
+    def _remember(self, key: bytes) -> None:
+        self._young.add(key)
+        if len(self._young) >= REMEMBERED_MAX // 2:
+            self._young, self._old = set(), self._young
+
+    def _has_room_for(self, link: OutLink, *, is_own: bool) -> bool:
+        host = host_of(link.url)
+        if self._of_host[host] >= self._host_links_max and not is_own:
+            self._over_budget += 1
+            return False
+        if len(self._of_host) >= HOSTS_COUNTED_MAX and host not in self._of_host:
+            self._of_host = Counter(dict(self._of_host.most_common(HOSTS_COUNTED_MAX // 2)))
+        self._of_host[host] += 1
+        return True
+
+    # --- a walk
+
+    def begin(self) -> Keys:
+        """The links of this walk: those that were waiting, or, after a crash, those of the walk that was cut off."""
+        if not self._is_walking:
+            self._set_walk(self._walk + 1, is_walking=True)
+        found = bytearray()
+        for row, value in self._disk.rows(_LINK):
+            if _row(value).generation < self._walk:
+                found += row[1:]
+        return Keys(bytes(found))
+
+    def done(self) -> dict[bytes, bytes]:
+        """Short names of those that acknowledged all that was theirs in this walk, and the mark of what that was."""
+        return {row[1:]: mark for row, mark in self._disk.rows(_DONE)}
+
+    def note_done(self, peer: bytes, mark: bytes) -> None:
+        self._disk.put(_DONE + short(peer), mark)
+
+    def read(self, keys: Sequence[Key]) -> list[OutLink | None]:
+        return [OutLink.of(row.url, row.meta) if row else None for row in self._read(keys)]
+
+    def have(self, keys: Sequence[Key]) -> list[frozenset[bytes]]:
+        """Short names of those that acknowledged these links in earlier walks, or alone."""
+        found = self._disk.get_many([_HAVE + key for key in keys])
+        return [frozenset(_pieces(one)) if one else frozenset() for one in found]
+
+    def note_have(self, keys: Sequence[Key], peer: bytes) -> None:
+        """The peer acknowledged these, and not all that was meant for it."""
+        batch = new_batch()
+        for key, known in zip(keys, self.have(keys), strict=True):
+            batch.put(_HAVE + key, b"".join(sorted(known | {short(peer)})))
+        self._disk.write(batch)
+
+    def settle(self, keys: Sequence[Key], *, gone: Container[Key], have: dict[Key, frozenset[bytes]]) -> None:
+        """At a walk's end: some links are delivered (or nobody's) and go, the others keep who has them."""
+        batch = new_batch()
+        rows = self._read(keys)
+        for key, row in zip(keys, rows, strict=True):
+            if row is None:
+                continue
+            if key in gone:
+                batch.delete(_LINK + key)
+                batch.delete(_HAVE + key)
+                self._waiting -= 1
+                self._forget_host(host_of(row.url))
+            elif have.get(key):
+                batch.put(_HAVE + key, b"".join(sorted(have[key])))
+        self._disk.write(batch)
+
+    def give_up(self, keys: Sequence[Key], before_s: float) -> list[Key]:
+        """Those that have waited since before then: they are in other hands, or nobody's."""
+        rows = self._read(keys)
+        old = [key for key, row in zip(keys, rows, strict=True) if row and row.since_s < before_s]
+        self._given_up += len(old)
+        return old
+
+    def end(self) -> None:
+        batch = new_batch()
+        for row in list(self._disk.keys(_DONE)):
+            batch.delete(row)
+        batch.put(_WALK_ROW, msgspec.msgpack.encode((self._walk, False)))
+        self._disk.write(batch)
+        self._is_walking = False
+
+    def _set_walk(self, number: int, *, is_walking: bool) -> None:
+        self._disk.put(_WALK_ROW, msgspec.msgpack.encode((number, is_walking)))
+        self._walk, self._is_walking = number, is_walking
+
+    def _forget_host(self, host: str) -> None:
+        if host in self._of_host:
+            self._of_host[host] -= 1
+            if self._of_host[host] <= 0:
+                del self._of_host[host]
+
+    # --- the disk
+
+    def _read(self, keys: Sequence[Key]) -> list[_Row | None]:
+        return [_row(one) if one else None for one in self._disk.get_many([_LINK + key for key in keys])]
+
+
+def _row(data: bytes) -> _Row:
+    return msgspec.msgpack.decode(data, type=_Row)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + PEER_PREFIX_BYTES] for at in range(0, len(data), PEER_PREFIX_BYTES))

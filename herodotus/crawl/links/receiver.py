@@ -1,0 +1,205 @@
+"""What becomes of links that others send? Checked, put where they belong, durable, and only then acknowledged.
+
+A batch is looked at link by link: is it canonical, does the network archive it, is it ours or nearly? What is not
+ours is sent back with whom we think of; what nobody should have sent is counted against the sender (`Senders`). Links
+of which we are the first live holder go to the frontier, those that we hold as a stand-in to the standby.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import anyio
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.recrawl import DOUBTFUL_FROM, Known
+from crawler.core.scope import Territory
+from crawler.core.urls import UrlRules, host_of
+from crawler.frontier import FoundLink
+from dht import Contact
+from dht.core.ids import Key, key_of
+from herodotus.core.links.senders import Senders
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.walks import SERVICE
+from herodotus.crawl.links.wire import OutLink, Taken, WireError, decode_batch, encode_taken
+from herodotus.peers.calls import PeerKey, RefusedError, Services
+
+logger = logging.getLogger(__name__)
+
+CHUNK: Final = 250
+"""Links looked at between two turns of the loop: about 3 ms."""
+NOT_READY_S: Final = 20.0
+CONTACTS_NAMED: Final = 3
+STRAYS_LOOKED_UP: Final = 4
+FULL_AGAIN_S: Final = 3_600.0
+
+
+class Frontier(Protocol):
+    """What remembers URLs that are ours to fetch."""
+
+    @property
+    def takes_links(self) -> bool: ...
+    def take_over(self, links: Sequence[FoundLink]) -> int: ...
+    def make_durable(self) -> None: ...
+
+
+@dataclass(slots=True)
+class ReceivedCounts:
+    batches: int = 0
+    taken: int = 0
+    new: int = 0
+    strays: int = 0
+    malformed: int = 0
+    out_of_scope: int = 0
+    nonsense: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    taken: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverParts:
+    sight: RingSight
+    frontier: Frontier
+    standby: Standby
+    make_durable: Callable[[], None]
+    """The standby's disk."""
+    rules: UrlRules
+    territory: Territory
+    fetches_all: bool
+    """The charter's `fetch_by = "all"`: each holder fetches for itself."""
+
+
+class LinkReceiver:
+    def __init__(self, parts: ReceiverParts) -> None:
+        self._parts = parts
+        self._senders = Senders()
+        self.counts = ReceivedCounts()
+
+    @property
+    def services(self) -> Services:
+        return Services(calls={SERVICE: self.take})
+
+    def senders_closed(self) -> int:
+        return self._senders.closed(anyio.current_time())
+
+    async def take(self, peer: PeerKey, body: bytes) -> bytes:
+        """Raises RefusedError."""
+        now = anyio.current_time()
+        not_now = self._senders.may_send(peer, now)
+        if not_now is not None:
+            self.counts.refused += 1
+            raise RefusedError(not_now.reason, retry_after_s=not_now.retry_after_s)
+        if not self._parts.frontier.takes_links:
+            self.counts.refused += 1
+            raise RefusedError("not ready", retry_after_s=NOT_READY_S)
+        if self._parts.standby.is_full:
+            self.counts.refused += 1
+            raise RefusedError("full", retry_after_s=FULL_AGAIN_S)
+        try:
+            links = decode_batch(body)
+        except WireError as error:
+            logger.info("a batch of links could not be read reason=%s peer=%s", error, peer.hex()[:16])
+            self.counts.nonsense += 1
+            self._senders.nonsense(peer, now)
+            raise RefusedError("nonsense") from error
+        taken = await self._sorted(links)
+        self._senders.sent(peer, now, links=len(links), strays=len(taken.strays), rubbish=len(taken.rubbish))
+        self.counts.batches += 1
+        self.counts.taken += len(links) - len(taken.strays) - len(taken.rubbish)
+        return encode_taken(taken)
+
+    async def keep(self, links: Sequence[OutLink]) -> Kept:
+        """What another holder told us, on our asking. Rubbish and strays are left out."""
+        before = self.counts.new
+        taken = await self._sorted(links)
+        return Kept(taken=len(links) - len(taken.strays) - len(taken.rubbish), new=self.counts.new - before)
+
+    async def _sorted(self, links: Sequence[OutLink]) -> Taken:
+        strays, rubbish, stray_keys = list[int](), list[int](), list[Key]()
+        for start in range(0, len(links), CHUNK):
+            mine = []
+            for place in range(start, min(start + CHUNK, len(links))):
+                link = links[place]
+                key = key_of(link.url.encode())
+                if not self._is_sound(link.url):
+                    rubbish.append(place)
+                elif self._parts.sight.rank(key) is not None:
+                    mine.append((key, link))
+                else:
+                    strays.append(place)
+                    stray_keys.append(key)
+                    if self._parts.sight.is_nearly_mine(
+                        key
+                    ):  # or is, by the sender's view, which may be newer
+                        mine.append((key, link))
+            self._keep(mine)
+            await anyio.lowlevel.checkpoint()
+        self._make_durable()
+        self.counts.strays += len(strays)
+        return Taken(strays=tuple(strays), rubbish=tuple(rubbish), contacts=self._better(stray_keys))
+
+    def _is_sound(self, url: str) -> bool:
+        try:
+            is_canonical = self._parts.rules.canonical(url) == url
+        except MalformedUrlError:
+            is_canonical = False
+        if not is_canonical:
+            self.counts.malformed += 1
+            return False
+        if not self._parts.territory.holds(url, host_of(url)):
+            self.counts.out_of_scope += 1
+            return False
+        return True
+
+    def _keep(self, links: Sequence[tuple[Key, OutLink]]) -> None:
+        parts = self._parts
+        ours, others = list[FoundLink](), list[OutLink]()
+        for key, link in links:
+            if parts.fetches_all or parts.sight.rank(key) == 0:
+                ours.append(found_link(link))
+            else:
+                others.append(link)
+        if ours:
+            self.counts.new += parts.frontier.take_over(ours)
+        if others:
+            self.counts.new += parts.standby.add(others)
+
+    def _make_durable(self) -> None:
+        self._parts.frontier.make_durable()
+        self._parts.make_durable()
+
+    def _better(self, strays: Sequence[Key]) -> tuple[Contact, ...]:
+        """Whom we think of for the first of them and the last and some between."""
+        ring, sight = self._parts.sight.map(), self._parts.sight
+        step = max(1, len(strays) // STRAYS_LOOKED_UP)
+        named = {
+            contact.position: contact
+            for key in strays[::step][:STRAYS_LOOKED_UP]
+            for contact in ring.holders_of(key, sight.copies)[:CONTACTS_NAMED]
+        }
+        return tuple(named.values())
+
+
+def found_link(link: OutLink) -> FoundLink:
+    return FoundLink(
+        url=link.url, depth=link.depth, is_embedded=link.is_embedded, is_doubtful=link.is_doubtful
+    )
+
+
+def out_link(link: FoundLink) -> OutLink:
+    return OutLink(url=link.url, depth=link.depth, is_embedded=link.is_embedded, is_doubtful=link.is_doubtful)
+
+
+def out_of(known: Known) -> OutLink:
+    """As it was found: an even priority is of what a page embeds, a high one of what is doubtful."""
+    is_doubtful = DOUBTFUL_FROM < known.priority < 255
+    priority = known.priority - DOUBTFUL_FROM if is_doubtful else known.priority
+    is_embedded = 0 < priority < 255 and priority % 2 == 0
+    return OutLink(known.url, known.depth, is_embedded, is_doubtful)

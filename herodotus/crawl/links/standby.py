@@ -1,0 +1,85 @@
+"""Which URLs does this peer remember for others? Those that it holds as a stand-in.
+
+They stay here when it becomes their first live holder, too, and go to the frontier besides; also when it holds them
+no more, until there are many. They are rows of the
+exchange's folder, not of the frontier, so that what is due there is what this peer is to fetch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from dht.core.ids import Key, key_of
+from herodotus.crawl.links.disk import ExchangeDisk, new_batch
+from herodotus.crawl.links.wire import OutLink
+
+URLS_MAX: Final = 20_000_000
+"""Some 2 GB of disk: more than six peers of the size that this is built for own together."""
+CROWDED_SHARE: Final = 0.8
+"""Of that: from then on what is held no more goes, so that a peer of many years and neighbours still takes links."""
+_STANDBY = b"s"
+_decoder = msgspec.msgpack.Decoder(tuple[str, int])
+
+
+class Standby:
+    """Used from one task at a time; every call is short."""
+
+    def __init__(self, disk: ExchangeDisk) -> None:
+        self._disk = disk
+        self._count = sum(1 for _ in disk.keys(_STANDBY))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def is_full(self) -> bool:
+        """From now on nobody's links are taken."""
+        return self._count >= URLS_MAX
+
+    @property
+    def is_crowded(self) -> bool:
+        return self._count >= CROWDED_SHARE * URLS_MAX
+
+    def add(self, links: Iterable[OutLink]) -> int:
+        """Says how many were new; the others change nothing. What has no room is left to the other holders."""
+        fresh = {_STANDBY + key_of(link.url.encode()): link for link in links}
+        batch, added = new_batch(), 0
+        rows = list(fresh)
+        for row, found in zip(rows, self._disk.get_many(rows), strict=True):
+            if found is None and self._count + added < URLS_MAX:
+                link = fresh[row]
+                batch.put(row, msgspec.msgpack.encode((link.url, link.meta)))
+                added += 1
+        self._disk.write(batch)
+        self._count += added
+        return added
+
+    def forget(self, keys: Sequence[Key]) -> None:
+        """Each is here."""
+        batch = new_batch()
+        for key in keys:
+            batch.delete(_STANDBY + key)
+        self._disk.write(batch)
+        self._count -= len(keys)
+
+    def after(self, key: Key | None, up_to: Key | None = None) -> Iterator[tuple[Key, OutLink]]:
+        """From the first key after this one, in order, up to and with another."""
+        start = b"" if key is None else key + b"\0"
+        for row, value in self._disk.rows(_STANDBY, start):
+            found = Key(row[1:])
+            if up_to is not None and found > up_to:
+                return
+            url, meta = _decoder.decode(value)
+            yield found, OutLink.of(url, meta)
+
+    def keys(self, start: Key, end: Key) -> Iterator[Key]:
+        """In (start, end], in order."""
+        for row in self._disk.keys(_STANDBY, start + b"\0"):
+            if row[1:] > end:
+                return
+            yield Key(row[1:])
+
+    def get(self, key: Key) -> OutLink | None:
+        value = self._disk.get(_STANDBY + key)
+        return OutLink.of(*_decoder.decode(value)) if value else None

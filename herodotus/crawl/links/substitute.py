@@ -1,0 +1,325 @@
+"""Who fetches what its owner does not? The stand-ins, one after the other, each URL by one of them.
+
+Two ways. When the ring finds an owner dead, or positions change hands, this peer may be the first live holder of URLs
+in its standby: they go to its frontier, and what became somebody else's leaves it (`sweep`). And late in the day a
+stand-in asks the living owner what of a stretch it has not visited today (which it leaves to us then), and those
+between itself and the owner what they have done of that: the rest it fetches today (`look`). An owner that does not
+answer has visited nothing, as far as we know.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Protocol, TypeVar
+
+import anyio
+
+from crawler.core.capture import UrlKey
+from crawler.core.recrawl import Known
+from crawler.frontier import LEFT, FoundLink
+from dht import Contact
+from dht.core.ids import KEY_BYTES, Key
+from dht.core.limits import Buckets, Rate
+from herodotus.core.links.arcs import Ends, minus
+from herodotus.crawl.links.owner import RingOwner
+from herodotus.crawl.links.receiver import found_link, out_of
+from herodotus.crawl.links.ring_view import RingSight
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.wire import OutLink
+from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, Services
+
+logger = logging.getLogger(__name__)
+
+MISSED: Final = "links.missed"
+VISITED: Final = "links.visited"
+KEYS_MAX: Final = 4_000
+"""In one question or answer."""
+ROWS_MAX: Final = 20_000
+"""Looked through for one answer: a tenth of a second, in small pieces."""
+CHUNK: Final = 500
+ALONE_S: Final = 300.0
+_WHOLE: Final = [(Key(bytes(KEY_BYTES)), Key(bytes(KEY_BYTES)))]
+Row = TypeVar("Row")
+PAGES_MAX: Final = 64
+"""Questions about one stretch: more than a million URLs."""
+QUESTIONS: Final = Rate(per_second=1, burst=256)
+DEADLINE_S: Final = 60.0
+TRIES: Final = 3
+"""At two lost calls in a hundred one of 100,000 who answered is taken for silent, and a stretch fetched twice."""
+AGAIN_S: Final = 5.0
+AGAIN_MAX_S: Final = 30.0
+
+
+class OwnFrontier(Protocol):
+    """What this asks of the running crawl."""
+
+    @property
+    def takes_links(self) -> bool: ...
+    @property
+    def today(self) -> int: ...
+    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int: ...
+    def is_out(self, key: UrlKey) -> bool: ...
+    def leave(self, keys: Sequence[UrlKey]) -> int: ...
+    def take_back(self, keys: Sequence[UrlKey]) -> int: ...
+    def look_again(self) -> None: ...
+    def look_for(self, key: UrlKey, digest: bytes) -> bool: ...
+    def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]: ...
+    def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]: ...
+
+
+@dataclass(slots=True)
+class StandInCounts:
+    swept: int = 0
+    """URLs that became ours with a stretch of the ring."""
+    left: int = 0
+    """URLs that became somebody else's to fetch."""
+    looks: int = 0
+    taken_over: int = 0
+    """URLs fetched for an owner that was late."""
+    silent_owners: int = 0
+
+
+class StandingIn:
+    def __init__(
+        self, sight: RingSight, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
+    ) -> None:
+        self._sight = sight
+        self._calls = calls
+        self._frontier = frontier
+        self._standby = standby
+        self._owner = owner
+        self._owned: list[Ends] | None = None
+        self._to_leave: list[Ends] = []
+        """Stretches that are not ours any more, in which something was being fetched when we left them."""
+        self._alone_since: float | None = None
+        self._buckets = Buckets(4_096)
+        self.counts = StandInCounts()
+
+    @property
+    def services(self) -> Services:
+        return Services(calls={MISSED: self.missed, VISITED: self.visited})
+
+    # --- stretches that became ours, or somebody else's
+
+    async def sweep(self) -> None:
+        """Put into the frontier what we are now the first live holder of, and out of it what we are no more.
+
+        A peer that sees nobody waits for a while before it takes everything: most are alone while they join.
+        """
+        ring, now = self._sight.map(), anyio.current_time()
+        if ring.peers > 1 or self._alone_since is None:
+            self._alone_since = now
+        if ring.peers <= 1 and now - self._alone_since < ALONE_S:
+            return
+        if not self._frontier.takes_links or not len(ring):
+            return
+        owned = ring.owned(self._sight.me.peer)
+        before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
+        lost = minus(_WHOLE if before is None else [*before, *self._to_leave], owned)
+        self._to_leave = [arc for arc in lost if not await self._leave(arc)]
+        new = minus(owned, before or [])
+        for arc in new:
+            await self._take_up(arc)
+        self._owned = owned
+        if new:
+            self._frontier.look_again()
+
+    @property
+    def has_left_all(self) -> bool:
+        return not self._to_leave
+
+    async def _leave(self, arc: Ends) -> bool:
+        """False: what is being fetched there is still to be left."""
+        is_all = True
+        for chunk in _chunks(self._in_frontier(arc)):
+            keys = [key for key, known in chunk if known.due_day != LEFT]
+            is_all = is_all and not any(map(self._frontier.is_out, keys))
+            kept = [out_of(known) for key, known in chunk if self._sight.rank(Key(key)) is not None]
+            self._standby.add(kept)
+            self.counts.left += self._frontier.leave(keys) if keys else 0
+            await anyio.lowlevel.checkpoint()
+        return is_all
+
+    async def _take_up(self, arc: Ends) -> None:
+        for chunk in _chunks(self._in_frontier(arc)):
+            self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
+            await anyio.lowlevel.checkpoint()
+        for rows in _chunks(self._within(arc)):
+            found = [found_link(link) for _, link in rows]
+            self.counts.swept += self._frontier.take_over(found, may_be_done=True)
+            await anyio.lowlevel.checkpoint()
+
+    def _in_frontier(self, arc: Ends) -> Iterator[tuple[UrlKey, Known]]:
+        for start, end in minus([arc], []):
+            at = b"" if start >= end else bytes(start)
+            while rows := self._frontier.known_after(at, CHUNK):
+                inside = [row for row in rows if row[0] <= end]
+                yield from inside
+                if len(inside) < len(rows):
+                    break
+                at = rows[-1][0]
+
+    def _within(self, arc: Ends) -> Iterator[tuple[Key, OutLink]]:
+        for start, end in minus([arc], []):
+            yield from self._standby.after(None if start >= end else start, end)
+
+    # --- owners that are late
+
+    async def begin_day(self) -> None:
+        """What we fetched for others yesterday is theirs again, and what others fetched for us is ours."""
+        while self._frontier.takes_links and (keys := self._owner.give_up_some(CHUNK)):
+            self._frontier.leave([UrlKey(key) for key in keys if self._sight.rank(key) != 0])
+            await anyio.lowlevel.checkpoint()
+        while self._frontier.takes_links and (keys := self._owner.want_back_some(CHUNK)):
+            self._frontier.take_back([UrlKey(key) for key in keys if self._sight.rank(key) == 0])
+            await anyio.lowlevel.checkpoint()
+        self._frontier.look_again()
+
+    async def look(self, rank: int) -> None:
+        """At all stretches of which we are this stand-in."""
+        ring, copies, today = self._sight.map(), self._sight.copies, self._frontier.today
+        self.counts.looks += 1
+        for at_rank, stretch in ring.stands_in(self._sight.me.peer, copies):
+            if self._frontier.today != today:
+                return  # so long did somebody not answer: all of the new day is missed, as yet
+            if at_rank == rank and self._frontier.takes_links:
+                before = ring.holders(stretch, copies)[:rank]
+                await self._look_at(ring.arc(stretch), before)
+        self._frontier.look_again()
+
+    async def _look_at(self, arc: Ends, before: Sequence[Contact]) -> None:
+        for start, end in minus([arc], []):
+            if not any(True for _ in islice(self._within((start, end)), 1)):
+                continue
+            try:
+                missed = await self._ask_missed(before[0], start, end)
+            except CallError:
+                self.counts.silent_owners += 1
+                missed = [key for key, _ in islice(self._within((start, end)), KEYS_MAX)]
+            for contact in before[1:]:
+                missed = await self._not_visited(contact, missed)
+            self._fetch(missed, (start, end))
+
+    async def _ask_missed(self, owner: Contact, start: Key, end: Key) -> list[Key]:
+        found: list[Key] = []
+        at = start
+        for _ in range(PAGES_MAX):
+            answer = await self._ask(owner, MISSED, at + end)
+            if len(answer) % KEY_BYTES or not KEY_BYTES <= len(answer) <= KEY_BYTES * (KEYS_MAX + 1):
+                raise CallError("no answer to what is missed")
+            at, *keys = _keys(answer)
+            found += keys
+            if at == end or len(found) >= KEYS_MAX:
+                break
+        return found[:KEYS_MAX]
+
+    async def _not_visited(self, contact: Contact, keys: list[Key]) -> list[Key]:
+        if not keys:
+            return keys
+        try:
+            bits = await self._ask(contact, VISITED, b"".join(keys))
+        except CallError:
+            return keys
+        return [key for place, key in enumerate(keys) if not _bit(bits, place)]
+
+    async def _ask(self, contact: Contact, service: str, body: bytes) -> bytes:
+        """Some more times before it counts as silent: its stretch would be fetched twice. Raises a CallError."""
+        for tries_left in range(TRIES - 1, -1, -1):
+            again_s = AGAIN_S
+            try:
+                return await self._calls.call(contact, service, body, deadline_s=DEADLINE_S)
+            except CallError as error:
+                if isinstance(error, RefusedError):
+                    again_s = error.retry_after_s or AGAIN_S
+                if not tries_left or again_s > AGAIN_MAX_S:
+                    raise
+            await anyio.sleep(again_s)
+        raise AssertionError("the last try returns or raises")
+
+    def _fetch(self, missed: Sequence[Key], arc: Ends) -> None:
+        wanted = set(missed)
+        found = [
+            (key, link)
+            for key, link in (self._within(arc) if wanted else ())
+            if key in wanted and self._owner.take_over(key)
+        ]
+        if found:
+            self._frontier.take_over([found_link(link) for _, link in found], may_be_done=True)
+            self.counts.taken_over += len(found)
+
+    # --- what stand-ins ask of us
+
+    async def missed(self, peer: PeerKey, body: bytes) -> bytes:
+        """(start, end] of keys: which of those due today were not visited? First how far was looked.
+
+        What was given to a stand-in already is told again: its answer may have been lost, or it went away; whoever
+        comes after it asks it as well.
+        """
+        self._check(peer, len(body) == 2 * KEY_BYTES)
+        at, end = _keys(body)
+        found: list[Key] = []
+        holders = {contact.peer for key in (at, end) for contact in self._holders(key)}
+        is_over = at >= end or peer not in holders  # whoever holds nothing there is given nothing
+        today, given = self._frontier.today, 0
+        for _ in range(0 if is_over else ROWS_MAX // CHUNK):
+            rows = self._frontier.known_after(at, CHUNK)
+            for key, known in rows:
+                if key > end:
+                    is_over = True
+                    break
+                at = Key(key)
+                is_open = known.due_day <= today or self._owner.is_given(at)
+                is_open = is_open and known.last_day < today and not self._frontier.is_out(key)
+                if is_open and self._gives(at, peer):
+                    found.append(at)
+            self._frontier.leave([UrlKey(key) for key in found[given:]])
+            given = len(found)
+            if is_over or len(rows) < CHUNK:
+                is_over = True
+                break
+            if len(found) > KEYS_MAX - CHUNK:
+                break
+            await anyio.lowlevel.checkpoint()
+        return (end if is_over else at) + b"".join(found)
+
+    def _gives(self, key: Key, peer: PeerKey) -> bool:
+        """A holder that asks what we missed fetches it: from then on it is not our turn today."""
+        return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key)
+
+    def _holders(self, key: Key) -> tuple[Contact, ...]:
+        return self._sight.map().holders_of(key, self._sight.copies)
+
+    async def visited(self, peer: PeerKey, body: bytes) -> bytes:
+        """Keys: one bit each, the first the lowest of its byte: was it visited today, or will it be?"""
+        self._check(peer, 0 < len(body) <= KEYS_MAX * KEY_BYTES and not len(body) % KEY_BYTES)
+        await anyio.lowlevel.checkpoint()
+        keys = _keys(body)
+        known = self._frontier.known_of([UrlKey(key) for key in keys])
+        bits = bytearray((len(known) + 7) // 8)
+        for place, (key, one) in enumerate(zip(keys, known, strict=True)):
+            is_visited = one is not None and one.last_day >= self._frontier.today
+            if is_visited or self._owner.has_taken(key):
+                bits[place // 8] |= 1 << place % 8
+        return bytes(bits)
+
+    def _check(self, peer: PeerKey, is_question: bool) -> None:
+        if not is_question:
+            raise RefusedError("nonsense")
+        if not self._frontier.takes_links:
+            raise RefusedError("not ready", retry_after_s=20.0)
+        if not self._buckets.take(peer, QUESTIONS, anyio.current_time()):
+            raise RefusedError("busy", retry_after_s=10.0)
+
+
+def _keys(data: bytes) -> list[Key]:
+    return [Key(data[at : at + KEY_BYTES]) for at in range(0, len(data), KEY_BYTES)]
+
+
+def _bit(bits: bytes, place: int) -> bool:
+    return place // 8 < len(bits) and bool(bits[place // 8] >> place % 8 & 1)
+
+
+def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk

@@ -1,0 +1,262 @@
+"""How do links look as bytes? Batches and their answers (`docs/protocol/links.md`), made and read here alone.
+
+A batch is sorted by URL, each named by how much it shares with the one before it, in columns (all lengths, then all
+letters) that zstd packs well, helped by a dictionary of what URLs are made of. Keys are not sent: they are the SHA-1
+of the URLs. A stranger's batch is bounded before it is unpacked and checked entry by entry; whether a URL is canonical
+is not asked here.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+import zstandard
+
+from crawler.core.urls import URL_CHARS_MAX
+from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
+from dht.core.records import SLOTS, VIRTUAL_NODES_MAX, Address, Contact, is_address
+from herodotus.core.links.sums import PARTS, Sum
+
+VERSION: Final = 1
+BATCH_LINKS_MAX: Final = 10_000
+BATCH_BYTES_MAX: Final = 4 << 20
+"""Unpacked."""
+CONTACTS_MAX: Final = 16
+DEPTH_MAX: Final = 63
+LEVEL: Final = 19
+"""Batches are small: of 60 links it costs about a millisecond."""
+
+_EMBEDDED, _DOUBTFUL, _DEPTH_SHIFT = 1, 2, 2
+_DICTIONARY: Final = (
+    b"/wp-content/themes//wp-content/uploads/2019//wp-content/uploads/2021//wp-content/uploads/2024//wp-json/"
+    b"/wp-includes/js/jquery/feed//comments/feed//tag//tags//author//archive//archives//category//categories/"
+    b"/page/2/?page=2&page=3&id=1&lang=en&sort=&start=0&offset=?p=1?q=?id=?s=?v=/search?q=/cgi-bin//news/2020/"
+    b"/2018/2022/2023/2025/01/02/03/04/05/06/07/08/09/10/11/12/article//articles//story//stories//post//posts/"
+    b"/product//products//shop//store//item//items//forum//forums//viewtopic.php?t=/showthread.php?t=/thread/"
+    b"/topic//topics//wiki/Special:/wiki/Category:/wiki/File:/wiki/Talk:/w/index.php?title=/users//user//people/"
+    b"/profile//about//about-us//contact//privacy//terms//help//faq//login//download//downloads//docs//doc//pub/"
+    b"/files//file//media//video//videos//photos//photo//gallery//img//image//images//pics//icons//static//assets/"
+    b"/css/style.css/js/main.js.min.js.min.css/fonts//logo.png/icon.gif/banner.jpg/thumb.jpeg/favicon.ico.svg.webp"
+    b"/blog//en//de//fr//es//it//ja//nl//ru/index.html/index.htm/index.php/default.aspx/home/main.html.shtml.php3.xml"
+    b".asp.jsp.cgi.pdf.txt.zip.gif.png.jpg.htm.php.html~.edu/.gov/.info/.io/.uk/.co.uk/.ac.uk/.eu/.it/.jp/.co.jp/"
+    b".ru/.nl/.fr/.ch/.at/.pl/.cz/.se/.au/.com.au/.br/.com.br/.ca/.us/.in/.cn/.net/.de/.org/.com/http://web.http://cs."
+    b"http://en.http://m.http://news.http://blog.http://forum.https://en.https://blog.https://http://www.https://www."
+)
+
+
+class WireError(ValueError):
+    """The bytes are no batch, or no answer; the word is what it is counted as."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutLink:
+    """A link on its way: what its holders are to remember."""
+
+    url: str
+    depth: int = 0
+    is_embedded: bool = False
+    is_doubtful: bool = False
+
+    @property
+    def meta(self) -> int:
+        return min(self.depth, DEPTH_MAX) << _DEPTH_SHIFT | self.is_doubtful * _DOUBTFUL | self.is_embedded
+
+    @classmethod
+    def of(cls, url: str, meta: int) -> "OutLink":
+        return cls(url, meta >> _DEPTH_SHIFT, bool(meta & _EMBEDDED), bool(meta & _DOUBTFUL))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """The answer: all others of the batch are durable. Places are those in the batch's order, by URL."""
+
+    strays: tuple[int, ...] = ()
+    """Not the receiver's, by its view of the ring; the contacts are whom it thinks of instead."""
+    rubbish: tuple[int, ...] = ()
+    """Nobody's: malformed, or outside of what the network archives."""
+    contacts: tuple[Contact, ...] = field(default=())
+
+
+def in_order(links: Sequence[OutLink]) -> list[OutLink]:
+    return sorted(links, key=lambda link: link.url)
+
+
+def encode_batch(links: Sequence[OutLink]) -> bytes:
+    """Of links as `in_order` gives them."""
+    if not 0 < len(links) <= BATCH_LINKS_MAX:
+        raise ValueError(f"a batch of {len(links)} links")
+    shared, lengths, letters = bytearray(), bytearray(), bytearray()
+    before = b""
+    for link in links:
+        url = link.url.encode()
+        same = _shared(before, url)
+        _put_number(shared, same)
+        _put_number(lengths, len(url) - same)
+        letters += url[same:]
+        before = url
+    count = bytearray()
+    _put_number(count, len(links))
+    plain = b"".join((count, shared, lengths, bytes(link.meta for link in links), letters))
+    return bytes((VERSION,)) + _packer().compress(plain)
+
+
+def decode_batch(data: bytes) -> list[OutLink]:
+    """Raises WireError."""
+    if data[:1] != bytes((VERSION,)):
+        raise WireError("version")
+    plain = _unpacked(data[1:])
+    numbers = _Numbers(plain)
+    count = numbers.take()
+    if not 0 < count <= BATCH_LINKS_MAX:
+        raise WireError("count")
+    shared = [numbers.take() for _ in range(count)]
+    lengths = [numbers.take() for _ in range(count)]
+    letters_at = numbers.at + count
+    metas = plain[numbers.at : letters_at]
+    if sum(lengths) != len(plain) - letters_at or len(metas) != count:
+        raise WireError("length")
+    return list(_links(plain, letters_at, shared, lengths, metas))
+
+
+def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: bytes) -> Iterator[OutLink]:
+    before = b""
+    for same, length, meta in zip(shared, lengths, metas, strict=True):
+        if same > len(before) or same + length > URL_CHARS_MAX:
+            raise WireError("length")
+        url = before[:same] + plain[at : at + length]
+        if url <= before or not url.isascii():
+            raise WireError("order" if url.isascii() else "letters")
+        yield OutLink.of(url.decode("ascii"), meta)
+        before, at = url, at + length
+
+
+def _shared(before: bytes, url: bytes) -> int:
+    low, high = 0, min(len(before), len(url))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[:middle] == url[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _put_number(into: bytearray, number: int) -> None:
+    while number > 0x7F:
+        into.append(number & 0x7F | 0x80)
+        number >>= 7
+    into.append(number)
+
+
+class _Numbers:
+    """Seven bits a byte, the least first; the high bit says that more follow."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+
+    def take(self) -> int:
+        number = 0
+        for shift in (0, 7, 14):
+            if self.at >= len(self._data):
+                raise WireError("length")
+            byte = self._data[self.at]
+            self.at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return number
+        raise WireError("number")
+
+
+@lru_cache(maxsize=1)
+def _dictionary() -> zstandard.ZstdCompressionDict:
+    return zstandard.ZstdCompressionDict(_DICTIONARY, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+
+
+def _packer() -> zstandard.ZstdCompressor:
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        LEVEL, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_checksum=0, write_dict_id=0
+    )
+    return zstandard.ZstdCompressor(dict_data=_dictionary(), compression_params=parameters)
+
+
+def _unpacked(data: bytes) -> bytes:
+    unpacker = zstandard.ZstdDecompressor(
+        dict_data=_dictionary(), format=zstandard.FORMAT_ZSTD1_MAGICLESS, max_window_size=BATCH_BYTES_MAX
+    )
+    try:
+        with unpacker.stream_reader(data) as reader:
+            plain = reader.read(BATCH_BYTES_MAX + 1)
+    except zstandard.ZstdError as error:
+        raise WireError("packing") from error
+    if len(plain) > BATCH_BYTES_MAX:
+        raise WireError("size")
+    return plain
+
+
+# --- sums
+
+_SUM_BYTES: Final = 4 + KEY_BYTES
+
+
+def encode_sums(reached: Key, sums: Sequence[Sum]) -> bytes:
+    parts = (one.keys.to_bytes(4, "big") + one.xor.to_bytes(KEY_BYTES, "big") for one in sums)
+    return b"".join((reached, *parts))
+
+
+def decode_sums(data: bytes) -> tuple[Key, list[Sum]]:
+    """Raises WireError."""
+    if len(data) != KEY_BYTES + PARTS * _SUM_BYTES:
+        raise WireError("sums")
+    starts = range(KEY_BYTES, len(data), _SUM_BYTES)
+    return Key(data[:KEY_BYTES]), [
+        Sum(int.from_bytes(data[at : at + 4], "big"), int.from_bytes(data[at + 4 : at + _SUM_BYTES], "big"))
+        for at in starts
+    ]
+
+
+# --- answers
+
+_Contact = tuple[bytes, bytes, int, int, int]
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(tuple[int, list[int], list[int], list[_Contact]])
+_ANSWER_BYTES_MAX: Final = 3 * 2 * BATCH_LINKS_MAX + 100 * CONTACTS_MAX
+
+
+def encode_taken(taken: Taken) -> bytes:
+    contacts = [
+        (contact.peer, contact.address.host, contact.address.port, contact.slot, contact.index)
+        for contact in taken.contacts[:CONTACTS_MAX]
+    ]
+    return _encoder.encode((VERSION, taken.strays, taken.rubbish, contacts))
+
+
+def decode_taken(data: bytes, sent: int, id_check: IdCheck) -> Taken:
+    """The answer to a batch of so many links. Raises WireError."""
+    if len(data) > _ANSWER_BYTES_MAX:
+        raise WireError("size")
+    try:
+        version, strays, rubbish, contacts = _decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise WireError("answer") from error
+    places = (*strays, *rubbish)
+    if version != VERSION or len(contacts) > CONTACTS_MAX or len({*places}) != len(places):
+        raise WireError("answer")
+    if any(not 0 <= place < sent for place in places):
+        raise WireError("answer")
+    return Taken(
+        strays=tuple(strays),
+        rubbish=tuple(rubbish),
+        contacts=tuple(_contact(one, id_check) for one in contacts),
+    )
+
+
+def _contact(one: _Contact, id_check: IdCheck) -> Contact:
+    peer, host, port, slot, index = one
+    address = Address(host=host, port=port)
+    is_sound = is_address(address) and 0 <= slot < SLOTS and 0 <= index < VIRTUAL_NODES_MAX
+    if len(peer) != 32 or not is_sound:
+        raise WireError("answer")
+    return Contact.at(PeerKey(peer), address, slot, index, id_check)

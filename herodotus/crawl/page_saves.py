@@ -1,0 +1,283 @@
+"""How is one page fetched now, because somebody asked? By the crawler's own means, on the peer's open archive.
+
+One fetcher and one steward serve all who ask, so hosts have their pauses whoever asks, and robots.txt, the network's
+scope, the opt-out list and the guard against private addresses count as in any crawl. The crawl of a running peer can
+take this over: it then gives its own fetcher, steward and sink to `Saves`.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from crawler.core.capture import Capture, Outcome
+from crawler.core.errors import FetchError
+from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait, retry_after_s
+from crawler.core.recrawl import Result
+from crawler.core.scope import Content
+from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
+from crawler.fetch import FetchSettings
+from crawler.http import HttpFetcher
+from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
+from crawler.reading import read_capture
+from crawler.steward import LocalSteward
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.charter import Charter
+from herodotus.crawl.gear import (
+    ROBOT,
+    ArchiveSink,
+    CrawlOrder,
+    SeedRefusedError,
+    check_seeds,
+    opt_outs,
+    url_rules,
+)
+from herodotus.operate.settings import Settings
+from herodotus.portal.answer import told_to_readers
+from herodotus.portal.save_pages import SaveOutcome, SaveResult
+from herodotus.store.store import ArchiveStore
+
+PATIENCE_S = 8.0
+"""Whoever asked waits so long for the host's turn and its answer; a relaying peer gives up after ten."""
+AT_ONCE = 8
+WAITING_MAX = 64
+FRESH_S = 600.0
+"""What was fetched less than so long ago is not fetched again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveRules:
+    """`check` raises SeedRefusedError for what the network does not archive."""
+
+    check: Callable[[str], object]
+    content: Content = Content.HTML_AND_IMAGES
+    urls: UrlRules = STANDARD
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One at a time works on an origin: the steward counts on it."""
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    users: int = 0
+
+
+class Saves:
+    """A `SavePort`. Stateless but for whose turn it is, so it can be made anew at any time."""
+
+    def __init__(
+        self,
+        sink: CaptureSink,
+        fetcher: Fetcher,
+        steward: StewardPort,
+        rules: SaveRules,
+        *,
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._sink = sink
+        self._fetcher = fetcher
+        self._steward = steward
+        self._rules = rules
+        self._wall_clock = wall_clock
+        self._turns: dict[Origin, _Turn] = {}
+        self._room = anyio.CapacityLimiter(AT_ONCE)
+
+    async def save(self, url: str) -> SaveOutcome:
+        try:
+            self._rules.check(url)
+        except SeedRefusedError as error:
+            return _refused(url, str(error))
+        except ArchiveError as error:
+            return _later(url, told_to_readers(error), 60.0)
+        if self._room.statistics().tasks_waiting >= WAITING_MAX:
+            return _later(url, "too many pages are being saved just now", 10.0)
+        with anyio.move_on_after(PATIENCE_S) as patience:
+            return await self._in_turn(url, patience.deadline)
+        return _later(url, "it takes longer than a reader should wait: ask again in a while", 30.0)
+
+    async def _in_turn(self, url: str, deadline: float) -> SaveOutcome:
+        origin = origin_of(url)
+        turn = self._turns.setdefault(origin, _Turn())
+        turn.users += 1
+        try:
+            async with turn.lock, self._room:
+                return await self._fetched(url, origin, deadline)
+        except ArchiveError as error:
+            return _later(url, told_to_readers(error), 60.0)
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._turns[origin]
+
+    async def _fetched(self, url: str, origin: Origin, deadline: float) -> SaveOutcome:
+        last = await self._sink.find(url, 0.0)
+        if last is not None and self._wall_clock() - last.requested_at < FRESH_S:
+            return SaveOutcome(result=SaveResult.UNCHANGED, url=url, time_s=int(last.requested_at))
+        lease = await self._permission(url, origin, deadline)
+        if isinstance(lease, SaveOutcome):
+            return lease
+        report = OriginReport(status=None, duration_s=0.0, fetches=0)
+        try:
+            found = await self._fetcher.fetch(self._request(url, last))
+            report = self._report_of(found)
+        except FetchError as error:
+            report = OriginReport(status=None, duration_s=0.0)
+            return SaveOutcome(result=SaveResult.FAILED, url=url, reason=error.reason)
+        finally:
+            with anyio.CancelScope(
+                shield=True
+            ):  # or the host would count as visited until the lease runs out
+                await self._steward.give_back(lease, report)
+        if isinstance(found, Skipped):
+            return _refused(url, f"{found.mime or 'what it is'} is not what this network archives")
+        return await self._kept(found, last)
+
+    async def _permission(self, url: str, origin: Origin, deadline: float) -> Lease | SaveOutcome:
+        while True:
+            rules = await self._steward.rules(origin)
+            answer: Lease | Wait
+            if isinstance(rules, Wait):
+                answer = rules
+            elif rules.allows(target_of(url)):
+                answer = await self._lease(origin)
+            else:
+                return _refused(url, rules.problem or "its owner asks robots not to visit it")
+            if isinstance(answer, Lease):
+                return answer
+            now = anyio.current_time()
+            if answer.until >= deadline:
+                return _later(url, f"the host must rest: {answer.reason}", answer.until - now)
+            await anyio.sleep_until(answer.until)
+
+    async def _lease(self, origin: Origin) -> Lease | Wait:
+        address = await self._fetcher.address_of(host_of(f"{origin}/"))
+        return address if isinstance(address, Wait) else await self._steward.lease(origin, address)
+
+    def _request(self, url: str, last: Capture | None) -> FetchRequest:
+        if last is None or last.status != 200 or last.truncated is not None:
+            return FetchRequest(url=url, accepts=self._rules.content.accepts)
+        return FetchRequest(
+            url=url,
+            etag=last.header("ETag") or "",
+            last_modified=last.header("Last-Modified") or "",
+            digest=last.sha256,
+            accepts=self._rules.content.accepts,
+        )
+
+    def _report_of(self, found: Capture | Skipped) -> OriginReport:
+        retry_s = None
+        if isinstance(found, Capture) and found.status in (429, 503):
+            retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
+        return OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
+
+    async def _kept(self, found: Capture, last: Capture | None) -> SaveOutcome:
+        reading = read_capture(found, product_token=ROBOT, rules=self._rules.urls)
+        if reading.noarchive:
+            return _refused(found.url, "the page asks not to be archived")
+        if reading.result is Result.FAILED:
+            return SaveOutcome(
+                result=SaveResult.FAILED, url=found.url, reason=f"the host answered with {found.status}"
+            )
+        await self._sink.store(found)
+        if found.outcome is not Outcome.STORED and last is not None:
+            return SaveOutcome(result=SaveResult.UNCHANGED, url=found.url, time_s=int(last.requested_at))
+        return SaveOutcome(result=SaveResult.SAVED, url=found.url, time_s=int(found.requested_at))
+
+
+def _refused(url: str, reason: str) -> SaveOutcome:
+    return SaveOutcome(result=SaveResult.REFUSED, url=url, reason=reason)
+
+
+def _later(url: str, reason: str, retry_after_s: float) -> SaveOutcome:
+    return SaveOutcome(result=SaveResult.LATER, url=url, reason=reason, retry_after_s=max(1.0, retry_after_s))
+
+
+class HomeSaves:
+    """A `SavePort` on the peer's own archive, which may be closed. `opened` holds its connections."""
+
+    def __init__(
+        self,
+        store: Callable[[], ArchiveStore],
+        charter: Charter,
+        settings: Settings,
+        *,
+        wall_clock: Callable[[], float],
+        steward: StewardPort | None = None,
+    ) -> None:
+        """`steward` is the ring's, who speaks for all peers; without one this peer is its own."""
+        self._store = store
+        self._steward = steward
+        self._charter = charter
+        self._settings = settings
+        self._wall_clock = wall_clock
+        self._saves: Saves | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        charter, settings = self._charter, self._settings
+        rules, opted_out = url_rules(charter), opt_outs(settings.crawl.opt_out)
+        order = CrawlOrder(urls=(), contact=settings.operator.contact or None)
+        fetch = FetchSettings(
+            user_agent=order.user_agent,
+            connections=AT_ONCE,
+            allow_private_addresses=charter.allow_private_addresses,
+        )
+        policy = PolitenessPolicy(
+            delay_floor_s=charter.delay_floor_s, per_address_concurrency=charter.per_address_concurrency
+        )
+        async with HttpFetcher(fetch, wall_clock=self._wall_clock, rules=rules) as fetcher:
+            sink = _OpenSink(self._store, rules, self._wall_clock)
+            steward = self._steward or LocalSteward(
+                HostSteward(policy, now=anyio.current_time()),
+                fetcher,
+                product_token=ROBOT,
+                wall_clock=self._wall_clock,
+                sink=sink,
+                opted_out=opted_out,
+            )
+            self._saves = Saves(
+                sink,
+                fetcher,
+                steward,
+                SaveRules(
+                    check=self._check,
+                    content=Content(charter.content),
+                    urls=rules,
+                ),
+                wall_clock=self._wall_clock,
+            )
+            try:
+                yield
+            finally:
+                self._saves = None
+
+    def _check(self, url: str) -> None:
+        check_seeds([url], self._charter, self._settings.crawl.opt_out)
+        if self._store().is_removed(url):
+            raise SeedRefusedError(f"{url} was removed for good")
+
+    async def save(self, url: str) -> SaveOutcome:
+        if self._saves is None:
+            return _later(url, "this peer is just starting or stopping", 10.0)
+        return await self._saves.save(url)
+
+
+class _OpenSink:
+    """The archive as it is when it is asked for: it opens after the peer has begun to serve."""
+
+    def __init__(
+        self, store: Callable[[], ArchiveStore], rules: UrlRules, wall_clock: Callable[[], float]
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._wall_clock = wall_clock
+
+    def _sink(self) -> ArchiveSink:
+        return ArchiveSink(self._store(), wall_clock=self._wall_clock, rules=self._rules)
+
+    async def store(self, capture: Capture) -> None:
+        await self._sink().store(capture)
+
+    async def find(self, url: str, since: float) -> Capture | None:
+        return await self._sink().find(url, since)

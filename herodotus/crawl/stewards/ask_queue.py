@@ -1,0 +1,173 @@
+"""How do asks reach the stewards? One call at a time to each; those who come meanwhile share the next one.
+
+Asks for addresses have a line of their own. Who answers for a host asks an address's steward meanwhile: were that to
+wait for our own asks for hosts there, peers would wait for each other in a circle, until their deadlines.
+
+Windows that are given back travel with the next asks, or by themselves after a moment. No steward is told twice, as a
+call that failed may have arrived: a window that was not given back runs out by itself.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.abc
+
+from dht import Contact
+from herodotus.crawl.stewards.wire import (
+    ASKS_MAX,
+    RETURNS_MAX,
+    Answer,
+    Ask,
+    MalformedError,
+    No,
+    Return,
+    decode_answers,
+    encode_asks,
+)
+from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError
+
+ASK_SERVICE = "leases.ask"
+ASK_DEADLINE_S = 10.0
+RETURN_AFTER_S = 0.2
+RETURNS_WAITING_MAX = 4 * RETURNS_MAX
+STEWARDS_MAX = 40_000
+"""Two for each member of a large ring, at some 200 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer, and when its call began and ended by our clock."""
+
+    answer: Answer | None
+    """None: the call failed."""
+    asked: float
+    got: float
+
+
+FAILED = Told(None, 0.0, 0.0)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    ask: Ask
+    done: anyio.Event
+    told: Told | None = None
+
+
+@dataclass(slots=True)
+class _Counter:
+    """One steward's: what is to be said to it."""
+
+    contact: Contact
+    waiting: deque[_Waiting] = field(default_factory=deque)
+    returns: deque[Return] = field(default_factory=deque)
+    is_calling: bool = False
+
+
+class Desk:
+    def __init__(self, calls: Callable[[], Questions]) -> None:
+        self._calls = calls
+        self._counters: dict[tuple[PeerKey, bool], _Counter] = {}
+        """For hosts, and for addresses."""
+        self._has_returns = anyio.Event()
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self.calls_made = 0
+        self.calls_failed = 0
+        self.returns_dropped = 0
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._send_returns)
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    async def ask(self, steward: Contact, ask: Ask) -> Told:
+        if self._tasks is None:
+            return FAILED
+        counter = self._counter(steward, ask.subject)
+        mine = _Waiting(ask, anyio.Event())
+        counter.waiting.append(mine)
+        if not counter.is_calling:
+            counter.is_calling = True
+            self._tasks.start_soon(self._call_until_answered, counter)
+        await mine.done.wait()
+        return mine.told or FAILED
+
+    def give_back(self, steward: Contact, returned: Return) -> None:
+        counter = self._counter(steward, returned.subject)
+        if len(counter.returns) >= RETURNS_WAITING_MAX:
+            self.returns_dropped += 1
+            return
+        counter.returns.append(returned)
+        self._has_returns.set()
+
+    async def _send_returns(self) -> None:
+        """What no ask took along."""
+        while self._tasks is not None:
+            await self._has_returns.wait()
+            with anyio.move_on_after(RETURN_AFTER_S):
+                await anyio.sleep_forever()
+            self._has_returns = anyio.Event()
+            for counter in self._counters.values():
+                if counter.returns and not counter.is_calling:
+                    counter.is_calling = True
+                    self._tasks.start_soon(self._call_until_answered, counter)
+
+    def _counter(self, steward: Contact, subject: str) -> _Counter:
+        key = steward.peer, subject.startswith("address:")
+        counter = self._counters.get(key)
+        if counter is None:
+            if len(self._counters) >= STEWARDS_MAX:
+                self._counters = {busy: one for busy, one in self._counters.items() if _is_busy(one)}
+            counter = self._counters[key] = _Counter(steward)
+        counter.contact = steward
+        return counter
+
+    async def _call_until_answered(self, counter: _Counter) -> None:
+        batch: list[_Waiting] = []
+        try:
+            while counter.waiting or counter.returns:
+                batch = [counter.waiting.popleft() for _ in range(min(ASKS_MAX, len(counter.waiting)))]
+                returns = [counter.returns.popleft() for _ in range(min(RETURNS_MAX, len(counter.returns)))]
+                await self._call(counter.contact, batch, returns)
+        finally:
+            counter.is_calling = False
+            for waiting in (*batch, *counter.waiting):  # we close: nobody waits for ever
+                _tell(waiting, FAILED)
+            counter.waiting.clear()
+
+    async def _call(self, steward: Contact, batch: list[_Waiting], returns: list[Return]) -> None:
+        asked = anyio.current_time()
+        answers: list[Answer | None] = [None] * len(batch)
+        self.calls_made += 1
+        try:
+            body = encode_asks([waiting.ask for waiting in batch], returns)
+            reply = await self._calls().call(steward, ASK_SERVICE, body, deadline_s=ASK_DEADLINE_S)
+            answers = list(decode_answers(reply, expected=len(batch)))
+        except RefusedError as error:
+            self.calls_failed += 1
+            if error.retry_after_s is None:
+                answers = [No(error.reason[:50]) for _ in batch]
+        except (CallError, MalformedError):
+            self.calls_failed += 1
+        got = anyio.current_time()
+        for waiting, answer in zip(batch, answers, strict=True):
+            _tell(waiting, Told(answer, asked, got))
+
+
+def _tell(waiting: _Waiting, told: Told) -> None:
+    if not waiting.done.is_set():
+        waiting.told = told
+        waiting.done.set()
+
+
+def _is_busy(counter: _Counter) -> bool:
+    return counter.is_calling or bool(counter.waiting) or bool(counter.returns)

@@ -1,0 +1,397 @@
+"""Who gives permission when a peer is one of many? The crawler's `StewardPort` on the ring, and the peer's own office.
+
+Between its own fetches a peer keeps its own rules, those of a peer alone: the charter's floor, crawl-delay, backoff.
+On top of them it needs a window of the host's steward. Where it is the steward itself, the way is the same, without a
+call. robots.txt comes from the steward, who fetches it once for all; what it gets of a host is known by a number that
+every lease repeats, so that a change is noticed with the next one.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.abc
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.leases import LeaseTerms, Refusal
+from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait
+from crawler.core.robots import RobotsRules
+from crawler.core.urls import Origin, canonical, host_of, origin_of
+from crawler.ports import CaptureSink, Fetcher
+from crawler.steward import LocalSteward
+from dht import Contact
+from herodotus import clock
+from herodotus.core.status import StewardStatus
+from herodotus.core.tenure import Tenure
+from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, Desk
+from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, key_of_subject, subject_of
+from herodotus.crawl.stewards.ports import StewardRing
+from herodotus.crawl.stewards.rule_book import RuleBook, rules_of, version_of
+from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, soon
+from herodotus.crawl.stewards.wire import (
+    Answer,
+    Ask,
+    MalformedError,
+    NoRules,
+    NotYet,
+    Return,
+    RulesAnswer,
+    RulesLater,
+    SameRules,
+    decode_asks,
+    decode_rules,
+    decode_rules_ask,
+    encode_answers,
+    encode_rules,
+    encode_rules_ask,
+    to_ms,
+)
+from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, Services
+
+logger = logging.getLogger(__name__)
+
+RULES_SERVICE = "leases.rules"
+RULES_PATIENCE_S = 3.0
+"""What a call for rules may wait for robots.txt to come; then it is asked again."""
+RULES_COST = 5
+"""A rules ask may make us fetch: it counts like so many asks."""
+ORIGINS_NOTED_MAX = 200_000
+SEARCHES_MAX = 128
+"""For robots.txt of others' origins, at a time: each may hold a connection to a server that is slow on purpose."""
+SOON_S = 0.25
+TROUBLE_S = 30.0
+SLEPT_S = 1.0
+"""A machine that slept for longer has a clock that says nothing of its leases."""
+_UNUSED = OriginReport(status=None, duration_s=0.0, fetches=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StewardParts:
+    own_key: PeerKey
+    terms: LeaseTerms
+    fetcher: Fetcher
+    """For robots.txt, and to see where names lead; not the crawl's own, which comes and goes."""
+    product_token: str
+    wall_clock: Callable[[], float]
+    ring: Callable[[], StewardRing]
+    calls: Callable[[], Questions]
+    may_visit_private: bool
+    opted_out: OptOutList = field(default_factory=OptOutList)
+    slept_s: Callable[[], float] = clock.slept_seconds
+
+
+class RingSteward(LocalSteward):
+    """Made for a peer's life; `running` is open inside the ring."""
+
+    def __init__(self, parts: StewardParts, core: HostSteward) -> None:
+        super().__init__(
+            core,
+            parts.fetcher,
+            product_token=parts.product_token,
+            wall_clock=parts.wall_clock,
+            opted_out=parts.opted_out,
+        )
+        self._parts = parts
+        self._tenure = Tenure(parts.terms.silent_s)
+        self._desk = Desk(parts.calls)
+        self._windows = Windows(parts.terms, self._ask_steward, self._return_to)
+        self._book = RuleBook()
+        self._searching: dict[Origin, anyio.Event] = {}
+        self._search_again: dict[Origin, float] = {}  # when a search that has to wait may go on
+        self._seen: dict[Origin, int] = {}  # by which number its host's rules were known when they came
+        self._slept_s = parts.slept_s()
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self.office = StewardOffice(
+            parts.terms,
+            self._tenure,
+            OfficeWorld(
+                own_key=parts.own_key,
+                address_of=parts.fetcher.address_of,
+                ask_elsewhere=self._ask_steward,
+                return_elsewhere=self._return_to,
+                rules_number=self._book.number,
+                knows_rules=self._knows_rules,
+                may_visit_private=parts.may_visit_private,
+                opted_out=parts.opted_out,
+            ),
+        )
+
+    def attach(self, sink: CaptureSink | None) -> "RingSteward":
+        """Where robots.txt goes: the archive, while it is open."""
+        self._sink = sink
+        return self
+
+    @property
+    def services(self) -> Services:
+        return Services(calls={ASK_SERVICE: self._serve_asks, RULES_SERVICE: self._serve_rules})
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Inside, the ring is open; leases end with it."""
+        self._tenure.change(self._parts.ring().my_arcs(), anyio.current_time())
+        async with self._desk.opened(), anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._follow_ring)
+            tasks.start_soon(self._windows.return_idle)
+            try:
+                yield
+            finally:
+                self._tasks = None
+                tasks.cancel_scope.cancel()
+
+    def status(self) -> StewardStatus:
+        books = self.office.statistics()
+        return StewardStatus(
+            subjects=books.subjects,
+            windows=books.windows,
+            waiting=books.waiting,
+            granted=books.granted,
+            lost=books.lost,
+            backing_off=books.backing_off,
+            refused=dict(self.office.refused),
+            held=self._windows.held,
+            slow=self._windows.slow,
+            calls=self._desk.calls_made,
+            calls_failed=self._desk.calls_failed,
+        )
+
+    # -- the crawler's side
+
+    async def rules(self, origin: Origin) -> RobotsRules | Wait:
+        known = self.core.rules(origin, anyio.current_time())
+        if known is not None:
+            return known
+        steward = await self._owner(subject_of(_host(origin)))
+        if steward is None:
+            return soon("nobody answers for its steward")
+        if steward.peer != self._parts.own_key:
+            return await self._rules_from(steward, origin)
+        if origin in self._searching:
+            return soon("robots.txt is being asked for", SOON_S)
+        return await self._find_rules(origin)
+
+    async def lease(self, origin: Origin, address: str) -> Lease | Wait:
+        own = self.core.lease(origin, anyio.current_time(), address=address)
+        if isinstance(own, Wait):
+            return own
+        wait: Wait | None = soon("it was broken off")
+        try:
+            wait = await self._take_turn(origin)
+        finally:
+            if wait is not None:
+                self.core.give_back(own, _UNUSED, anyio.current_time())
+        return own if wait is None else wait
+
+    async def give_back(self, lease: Lease, report: OriginReport) -> float:
+        next_at = self.core.give_back(lease, report, anyio.current_time())
+        return self._windows.ended(_host(lease.origin), report, next_at)
+
+    async def _take_turn(self, origin: Origin) -> Wait | None:
+        """None: a fetch starts now."""
+        is_for_robots = origin in self._searching
+        self._has_slept()
+        found = await self._windows.get(_host(origin), "" if is_for_robots else origin)
+        if isinstance(found, Wait):
+            return found
+        if isinstance(found, Refusal):
+            # The crawler asks for the rules next, and finds that nothing is allowed for now.
+            closed = RobotsRules(is_reachable=False, problem=f"its steward says: {found.reason}")
+            self.core.set_rules(origin, closed, anyio.current_time())
+            return soon(found.reason, 0.0)
+        is_told = found.steward is not None and not is_for_robots  # as steward we know by ourselves
+        window = found.window
+        if is_told and window is not None and self._seen.setdefault(origin, found.rules) != found.rules:
+            self._seen[origin] = found.rules
+            # Once: a steward that always says so would keep us asking for ever.
+            if found.doubted != window.number:
+                found.doubted = window.number
+                self.core.doubt_rules(origin)
+                return soon("robots.txt may have changed", 0.0)
+        if self._has_slept():
+            return soon("the machine slept, and its windows are over")
+        return self._windows.start(found)
+
+    def _has_slept(self) -> bool:
+        """Just now, while our clock stood still: others have had our windows' time, and our hosts another steward."""
+        slept_s = self._parts.slept_s()
+        if slept_s - self._slept_s < SLEPT_S:
+            return False
+        self._slept_s = slept_s
+        self._windows.end_all()
+        self._tenure.lose_all(anyio.current_time())
+        return True
+
+    # -- whom to ask
+
+    async def _owner(self, subject: str) -> Contact | None:
+        return await self._parts.ring().owner(key_of_subject(subject))
+
+    async def _ask_steward(self, ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:
+        steward = await self._owner(ask.subject)
+        if steward is None:
+            return None, 0.0, 0.0, None
+        if steward.peer == self._parts.own_key:
+            self._has_slept()
+            answer = await self.office.grant(self._parts.own_key, ask)
+            now = anyio.current_time()
+            return answer, now, now, None
+        told = await self._desk.ask(steward, ask)
+        return told.answer, told.asked, told.got, steward
+
+    def _return_to(self, steward: Contact | None, returned: Return) -> None:
+        if steward is None:
+            self.office.take_back(self._parts.own_key, returned)
+        else:
+            self._desk.give_back(steward, returned)
+
+    async def _rules_from(self, steward: Contact, origin: Origin) -> RobotsRules | Wait:
+        old = self.core.doubt_rules(origin)
+        try:
+            body = encode_rules_ask(origin, version_of(old) if old is not None else b"")
+            reply = await self._parts.calls().call(steward, RULES_SERVICE, body, deadline_s=ASK_DEADLINE_S)
+            answer = decode_rules(reply)
+        except (CallError, MalformedError) as error:
+            logger.debug("no rules origin=%s error=%s", origin, error)
+            return soon("its steward does not answer")
+        if isinstance(answer, RulesLater):
+            return soon(answer.reason, min(max(answer.wait_ms / 1000, 0.05), WAIT_MAX_S))
+        if isinstance(answer, NoRules):
+            if answer.reason == "not-steward":
+                return soon(answer.reason)
+            rules, for_s = RobotsRules(is_reachable=False, problem=f"its steward says: {answer.reason}"), None
+        else:
+            found = old if isinstance(answer, SameRules) else rules_of(answer, self._product_token)
+            if found is None:
+                return soon("its steward repeats what we never had")
+            rules = found
+            for_s = answer.age_ms / 1000
+            if len(self._seen) >= ORIGINS_NOTED_MAX:
+                self._seen.clear()
+            self._seen[origin] = answer.rules
+        self.core.set_rules(origin, rules, anyio.current_time(), for_s=for_s)
+        return rules
+
+    # -- the steward's side
+
+    async def _serve_asks(self, asker: PeerKey, body: bytes) -> bytes:
+        try:
+            message = decode_asks(body)
+        except MalformedError as error:
+            raise RefusedError(error.problem[:50]) from error
+        self.office.charge(asker, 1 + len(message.asks))
+        self._has_slept()
+        for returned in message.returns:
+            self.office.take_back(asker, returned)
+        answers: list[Answer] = [NotYet(to_ms(SOON_S), "being looked at")] * len(message.asks)
+
+        async def answer(at: int) -> None:
+            answers[at] = await self.office.grant(asker, message.asks[at])
+
+        async with anyio.create_task_group() as tasks:
+            for at in range(len(message.asks)):
+                tasks.start_soon(answer, at)
+        return encode_answers(answers)
+
+    async def _serve_rules(self, asker: PeerKey, body: bytes) -> bytes:
+        try:
+            message = decode_rules_ask(body)
+            origin = origin_of(canonical(f"{message.origin}/"))
+        except (MalformedError, MalformedUrlError) as error:
+            raise RefusedError("malformed") from error
+        if origin != message.origin:
+            raise RefusedError("malformed")
+        self.office.charge(asker, RULES_COST)
+        return encode_rules(await self._answer_rules(origin, message.known))
+
+    async def _answer_rules(self, origin: Origin, known: bytes) -> RulesAnswer:
+        host = _host(origin)
+        refusal = await self.office.refusal_of_host(host)
+        if isinstance(refusal, str):
+            return NoRules(refusal)
+        found = refusal or await self._found_rules(origin)
+        now = anyio.current_time()
+        if isinstance(found, Wait):
+            return RulesLater(to_ms(found.until - now, up=True), found.reason[:100])
+        self._note_rules(origin, found)
+        return self._book.answer(host, found, known, self.core.rules_for_s(origin, now))
+
+    async def _found_rules(self, origin: Origin) -> RobotsRules | Wait:
+        """Searched for by a task of ours: who asked may leave, and others ask meanwhile."""
+        known = self.core.rules(origin, anyio.current_time())
+        if known is not None:
+            return known
+        if self._search_again.get(origin, 0.0) <= anyio.current_time():
+            done = self._start_search(origin)
+            with anyio.move_on_after(RULES_PATIENCE_S):
+                await done.wait()
+        found = self.core.rules(origin, anyio.current_time())
+        if found is not None:
+            return found
+        until = max(self._search_again.get(origin, 0.0), anyio.current_time() + SOON_S)
+        return Wait(until=until, reason="robots.txt is being asked for")
+
+    def _start_search(self, origin: Origin) -> anyio.Event:
+        """Set when the search that is under way has come to something, if only to a wait."""
+        done = self._searching.get(origin)
+        if done is not None or self._tasks is None or len(self._searching) >= SEARCHES_MAX:
+            return done or anyio.Event()
+        done = self._searching[origin] = anyio.Event()
+        self._tasks.start_soon(self._search, origin)
+        return done
+
+    async def _search(self, origin: Origin) -> None:
+        try:
+            found = await self._find_rules(origin)
+        except Exception as error:  # noqa: BLE001  # a task meets its supervisor: others are served all the same
+            logger.warning("robots.txt could not be had for others origin=%s error=%s", origin, error)
+            found = soon("its steward is in trouble", TROUBLE_S)
+        if isinstance(found, Wait):
+            if len(self._search_again) >= ORIGINS_NOTED_MAX:
+                self._search_again.clear()
+            self._search_again[origin] = found.until
+        else:
+            self._search_again.pop(origin, None)
+
+    async def _find_rules(self, origin: Origin) -> RobotsRules | Wait:
+        done = self._searching.setdefault(origin, anyio.Event())
+        try:
+            found = await super().rules(origin)
+        finally:
+            self._searching.pop(origin, None)
+            done.set()
+        if isinstance(found, RobotsRules):
+            self._note_rules(origin, found)
+            self._windows.end_unused(_host(origin))
+        return found
+
+    def _knows_rules(self, origin: Origin) -> bool:
+        now = anyio.current_time()
+        rules = self.core.rules(origin, now)
+        if rules is None:
+            if self._search_again.get(origin, 0.0) <= now:
+                self._start_search(origin)
+            return False
+        if not self._book.knows(origin):  # they came while we were no steward
+            self._note_rules(origin, rules)
+        return True
+
+    def _note_rules(self, origin: Origin, rules: RobotsRules) -> None:
+        self._book.note(origin, rules)
+        if rules.crawl_delay_s:
+            self.office.note_crawl_delay(_host(origin), rules.crawl_delay_s)
+
+    async def _follow_ring(self) -> None:
+        async with self._parts.ring().changes() as changes:
+            self._tenure.change(self._parts.ring().my_arcs(), anyio.current_time())
+            async for is_whole in changes:
+                now = anyio.current_time()
+                if not is_whole:
+                    self._tenure.lose_all(now)
+                self._tenure.change(self._parts.ring().my_arcs(), now)
+                self.office.forget_others()
+
+
+def _host(origin: Origin) -> str:
+    return host_of(f"{origin}/")

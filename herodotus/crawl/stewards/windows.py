@@ -1,0 +1,212 @@
+"""Which windows does this peer hold, and what did it do with them? One of a host at a time, from that host's steward.
+
+Who has none asks for one; how many starts it asks for follows from what the last ones were used for. A window goes back
+when it is used up, after a failure, or when the crawl has nothing more to do with it; what went back is not used again,
+whatever an answer says that was sent before.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+
+from crawler.core.leases import HeldWindow, LeaseTerms, Refusal
+from crawler.core.politeness import OriginReport, Wait
+from dht import Contact
+from herodotus.crawl.stewards.office import subject_of
+from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return, to_ms
+
+ASK_AGAIN_S = 1.0
+WANTED_FIRST, WANTED_MAX = 4, 256
+HOSTS_NOTED_MAX = 100_000
+"""Beyond, hosts of which no window is held are forgotten: some 30 MB."""
+IDLE_LOOK_S, IDLE_S = 0.5, 2.0
+"""A window that could have been used for so long goes back."""
+WAIT_MAX_S = 600.0
+"""Whatever the steward says, it is asked again by then: it may be another one, or have lied."""
+SLOW_AFTER_S = 600.0
+"""A host that waits so long for its steward, without being told of a rest, is shown to the operator."""
+_FINAL = frozenset({"opted-out", "not-public", "malformed"})
+_RESTS = frozenset({"resting", "backing off"})
+
+AskSteward = Callable[[Ask], Awaitable[tuple[Answer | None, float, float, Contact | None]]]
+"""An answer of the subject's steward with the moments of asking and getting; the contact is None for ourselves."""
+ReturnTo = Callable[[Contact | None, Return], None]
+
+
+@dataclass(slots=True)
+class HostNote:
+    """What this peer holds and knows of a host."""
+
+    host: str
+    window: HeldWindow | None = None
+    steward: Contact | None = None
+    """Whose window it is; None: our own."""
+    rules: int = 0
+    returned: int = -1
+    wanted: int = WANTED_FIRST
+    waits_since: float | None = None
+    is_out: bool = False
+    """A fetch is under way."""
+    doubted: int = -1
+    """The window on whose word the rules were asked for again."""
+
+
+def soon(reason: str, in_s: float = ASK_AGAIN_S) -> Wait:
+    return Wait(until=anyio.current_time() + in_s, reason=reason)
+
+
+class Windows:
+    def __init__(self, terms: LeaseTerms, ask_steward: AskSteward, return_to: ReturnTo) -> None:
+        self._terms = terms
+        self._ask_steward = ask_steward
+        self._return_to = return_to
+        self._notes: dict[str, HostNote] = {}
+        self._has_windows = anyio.Event()
+
+    async def get(self, host: str, purpose: str) -> HostNote | Wait | Refusal:
+        """A note with a window that is not over, held already or asked for now."""
+        note = self._note(host)
+        if note.window is not None and note.window.is_over(anyio.current_time()):
+            self.end(note)
+        if note.window is None:
+            found = await self._ask(note, Ask(subject=subject_of(host), wanted=note.wanted, purpose=purpose))
+            if found is not None:
+                return found
+        if note.window is None or note.window.is_over(anyio.current_time()):
+            return soon("the window is over")
+        return note
+
+    def start(self, note: HostNote) -> Wait | None:
+        """None: a fetch starts now."""
+        now, window = anyio.current_time(), note.window
+        assert window is not None, "`get` gave it a moment ago"
+        if now < window.opens_at():
+            return Wait(until=window.opens_at(), reason="its turn has not come")
+        note.waits_since = None
+        note.is_out = True
+        window.start(now)
+        return None
+
+    def ended(self, host: str, report: OriginReport, next_at: float) -> float:
+        """A fetch ended; says when the next may start, as far as the window tells."""
+        note = self._notes.get(host)
+        if note is None:
+            return next_at
+        note.is_out = False
+        window = note.window
+        if window is None:
+            return next_at
+        if report.fetches:
+            window.note(report)
+        is_failure = bool(report.fetches) and report.status in (None, 429, 503)
+        if not report.fetches or is_failure or window.is_over(max(anyio.current_time(), next_at)):
+            self.end(note)
+            return next_at
+        return max(next_at, window.opens_at())
+
+    def end(self, note: HostNote) -> None:
+        """The window goes back, with what became of it."""
+        window = note.window
+        if window is None:
+            return
+        note.window = None
+        note.returned = window.number
+        if window.is_used_up():
+            note.wanted = min(2 * note.wanted, WANTED_MAX)
+        elif window.fetches:
+            note.wanted = max(WANTED_FIRST, window.fetches)
+        self._return_to(
+            note.steward,
+            Return(
+                subject_of(note.host),
+                window.number,
+                window.fetches,
+                window.status or 0,
+                to_ms(window.duration_s, up=True),
+                -1 if window.retry_after_s is None else to_ms(window.retry_after_s, up=True),
+            ),
+        )
+
+    def end_unused(self, host: str) -> None:
+        """It was for others, who wait for it."""
+        note = self._notes.get(host)
+        if note is not None and not note.is_out:
+            self.end(note)
+
+    def end_all(self) -> None:
+        """Whatever we hold may be over by everybody else's clock."""
+        for note in self._notes.values():
+            self.end(note)
+
+    async def return_idle(self) -> None:
+        """For as long as the peer lives: a crawl that was paused, or ended, does not keep others waiting."""
+        while True:
+            await self._has_windows.wait()
+            await anyio.sleep(IDLE_LOOK_S)
+            if not self.held:
+                self._has_windows = anyio.Event()
+            now = anyio.current_time()
+            for note in self._notes.values():
+                window = note.window
+                if window is not None and not note.is_out and window.opens_at() + IDLE_S < now:
+                    self.end(note)
+
+    @property
+    def held(self) -> int:
+        return sum(note.window is not None for note in self._notes.values())
+
+    @property
+    def slow(self) -> int:
+        since = anyio.current_time() - SLOW_AFTER_S
+        return sum(note.waits_since is not None and note.waits_since < since for note in self._notes.values())
+
+    async def _ask(self, note: HostNote, ask: Ask) -> Wait | Refusal | None:
+        """None: there is a window now."""
+        answer, asked, got, steward = await self._ask_steward(ask)
+        if isinstance(answer, Granted):
+            if note.steward is None or steward is None or note.steward.peer != steward.peer:
+                note.returned = -1
+            if answer.number == note.returned:
+                return soon("the steward has not heard yet that its window was given back")
+            life_s = self._terms.life_s
+            if answer.starts_in_ms / 1000 >= life_s:
+                return self._waits(
+                    note, soon("its steward's window is further away than a lease lives", life_s)
+                )
+            note.steward, note.rules = steward, answer.rules
+            note.window = HeldWindow.received(
+                answer.number,
+                answer.starts_in_ms / 1000,
+                min(answer.lasts_ms, 1000 * life_s - answer.starts_in_ms) / 1000,
+                answer.count,
+                max(answer.spacing_ms / 1000, self._terms.policy.delay_floor_s),
+                asked=asked,
+                got=got,
+            )
+            self._has_windows.set()
+            return None
+        wait = soon("its steward does not answer")
+        if isinstance(answer, NotYet):
+            wait_s = min(max(answer.wait_ms / 1000, 0.01), WAIT_MAX_S)
+            wait = Wait(until=got + wait_s, reason=answer.reason)
+        elif isinstance(answer, No):
+            if answer.reason in _FINAL:
+                return Refusal(reason=answer.reason)
+            wait = soon(answer.reason)
+        return self._waits(note, wait)
+
+    def _waits(self, note: HostNote, wait: Wait) -> Wait:
+        if wait.reason in _RESTS:
+            note.waits_since = None
+        elif note.waits_since is None:
+            note.waits_since = anyio.current_time()
+        return wait
+
+    def _note(self, host: str) -> HostNote:
+        note = self._notes.get(host)
+        if note is None:
+            if len(self._notes) >= HOSTS_NOTED_MAX:
+                self._notes = {name: one for name, one in self._notes.items() if one.window is not None}
+            note = self._notes[host] = HostNote(host)
+        return note

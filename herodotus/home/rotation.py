@@ -1,0 +1,109 @@
+"""How does a peer change its key without losing its name? (Design of the ring, 4.2: key rotation.)
+
+The new key is vouched for by a record that both keys sign. It is made here when the peer's last record is at hand
+(`state/record`, written whenever the ring is told a new one); the old key stays in `identity.previous.key`, so that
+the running peer can renew the doubly signed record until the ring has taken it. A peer that never told a ring of
+itself has nobody to convince: it just gets a new key.
+"""
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core.records import RECORD_LIFE_S, SignedRecord
+from dht.core.rules import KEY_TOMB_LIFE_S
+from dht.identity import peer_key, rotation_record
+from dht.wire import decode_record, encode_record
+from herodotus.home.durable import storage_failure, write_durably
+from herodotus.home.folder import Home, locked
+from herodotus.home.identity import key_to_pem, load_key
+
+_RECORD_BYTES_MAX = 2_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotation:
+    """`record` is None when there was no record to rotate."""
+
+    old: Ed25519PrivateKey
+    new: Ed25519PrivateKey
+    record: SignedRecord | None
+
+    @property
+    def fingerprint(self) -> str:
+        """What operators of two peers compare when they want to be sure of a rotation; empty without a record."""
+        return hashlib.sha256(encode_record(self.record)).hexdigest()[:32] if self.record else ""
+
+
+def last_record(home: Home) -> SignedRecord | None:
+    """What this peer last told a ring of itself; None when it never did, or the note is damaged."""
+    try:
+        data = home.record.read_bytes()[:_RECORD_BYTES_MAX]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_failure(error, home.record, "read") from error
+    decoded = decode_record(data)
+    return decoded if isinstance(decoded, SignedRecord) else None
+
+
+def rotate(home: Home, passphrase: bytes | None, *, now_s: int) -> Rotation:
+    """Replace the key; at any crash in between the home has a whole key, the old one or the new one."""
+    with locked(home):
+        old = load_key(home.key, passphrase)
+        new = Ed25519PrivateKey.generate()
+        signed = last_record(home)
+        record = None
+        if signed is not None and signed.record.peer == peer_key(old):
+            fresh = dataclasses.replace(
+                signed.record, issued_s=now_s, expires_s=now_s + RECORD_LIFE_S, previous=b""
+            )
+            record = rotation_record(old, new, fresh)
+        write_durably(home.previous_key, key_to_pem(old, passphrase), mode=0o600)
+        if record is not None:
+            write_durably(home.record, encode_record(record))
+        write_durably(home.key, key_to_pem(new, passphrase), mode=0o600)
+    return Rotation(old=old, new=new, record=record)
+
+
+def previous_key_life_s(home: Home, now_s: float) -> float:
+    """How long the key before the last rotation still has to vouch for its successor; 0 when it is over or away."""
+    try:
+        rotated_s = home.previous_key.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+    except OSError as error:
+        raise storage_failure(error, home.previous_key, "read") from error
+    return max(0.0, rotated_s + KEY_TOMB_LIFE_S - now_s)
+
+
+def retire_previous_key(home: Home) -> None:
+    """Nobody needs it any more, so nobody shall find it."""
+    try:
+        home.previous_key.unlink(missing_ok=True)
+    except OSError as error:
+        raise storage_failure(error, home.previous_key, "remove") from error
+
+
+def previous_key(
+    home: Home, current: Ed25519PrivateKey, passphrase: bytes | None
+) -> Ed25519PrivateKey | None:
+    """The key before the last rotation, while it is still needed to vouch for the current one."""
+    path: Path = home.previous_key
+    if not path.exists():
+        return None
+    key = load_key(path, passphrase)
+    return key if peer_key(key) != peer_key(current) else None
+
+
+def standing_previous_key(
+    home: Home, current: Ed25519PrivateKey, passphrase: bytes | None, now_s: float
+) -> Ed25519PrivateKey | None:
+    """The key that a starting peer signs with beside its own; one whose time is over is removed instead."""
+    if previous_key_life_s(home, now_s) > 0:
+        return previous_key(home, current, passphrase)
+    retire_previous_key(home)
+    return None

@@ -1,0 +1,21 @@
+"""How does the shell learn our commands? The completion script that click makes, printed for the user to load."""
+
+import click
+from click.shell_completion import get_completion_class
+
+from herodotus.operate.cli.frame import main
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    Examples:
+      herodotus completion bash > ~/.local/share/bash-completion/completions/herodotus
+      herodotus completion fish > ~/.config/fish/completions/herodotus.fish
+    """
+    maker = get_completion_class(shell)
+    assert maker is not None  # the choices above are those that click knows
+    click.echo(maker(main, {}, "herodotus", "_HERODOTUS_COMPLETE").source())

@@ -1,0 +1,268 @@
+"""How are pages archived now, without a ring? `crawl URL...`, and what it goes on from."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import click
+from msgspec.structs import replace
+
+from crawler.core.politeness import PolitenessPolicy
+from crawler.core.recrawl import Recrawl
+from crawler.core.scope import Content, ScopeKind
+from herodotus.clock import unix_seconds
+from herodotus.core.charter import Charter
+from herodotus.core.errors import Misuse, WorldFailure
+from herodotus.home.folder import locked, open_home, running_on
+from herodotus.operate.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.settings import Effective
+
+if TYPE_CHECKING:
+    from herodotus.crawl.gear import CrawlOrder
+    from herodotus.home.seeds import LastCrawl
+
+_DEFAULT = click.core.ParameterSource.DEFAULT
+
+
+@dataclass(kw_only=True)
+class NothingArchived(WorldFailure):
+    host: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"nothing could be archived; {self.host}: {self.problem}"
+
+
+@dataclass(kw_only=True)
+class RunningPeerCrawls(Misuse):
+    home: str
+
+    def __str__(self) -> str:
+        return (
+            "the running peer crawls by itself, as its charter says: give it URLs without options, or stop it first "
+            f"(`herodotus stop --home {self.home}`)"
+        )
+
+
+@main.command()
+@click.argument("urls", nargs=-1)
+@click.option("--resume", is_flag=True, help="Go on with the last crawl: its URLs, scope, depth and delay.")
+@click.option(
+    "--scope",
+    type=click.Choice([kind.value for kind in ScopeKind]),
+    help="How far links are followed from the seeds (default: host).",
+)
+@click.option("--depth", type=click.IntRange(0), metavar="N", help="Clicks away from the seeds, at most.")
+@click.option(
+    "--content",
+    type=click.Choice([content.value for content in Content]),
+    help="What is archived (default: the charter's).",
+)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Fetches, at most.")
+@click.option(
+    "--delay",
+    type=SECONDS,
+    metavar="S",
+    help="Pause between requests to a host; at least the charter's.",
+)
+@click.option(
+    "--patience",
+    type=SECONDS,
+    default=600.0,
+    metavar="S",
+    help="End when all hosts that are left rest longer (default: 600); what is due there stays due.",
+)
+@click.option("--connections", type=click.IntRange(1, 512), metavar="N", help="Open at once (default: 56).")
+@common_options
+@json_option
+@pass_frame
+def crawl(
+    frame: Frame, /, urls: tuple[str, ...], resume: bool, limit: int | None, delay: float | None, **asked: Any
+) -> None:
+    """Archive pages now; no ring is needed.
+
+    Without URLs it begins at the seeds that `herodotus seed` keeps. On a later day the same command visits again:
+    what did not change is asked for conditionally and not stored twice. Ctrl-C lets the fetches under way end and
+    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on. A peer that runs on the home crawls by
+    itself: it is given the URLs, without options, and `herodotus status` shows how far it is.
+
+    \b
+    Examples:
+      herodotus crawl https://example.org/ --depth 2
+      herodotus crawl example.org www.example.net --scope domain --limit 1000
+      herodotus crawl --resume
+    """
+    from herodotus.crawl.single_run import (
+        crawl_into,
+    )  # with the fetcher and the store, which no other command needs
+    from herodotus.home.seeds import note_crawl
+    from herodotus.operate.heap import keep_heap_small
+    from herodotus.operate.offer import archive_settings, own_peer_id, step_back
+    from herodotus.peer import check_contact
+
+    if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
+        raise click.UsageError("--resume takes URLs, scope, depth and content from the last crawl: name none")
+    charter = open_home(frame.home)
+    effective = frame.effective()
+    check_contact(charter, effective.settings)
+    os.umask(0o077)
+    if frame.home.door.exists() and running_on(frame.home) is not None:
+        source = click.get_current_context().get_parameter_source
+        options = {name for name in ("resume", "limit", "delay", *asked) if source(name) is not _DEFAULT}
+        _hand_over(frame, charter, effective, urls, is_plain=not options)
+        return
+    step_back(effective.settings.budget.niceness)
+    keep_heap_small()
+    with locked(frame.home):
+        frame.configure_logs(effective, into_home=True)
+        order, asked_for = _order(
+            frame, charter, effective, urls, is_resumed=resume, limit=limit, delay=delay, **asked
+        )
+        home = frame.home.path
+        console = frame.console if frame.console.is_terminal and frame.loudness >= 0 else None
+
+        async def work() -> dict[str, Any]:
+            return await crawl_into(
+                home,
+                order,
+                wall_clock=unix_seconds,
+                console=console,
+                budget=effective.settings.budget,
+                files=archive_settings(effective.settings, charter, own_peer_id(frame.home)),
+                when_open=partial(note_crawl, home, asked_for),
+            )
+
+        found = anyio.run(work, backend="asyncio", backend_options={"use_uvloop": sys.platform != "win32"})
+    _tell(frame, found)
+
+
+def _hand_over(
+    frame: Frame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
+) -> None:
+    """To the peer that runs on this home, and crawls by the charter's scope."""
+    from herodotus.core.orders import Begin
+    from herodotus.operate.cli.pause import order_running_peer
+
+    if not is_plain or not urls:
+        raise RunningPeerCrawls(home=frame.home.quoted)
+    wanted = checked_seeds(urls, charter, effective.settings.crawl.opt_out)
+    found = order_running_peer(frame, Begin(urls=tuple(wanted)))
+    if found is None:
+        raise RunningPeerCrawls(home=frame.home.quoted)
+    if frame.is_json:
+        frame.print_json({"ended": "handed over", **found})
+    frame.say(f"handed over to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
+
+
+def _order(
+    frame: Frame,
+    charter: Charter,
+    effective: Effective,
+    urls: tuple[str, ...],
+    *,
+    is_resumed: bool,
+    scope: str | None,
+    depth: int | None,
+    content: str | None,
+    limit: int | None,
+    delay: float | None,
+    patience: float,
+    connections: int | None,
+) -> "tuple[CrawlOrder, LastCrawl]":
+    """What to do, and what to note of it when it has begun."""
+    from herodotus.crawl.gear import CrawlOrder, day_offset_s, opt_outs, territory_of, url_rules
+    from herodotus.home.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
+
+    home, settings = frame.home.path, effective.settings
+    last = last_crawl(home)
+    if is_resumed:
+        if last is None:
+            raise NothingToResume(home=str(home))
+        now = last if delay is None else replace(last, delay=delay)
+    else:
+        seeds = (
+            checked_seeds(urls, charter, settings.crawl.opt_out)
+            if urls
+            else [one.url for one in seeds_of(home)]
+        )
+        if not seeds:
+            raise NoSeeds
+        now = LastCrawl(
+            urls=list(seeds),
+            scope=scope or ScopeKind.HOST.value,
+            depth=depth,
+            content=content or charter.content,
+            delay=delay,
+        )
+        is_other = last is not None and not now.asks_the_same_as(last)
+        now = replace(now, widens=is_other or (last is not None and last.widens))
+        note_crawl(home, now)
+    politeness = PolitenessPolicy(
+        delay_floor_s=max(_delay(charter, delay), now.delay or 0.0),
+        per_address_concurrency=charter.per_address_concurrency,
+    )
+    order = CrawlOrder(
+        urls=tuple(now.urls),
+        scope=ScopeKind(now.scope),
+        depth_max=now.depth,
+        fetches_max=limit,
+        content=Content(now.content),
+        recrawl=Recrawl(charter.recrawl),
+        connections=connections or settings.crawl.connections,
+        contact=settings.operator.contact or None,
+        allow_private_addresses=charter.allow_private_addresses,
+        politeness=politeness,
+        opted_out=opt_outs(settings.crawl.opt_out),
+        territory=territory_of(charter),
+        rules=url_rules(charter),
+        visits_per_host_max=settings.crawl.visits_per_host_max,
+        urls_per_host_max=settings.crawl.urls_per_host_max,
+        day_length_s=charter.day_length_s,
+        day_offset_s=day_offset_s(charter),
+        patience_s=max(patience, 2 * politeness.delay_floor_s),  # the ordinary pace is no rest
+        widens=now.widens,
+    )
+    return order, replace(now, widens=False)
+
+
+def checked_seeds(texts: tuple[str, ...], charter: Charter, opted_out: tuple[str, ...]) -> list[str]:
+    """What a person typed, as URLs that this network may archive."""
+    from crawler.core.errors import MalformedUrlError
+    from herodotus.crawl.gear import SeedRefusedError, canonical_seeds, check_seeds, url_rules
+
+    try:
+        return list(check_seeds(canonical_seeds(texts, url_rules(charter)), charter, opted_out))
+    except (MalformedUrlError, SeedRefusedError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _delay(charter: Charter, asked_s: float | None) -> float:
+    floor_s = charter.delay_floor_s
+    if asked_s is not None and asked_s < floor_s:
+        raise click.UsageError(
+            f"--delay {asked_s:g} is under the charter's {floor_s:g} s: be polite to others"
+        )
+    return floor_s if asked_s is None else asked_s
+
+
+def _tell(frame: Frame, found: Mapping[str, Any]) -> None:
+    from herodotus.operate.cli.crawl_text import crawl_lines
+
+    if frame.is_json:
+        frame.print_json(found)
+    else:
+        resume = f"herodotus crawl --resume --home {frame.home.quoted}"
+        for line in crawl_lines(found, resume):
+            frame.say(line)
+    good = ("stored", "unchanged", "gone", "refused", "skipped", "noarchive", "recovered", "reread")
+    if (
+        found["ended"] == "done"
+        and not any(found[name] for name in good)
+        and found["failed"] + found["forbidden"]
+    ):
+        host, counts = next(iter(found["by_host"].items()))
+        raise NothingArchived(host=host, problem=counts["problem"] or "see above")

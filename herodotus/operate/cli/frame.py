@@ -1,0 +1,254 @@
+"""What do all commands share? Options that stand before or after the subcommand, errors, exit codes, logging.
+
+Data goes to stdout and talk to stderr. An expected error is one sentence and its family's exit code; what nobody
+expected is one sentence, too, and its traceback with `--debug`.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib import import_module
+from math import isnan
+from typing import Any, NoReturn
+
+import click
+from rich.console import Console
+
+from crawler.core.errors import WorldError
+from herodotus import __version__
+from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
+from herodotus.home.folder import Home, choose_home
+from herodotus.operate.logs import configure
+from herodotus.operate.settings import Effective, Layer, environment_layer, file_layer, resolve
+
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class _Seconds(click.FloatRange):
+    """`nan` is within every range, as click compares."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0, 86_400)
+
+
+@dataclass(slots=True)
+class Frame:
+    """The options that every command has, wherever they stood on the line."""
+
+    home_flag: str | None = None
+    loudness: int = 0
+    is_debug: bool = False
+    is_json: bool = False
+    console: Console = field(default_factory=lambda: Console(stderr=True, highlight=False, emoji=False))
+
+    @property
+    def home(self) -> Home:
+        return choose_home(self.home_flag)
+
+    @property
+    def talk_level(self) -> int:
+        steps = {-2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}
+        return logging.DEBUG if self.is_debug else steps[max(-2, min(self.loudness, 1))]
+
+    def say(self, words: str) -> None:
+        """For people; `-q` is silent, and `--json` leaves stdout to machines anyway."""
+        if self.loudness >= 0:
+            self.console.print(words, markup=False, soft_wrap=True)
+
+    def print_json(self, value: Any) -> None:
+        text = json.dumps(
+            value, ensure_ascii=False
+        )  # another peer's words may be in it, as in `status --peer`
+        click.echo("".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text))
+
+    def effective(self, *flags: Layer) -> Effective:
+        """The settings in force; without a home yet, the defaults and the environment."""
+        # A home whose settings are gone must not run on others: the portal might open to the world.
+        has_file = self.home.exists() or self.home.config.exists()
+        layers = [file_layer(self.home.config)] if has_file else []
+        return resolve(*layers, environment_layer(), *flags)
+
+    def configure_logs(self, effective: Effective, *, into_home: bool = False) -> None:
+        folder = self.home.log if into_home else None
+        configure(effective.settings.log, talk_level=self.talk_level, folder=folder)
+
+
+pass_frame = click.make_pass_decorator(Frame, ensure=True)
+
+
+def _note_home(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        context.ensure_object(Frame).home_flag = value
+
+
+def _note_verbose(context: click.Context, _parameter: click.Parameter, value: int) -> None:
+    context.ensure_object(Frame).loudness += value
+
+
+def _note_quiet(context: click.Context, _parameter: click.Parameter, value: int) -> None:
+    context.ensure_object(Frame).loudness -= value
+
+
+def _note_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.ensure_object(Frame).is_debug |= value
+
+
+def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    context.ensure_object(Frame).is_json |= value
+
+
+_COMMON: list[Callable[[Any], Any]] = [
+    click.option(
+        "--home", metavar="H", expose_value=False, callback=_note_home, help="Home folder of the peer."
+    ),
+    click.option("-v", "--verbose", count=True, expose_value=False, callback=_note_verbose, help="Say more."),
+    click.option("-q", "--quiet", count=True, expose_value=False, callback=_note_quiet, help="Say less."),
+    click.option("--debug", is_flag=True, expose_value=False, callback=_note_debug, help="Show tracebacks."),
+]
+
+
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_COMMON):
+        command = option(command)
+    return command
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    option = click.option(
+        "--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON for machines."
+    )
+    return option(command)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What really happened: task groups wrap what their tasks raise, once for each group it passed."""
+    while isinstance(error, BaseExceptionGroup):
+        expected = error.subgroup(HerodotusError)
+        error = (expected or error).exceptions[0]
+    return error
+
+
+def _sentence(error: BaseException) -> tuple[str, int]:
+    """For people, and the exit code."""
+    if isinstance(error, HerodotusError):
+        return str(error), error.exit_code
+    if isinstance(error, WorldError):
+        return str(error), WorldFailure.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror.lower()}; add --debug for where", HerodotusError.exit_code
+    if isinstance(
+        error.__cause__, KeyboardInterrupt
+    ):  # while a class was made, in an import: before Python 3.12
+        return "interrupted", 130
+    return f"a mistake of ours: {type(error).__name__}: {error}; add --debug for where, and report it", 1
+
+
+class FramedGroup(click.Group):
+    """Turns every failure into a sentence and an exit code, at the one place where all commands pass."""
+
+    def main(self, *arguments: Any, **options: Any) -> NoReturn:
+        frame = Frame()
+        options["standalone_mode"] = False
+        options["obj"] = frame
+        try:
+            code = super().main(*arguments, **options)
+        except click.exceptions.Abort:
+            self._fail("interrupted", 130)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except BrokenPipeError:
+            sys.stderr.close()  # the reader of our output left; there is nobody to tell
+            sys.exit(1)
+        except Exception as error:  # noqa: BLE001  # the last place where a mistake of ours can be reported
+            if frame.is_debug:
+                frame.console.print_exception()
+            self._fail(*_sentence(_cause(error)))
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _fail(self, sentence: str, code: int) -> NoReturn:
+        click.echo(f"{self.name}: error: {sentence}", err=True)
+        sys.exit(code)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = f"`{self.name} --help` lists the commands."
+            raise click.UsageError(f"{error.message} {hint}", ctx) from None
+
+
+# Which module of this package registers which command: only what is asked for is imported, as some bring a whole
+# archive or HTTP server along.
+COMMAND_MODULES = {
+    **dict.fromkeys(("config", "identity", "init"), "setup"),
+    **dict.fromkeys(("run", "status", "stop"), "daemon"),
+    **dict.fromkeys(
+        (
+            "add-slice",
+            "export",
+            "expunge",
+            "get",
+            "history",
+            "import",
+            "rebuild-index",
+            "remove",
+            "stats",
+            "verify",
+        ),
+        "archive_frame",
+    ),
+    "completion": "completion",
+    **dict.fromkeys(("pause", "resume"), "pause"),
+    "crawl": "crawl",
+    "drain": "drain",
+    "plan": "plan",
+    "ring": "ring",
+    "seed": "seed",
+    "service": "service",
+}
+
+
+class Commands(FramedGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMAND_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = COMMAND_MODULES.get(cmd_name)
+        if module is not None:
+            import_module(f"herodotus.operate.cli.{module}")
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(name="herodotus", cls=Commands, context_settings=HELP)
+@click.version_option(__version__, prog_name="herodotus")
+@common_options
+def main() -> None:
+    """A peer of the web archive that nobody can switch off.
+
+    \b
+    First steps:
+      herodotus init --contact https://example.org/about-my-peer
+      herodotus run
+      herodotus status
+    """
+
+
+class NotRunning(NotFound):
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    def __str__(self) -> str:
+        return f"no peer runs on {self.home.path}; start it with `herodotus run --home {self.home.quoted}`"

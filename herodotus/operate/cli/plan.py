@@ -1,0 +1,70 @@
+"""How large must a network be? `plan`."""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from herodotus.core.planning import SLIPS, THESIS, Assumptions, plan
+from herodotus.core.settings.fields import fields_of, kind_of, read_table, reason_of
+from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.status_text import table_lines
+
+_SHARES = frozenset({"lost_in_a_repair", "lost_in_a_year", "reachable"})
+
+
+def _assumption_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for name, one in reversed(fields_of(Assumptions).items()):
+        option = "--" + name.replace("_", "-")
+        reason = reason_of(one)
+        text = f"{reason[0].upper()}{reason[1:]} ({one.default:g}): {kind_of(one).what}."
+        kind = int if isinstance(one.default, int) else float
+        command = click.option(option, name, type=kind, metavar="N", help=text)(command)
+    return command
+
+
+@main.command("plan")
+@_assumption_options
+@common_options
+@json_option
+@pass_frame
+def plan_command(frame: Frame, /, **given: float | None) -> None:
+    """How many nodes, how much disk and line it takes to archive so much (the thesis's chapter 6).
+
+    Without options, its own assumptions of 2002, its results beside ours, and where they differ.
+
+    \b
+    Examples:
+      herodotus plan
+      herodotus plan --pages 5e10 --page-bytes 60000 --node-bytes 2e12 --nodes 0 --fetches 1
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    assumptions = Assumptions(**read_table(Assumptions, chosen, source="the command line"))
+    found = asdict(plan(assumptions))
+    is_thesis = assumptions == Assumptions()
+    if frame.is_json:
+        thesis = {"thesis": dict(THESIS), "slips": list(SLIPS)} if is_thesis else {}
+        frame.print_json({"assumptions": asdict(assumptions), "plan": found, **thesis})
+        return
+    rows = [("", "here", "thesis")] if is_thesis else [("", "here", "")]
+    for name, value in found.items():
+        beside = _shown(name, THESIS[name]) if is_thesis and name in THESIS else ""
+        rows.append((name.replace("_", " "), _shown(name, value), beside))
+    lines = table_lines(rows)
+    if is_thesis:
+        lines += ["", "Where the thesis does not agree with itself:", *(f"  {slip}" for slip in SLIPS)]
+    click.echo("\n".join(lines))
+
+
+def _shown(name: str, value: float) -> str:
+    if name in _SHARES:
+        return f"{100 * value:.4g} %" if value < 0.5 else f"{100 * value:.6g} %"
+    unit = "bit/s" if name.endswith("bit_s") else "B" if "bytes" in name else ""
+    if not unit:
+        return f"{value:,.0f}"
+    for prefix in ("", "k", "M", "G", "T", "P"):
+        if value < 1000 or prefix == "P":
+            return f"{value:.4g} {prefix}{unit}"
+        value /= 1000
+    raise AssertionError("the last prefix returns")

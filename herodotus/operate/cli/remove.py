@@ -1,0 +1,106 @@
+"""How does an operator remove what must not be archived? `remove`, put into the frame beside the archive's commands."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.politeness import OptOutList
+from crawler.core.urls import canonical
+from herodotus.core.removals import Removals
+from herodotus.home.removed import read_removed
+from herodotus.home.seeds import remove_seeds, seeds_of
+from herodotus.operate.cli.archive import home_option, json_option, perform_order
+from herodotus.operate.cli.console import print_json, say
+from herodotus.store.performer import Performer, Remove
+
+
+@click.command("remove")
+@home_option
+@json_option
+@click.option("--host", "is_host", is_flag=True, help="The names are hosts: all of them and all below them.")
+@click.option("--erase", is_flag=True, help="Also rewrite the files now; else upkeep does it in time.")
+@click.option("--forget", is_flag=True, help="Allow them again. What was deleted stays deleted.")
+@click.option("--list", "is_listed", is_flag=True, help="Show what was removed.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("names", nargs=-1, metavar="URL...")
+def remove_command(
+    home: Path,
+    is_json: bool,
+    is_host: bool,
+    erase: bool,
+    forget: bool,
+    is_listed: bool,
+    yes: bool,
+    names: tuple[str, ...],
+    by: Performer | None = None,
+) -> None:
+    """Delete pages or hosts for good, and never archive them again.
+
+    Every capture goes, and a lasting note keeps this peer from visiting the addresses and from taking them in again
+    from files or other peers. Other peers decide for themselves. A URL means both http and https.
+
+    \b
+    Examples:
+      herodotus remove https://example.org/private.html
+      herodotus remove --host example.org --erase
+      herodotus remove --list
+    """
+    if is_listed:
+        _list(home, is_json)
+        return
+    if not names:
+        raise click.UsageError("name at least one URL, or a host with --host")
+    urls, hosts = ((), _hosts(names)) if is_host else (_urls(names), ())
+    if not forget and not yes and sys.stdin.isatty():
+        click.confirm(f"Delete all captures of {', '.join(hosts or urls)} for good?", abort=True, err=True)
+    order = Remove(urls=urls, hosts=hosts, is_erased=erase, is_forgotten=forget)
+    report = perform_order(home, by, order).facts
+    if is_json:
+        print_json(report)
+    for name in report["unknown"]:
+        say(f"{name} had not been removed")
+    if forget:
+        say(f"{len(urls) + len(hosts) - len(report['unknown'])} may be archived again")
+        return
+    removals = Removals.of(hosts=hosts, urls=urls)
+    covered = [seed.url for seed in seeds_of(home) if removals.covers(seed.url)]
+    if covered:
+        remove_seeds(home, covered)
+        say(f"{len(covered)} of your seeds went, too")
+    rewritten = f", {report['rewritten']} files rewritten" if erase else ""
+    say(f"{report['captures']} captures of {report['addresses']} addresses deleted{rewritten}")
+
+
+def _urls(names: tuple[str, ...]) -> tuple[str, ...]:
+    try:
+        return tuple(canonical(name if "://" in name else f"https://{name}") for name in names)
+    except MalformedUrlError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _hosts(names: tuple[str, ...]) -> tuple[str, ...]:
+    if any("/" in name for name in names):
+        raise click.UsageError("with --host, name hosts alone, as in example.org")
+    try:
+        return tuple(sorted(OptOutList.of(names).hosts))
+    except MalformedUrlError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _list(home: Path, is_json: bool) -> None:
+    found = read_removed(home / "state")
+    rows = [("host", one) for one in found.hosts] + [("url", one) for one in found.urls]
+    if is_json:
+        print_json([{"kind": kind, "name": one.name, "removed": _date(one.removed)} for kind, one in rows])
+        return
+    for kind, one in rows:
+        click.echo(f"{_date(one.removed)}  {kind:<4}  {one.name}")
+    if not rows:
+        say("nothing was removed")
+
+
+def _date(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

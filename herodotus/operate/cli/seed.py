@@ -1,0 +1,140 @@
+"""Where do crawls begin? `seed add`, `seed list`, `seed remove`: URLs that the home keeps."""
+
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from herodotus.clock import unix_seconds
+from herodotus.core.errors import HerodotusError, NotFound
+from herodotus.home.folder import open_home
+from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
+from herodotus.operate.cli.crawl import checked_seeds
+from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+
+FILE_CHARACTERS_MAX = 64 * 2**20
+SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
+
+
+@dataclass(kw_only=True)
+class NoSuchSeed(NotFound):
+    urls: list[str]
+
+    def __str__(self) -> str:
+        more = f" and {len(self.urls) - 3} more" if len(self.urls) > 3 else ""
+        return f"no seed: {', '.join(self.urls[:3])}{more}; `herodotus seed list` shows what there is"
+
+
+@main.group()
+def seed() -> None:
+    """Keep the URLs at which crawls begin.
+
+    \b
+    Examples:
+      herodotus seed add https://example.org/ www.example.net
+      herodotus seed list
+      herodotus crawl
+    """
+
+
+@seed.command()
+@click.argument("urls", nargs=-1)
+@click.option(
+    "--file",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Also those in a file, one a line; - is stdin, # begins a comment.",
+)
+@common_options
+@json_option
+@pass_frame
+def add(frame: Frame, urls: tuple[str, ...], file: str | None) -> None:
+    """Keep URLs as seeds; without a scheme https is meant."""
+    typed = urls + (_lines_of(file) if file is not None else ())
+    if not typed:
+        raise click.UsageError("name at least one URL, or a --file of them")
+    charter = open_home(frame.home)
+    wanted = checked_seeds(typed, charter, frame.effective().settings.crawl.opt_out)
+    new = add_seeds(frame.home.path, wanted, now=unix_seconds())
+    _tell_running_peer(frame, new)
+    if frame.is_json:
+        frame.print_json({"added": new, "known": len(set(wanted)) - len(new)})
+        return
+    for url in new:
+        frame.say(f"added {url}")
+    for url in sorted(set(wanted) - set(new)):
+        frame.say(f"was there already: {url}")
+
+
+def _tell_running_peer(frame: Frame, new: list[str]) -> None:
+    """It looks at the list when a day begins; told, it begins now."""
+    if not new or not frame.home.door.exists():
+        return
+    from herodotus.core.orders import Begin
+    from herodotus.operate.cli.pause import order_running_peer
+
+    try:
+        for at in range(0, len(new), SEEDS_TOLD_AT_ONCE):
+            order_running_peer(frame, Begin(urls=tuple(new[at : at + SEEDS_TOLD_AT_ONCE])))
+    except HerodotusError as error:
+        frame.say(f"kept; the peer will find them when its next day begins: {error}")
+
+
+@seed.command(name="list")
+@common_options
+@json_option
+@pass_frame
+def list_(frame: Frame) -> None:
+    """Print the seeds, one a line."""
+    open_home(frame.home)
+    seeds = seeds_of(frame.home.path)
+    if frame.is_json:
+        shown = [
+            {"url": one.url, "added": datetime.fromtimestamp(one.added, UTC).isoformat()} for one in seeds
+        ]
+        frame.print_json(shown)
+        return
+    for one in seeds:
+        click.echo(one.url)
+    if not seeds:
+        frame.say("no seeds yet: `herodotus seed add URL` keeps one")
+
+
+@seed.command()
+@click.argument("urls", nargs=-1, required=True)
+@common_options
+@pass_frame
+def remove(frame: Frame, urls: tuple[str, ...]) -> None:
+    """Drop seeds. What was archived stays, and so do the pages that are known."""
+    from crawler.core.errors import MalformedUrlError
+    from herodotus.crawl.gear import canonical_seeds, url_rules
+
+    charter = open_home(frame.home)
+    try:
+        wanted = canonical_seeds(urls, url_rules(charter))
+    except MalformedUrlError as error:
+        raise click.UsageError(str(error)) from error
+    unknown = remove_seeds(frame.home.path, wanted)
+    for url in wanted:
+        if url not in unknown:
+            frame.say(f"removed {url}")
+    if unknown:
+        raise NoSuchSeed(urls=unknown)
+
+
+def _lines_of(file: str) -> tuple[str, ...]:
+    if file == "-":
+        text = sys.stdin.read(FILE_CHARACTERS_MAX)
+    else:
+        with Path(file).open(encoding="utf-8", errors="replace") as opened:
+            text = opened.read(FILE_CHARACTERS_MAX)
+    lines = (line.partition(" #")[0].strip() for line in text.splitlines())
+    found = tuple(line for line in lines if line and not line.startswith("#"))
+    if len(found) > SEEDS_MAX:
+        raise click.UsageError(
+            f"{len(found):,} lines are more than the {SEEDS_MAX:,} seeds that a home may have"
+        )
+    return found

@@ -1,0 +1,159 @@
+"""How does a peer run by itself, from the start of the machine on? `service install|uninstall|status`."""
+
+import click
+
+from herodotus.core.service_unit import ServicePlan, is_unchanged, unit_text
+from herodotus.home.folder import open_home
+from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.service import (
+    NotInstalled,
+    check_manager,
+    facts_of,
+    order,
+    own_program,
+    read_unit,
+    remove_unit,
+    unit_file,
+    write_unit,
+)
+
+
+class _UnitName(click.ParamType[str]):
+    """What systemd takes as a name, and no path."""
+
+    name = "unit name"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        is_fit = (
+            0 < len(value) <= 64 and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
+        )
+        if not is_fit:
+            self.fail(f"{value!r} is no name: letters, digits, - and _ make one.", param, ctx)
+        return value
+
+
+_name_option = click.option(
+    "--name",
+    type=_UnitName(),
+    default="herodotus",
+    show_default=True,
+    metavar="N",
+    help="The unit's name; a second peer of yours needs another.",
+)
+_replace_option = click.option(
+    "--replace", is_flag=True, help="Also when you changed the unit since it was written."
+)
+
+
+@main.group()
+@common_options
+def service() -> None:
+    """The peer as a service of yours, under systemd."""
+
+
+@service.command()
+@_name_option
+@click.option("--print", "is_shown", is_flag=True, help="Only show the unit; nothing is written or started.")
+@click.option("--confined", is_flag=True, help="Let it write to its home alone; needs user namespaces.")
+@click.option("--no-start", is_flag=True, help="Write the unit, but do not start it now or at boot.")
+@_replace_option
+@common_options
+@pass_frame
+def install(frame: Frame, name: str, is_shown: bool, confined: bool, no_start: bool, replace: bool) -> None:
+    """Run the peer of this home as a systemd user service.
+
+    Given again, it brings the unit up to date. A unit that you changed is left as it is, unless you say --replace:
+    then yours is kept beside it.
+
+    \b
+    Examples:
+      herodotus service install
+      herodotus service install --print
+      herodotus service install --home /srv/second --name herodotus-second
+    """
+    if not is_shown:
+        open_home(frame.home)
+    drain_s = frame.effective().settings.lifecycle.drain_s
+    plan = ServicePlan(
+        program=own_program(), home=str(frame.home.path), drain_s=drain_s, is_confined=confined
+    )
+    text = unit_text(plan)
+    if is_shown:
+        click.echo(text, nl=False)
+        return
+    check_manager()
+    written = write_unit(unit_file(name), text, replaces=replace)
+    if written.kept is not None:
+        frame.say(f"kept yours as {written.kept}")
+    frame.say(f"{written.outcome} {written.file}")
+    order("read its units again", "daemon-reload")
+    if no_start:
+        frame.say(f"start it with `systemctl --user enable --now {name}`")
+        return
+    order("enable the service", "enable", f"{name}.service")
+    order("start the service", "start" if written.outcome != "updated" else "restart", f"{name}.service")
+    frame.say(f"{name} runs; `herodotus service status` and `herodotus status` tell how it is")
+    frame.say("To run while you are logged out, too: loginctl enable-linger")
+
+
+@service.command()
+@_name_option
+@_replace_option
+@common_options
+@pass_frame
+def uninstall(frame: Frame, name: str, replace: bool) -> None:
+    """Stop the service and remove its unit. The home and its archive stay.
+
+    \b
+    Example:
+      herodotus service uninstall
+    """
+    file = unit_file(name)
+    text = read_unit(file)
+    if text is None:
+        raise NotInstalled(file)
+    check_manager()
+    if replace or is_unchanged(text):  # else removing refuses, and it goes on running
+        order("stop the service", "disable", "--now", f"{name}.service")
+    remove_unit(file, replaces=replace)
+    order("read its units again", "daemon-reload")
+    frame.say(f"stopped {name} and removed {file}; {frame.home.path} is as it was")
+
+
+@service.command()
+@_name_option
+@common_options
+@json_option
+@click.pass_context
+def status(context: click.Context, name: str) -> None:
+    """Tell whether the service is installed and runs: exit 0 runs, 1 does not, 3 is not installed.
+
+    \b
+    Example:
+      herodotus service status --json
+    """
+    frame = context.ensure_object(Frame)
+    file = unit_file(name)
+    text = read_unit(file)
+    if text is None:
+        raise NotInstalled(file)
+    facts = facts_of(name)
+    is_active = facts.get("ActiveState") == "active"
+    shown = {
+        "name": name,
+        "file": str(file),
+        "changed": not is_unchanged(text),
+        "active": is_active,
+        "state": f"{facts.get('ActiveState', '')} ({facts.get('SubState', '')})",
+        "starts_at_boot": facts.get("UnitFileState") == "enabled",
+        "pid": int(facts["MainPID"]) if facts.get("MainPID", "").isdecimal() else 0,
+        "result": facts.get("Result", ""),
+        "says": facts.get("StatusText", ""),
+    }
+    if frame.is_json:
+        frame.print_json(shown)
+    else:
+        for key, value in shown.items():
+            words = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+            click.echo(f"{key:<15} {words}")
+    context.exit(0 if is_active else 1)

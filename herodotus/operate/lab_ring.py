@@ -1,0 +1,295 @@
+"""How does a tester get a ring of real peers on one machine? Homes, processes and the note that remembers them.
+
+Each peer is an ordinary `herodotus run` in a home of its own, with a port of its own on loopback; the first one is
+joined by the others. `ring.json` in the lab's folder says who they are, so that later commands find them again.
+"""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from herodotus.core.charter import Charter
+from herodotus.core.errors import Misuse, NotFound, WorldFailure
+from herodotus.home.durable import write_durably
+from herodotus.home.folder import Home, NewHome, create_home, running_on, wait_released
+from herodotus.home.identity import key_to_pem
+from herodotus.operate.http_questions import NoAnswer, ask
+from herodotus.operate.settings import resolve
+from herodotus.operate.settings.load import HTTP_PORT_OFFSET, Layer
+from herodotus.operate.settings.render import commented_file
+
+PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet
+_GIVE_UP_S = 10.0
+_ASK_PERIOD_S = 0.25
+_END_PERIOD_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabPeer:
+    home: str
+    peer: str
+    http: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lab:
+    """What `ring up --json` prints and `ring.json` holds."""
+
+    peers: tuple[LabPeer, ...]
+    web: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"peers": [asdict(peer) for peer in self.peers], "web": self.web}
+
+
+class NoLab(NotFound):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __str__(self) -> str:
+        return f"{self.folder} holds no ring; start one with `herodotus ring up --dir {shlex.quote(str(self.folder))}`"
+
+
+class LabExists(Misuse):
+    def __init__(self, folder: Path, running: int) -> None:
+        self.folder = folder
+        self.running = running
+
+    def __str__(self) -> str:
+        way_out = (
+            f"end it with `herodotus ring down --dir {shlex.quote(str(self.folder))}`, or use another --dir"
+        )
+        return f"{self.folder} already holds a ring of which {self.running} peers run; {way_out}"
+
+
+class NoSuchPeer(NotFound):
+    def __init__(self, number: int, count: int) -> None:
+        self.number = number
+        self.count = count
+
+    def __str__(self) -> str:
+        return f"the ring has no peer {self.number}: its peers are 0 to {self.count - 1}"
+
+
+class PeerDied(WorldFailure):
+    def __init__(self, home: str, log: Path, last_line: str) -> None:
+        self.home = home
+        self.log = log
+        self.last_line = last_line
+
+    def __str__(self) -> str:
+        return f"the peer of {self.home} ended while starting: {self.last_line or 'it said nothing'}; see {self.log}"
+
+
+class NotIdeal(WorldFailure):
+    def __init__(self, waited_s: float, ideal: int, wanted: int) -> None:
+        self.waited_s = waited_s
+        self.ideal = ideal
+        self.wanted = wanted
+
+    def __str__(self) -> str:
+        return (
+            f"after {self.waited_s:.0f} s {self.ideal} of {self.wanted} peers see an ideal ring; it goes on running: "
+            "look with `herodotus ring status`, or end it with `herodotus ring down`"
+        )
+
+
+def note_in(folder: Path) -> Path:
+    return folder / "ring.json"
+
+
+def load(folder: Path) -> Lab:
+    try:
+        return msgspec.json.decode(note_in(folder).read_bytes(), type=Lab)
+    except FileNotFoundError:
+        raise NoLab(folder) from None
+    except msgspec.MsgspecError as error:
+        raise LabDamaged(folder) from error
+
+
+class LabDamaged(Misuse):
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __str__(self) -> str:
+        way_out = f"`herodotus ring down --dir {shlex.quote(str(self.folder))}` ends its peers and deletes it"
+        return f"{note_in(self.folder)} is damaged; {way_out}"
+
+
+def save(folder: Path, lab: Lab) -> None:
+    write_durably(note_in(folder), json.dumps(lab.to_json(), indent=1).encode())
+
+
+def place(folder: Path, number: int, base_port: int) -> LabPeer:
+    port = base_port + number
+    return LabPeer(
+        home=str(folder / f"peer-{number:03}"),
+        peer=f"127.0.0.1:{port}",
+        http=f"http://127.0.0.1:{port + HTTP_PORT_OFFSET}",
+        pid=0,
+    )
+
+
+def make_home(home: Home, charter: Charter, chosen: Mapping[str, object] = MappingProxyType({})) -> None:
+    """`chosen` are settings by dotted key, beside those of the test preset."""
+    if home.exists():
+        return  # a ring that was ended earlier goes on with what its peers had
+    config = commented_file(resolve(Layer(preset="test")).preset, chosen)
+    key_pem = key_to_pem(Ed25519PrivateKey.generate(), None)
+    create_home(home, NewHome(config=config, charter=charter, key_pem=key_pem))
+
+
+def is_running(peer: LabPeer) -> bool:
+    running = running_on(Home(Path(peer.home)))
+    return running is not None
+
+
+def herodotus(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "herodotus", *arguments]
+
+
+def start(
+    home: Path, listen: str, http: str, join: str | None, *, virtual: int | None = None
+) -> subprocess.Popen[bytes]:
+    """A peer of its own session: Ctrl-C at our terminal is not for it."""
+    command = herodotus("run", "--home", str(home), "--listen", listen, "--http", http, "--quiet")
+    command += ["--join", join] if join else []
+    command += ["--virtual", str(virtual)] if virtual else []
+    with (home / "log" / "console.log").open("ab") as console:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+        )
+
+
+def give_up(folder: Path, started: Collection[subprocess.Popen[bytes]]) -> None:
+    """A ring that will not be: nobody of it is left behind, and no note of it."""
+    for process in started:
+        process.terminate()
+    for process in started:
+        try:
+            process.wait(_GIVE_UP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    note_in(folder).unlink(missing_ok=True)
+
+
+async def wait_ideal(
+    peers: Sequence[LabPeer],
+    started: Mapping[str, subprocess.Popen[bytes]],
+    wait_s: float,
+    progress: Callable[[int], None],
+) -> None:
+    """Until each of these peers sees all of them and nobody else, in an ideal ring. `started` are processes by home."""
+    ideal: set[str] = set()
+    with anyio.move_on_after(wait_s):
+        while True:
+            for peer in peers:
+                _check_alive(peer, started.get(peer.home))
+            ideal = await _who_sees_ideal(peers)
+            progress(len(ideal))
+            if len(ideal) == len(peers):
+                return
+            await anyio.sleep(_ASK_PERIOD_S)
+    raise NotIdeal(wait_s, len(ideal), len(peers))
+
+
+def _check_alive(peer: LabPeer, process: subprocess.Popen[bytes] | None) -> None:
+    if process is not None and process.poll() is not None:
+        log = Path(peer.home) / "log" / "console.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        raise PeerDied(peer.home, log, lines[-1] if lines else "")
+
+
+async def _who_sees_ideal(peers: Sequence[LabPeer]) -> set[str]:
+    ideal: set[str] = set()
+
+    async def look(peer: LabPeer) -> None:
+        view = await anyio.to_thread.run_sync(ring_view, peer)
+        if view is not None and view.get("ideal") and view.get("members") == len(peers):
+            ideal.add(peer.home)
+
+    async with anyio.create_task_group() as tasks:
+        for peer in peers:
+            tasks.start_soon(look, peer)
+    return ideal
+
+
+def ring_view(peer: LabPeer) -> dict[str, Any] | None:
+    """How the peer sees the ring; None while it does not answer."""
+    try:
+        view = ask(peer.http, "/api/v1/status")["ring"]
+    except (NoAnswer, KeyError, TypeError):
+        return None
+    return view if isinstance(view, dict) else None
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it ended by itself a moment ago
+        os.kill(pid, number)
+
+
+def kill(peer: LabPeer) -> bool:
+    """As a power cut would; False when it was not running."""
+    running = running_on(Home(Path(peer.home)))
+    if running is None or not running.pid:
+        return False
+    _signal(running.pid, signal.SIGKILL)
+    wait_released(Home(Path(peer.home)))
+    return True
+
+
+def homes_of(folder: Path) -> set[str]:
+    """Of the ring that is or was here; the note may be gone, or damaged."""
+    noted: set[str] = set()
+    with suppress(NoLab, LabDamaged):
+        noted = {peer.home for peer in load(folder).peers}
+    return noted | {str(home) for home in folder.glob("peer-[0-9][0-9][0-9]") if Home(home).exists()}
+
+
+def processes_on(homes: Collection[str]) -> dict[int, str]:
+    """Peers of these homes, by process: those that hold one, and those just started, which will in a moment."""
+    found = {}
+    for home in homes:
+        running = running_on(Home(Path(home)))
+        if running is not None and running.pid:
+            found[running.pid] = home
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it ended meanwhile
+            words = [os.fsdecode(word) for word in command.read_bytes().split(b"\0")]
+            if words[1:5] == ["-m", "herodotus", "run", "--home"] and words[5] in homes:
+                found[int(command.parent.name)] = words[5]
+    return found
+
+
+async def end(homes: Collection[str], wait_s: float) -> tuple[int, int]:
+    """(stopped by themselves, killed): asked to stop first, all at once."""
+    asked = processes_on(homes)
+    for pid in asked:
+        _signal(pid, signal.SIGTERM)
+    with anyio.move_on_after(wait_s):
+        while True:
+            if not processes_on(homes).keys() & asked.keys():
+                break
+            await anyio.sleep(_END_PERIOD_S)
+    stubborn = processes_on(homes).keys() & asked.keys()
+    for pid in stubborn:
+        _signal(pid, signal.SIGKILL)
+    for home in {asked[pid] for pid in stubborn}:
+        wait_released(Home(Path(home)))
+    return len(asked) - len(stubborn), len(stubborn)

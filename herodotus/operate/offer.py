@@ -1,0 +1,85 @@
+"""What does this machine offer, and how does the peer take no more? Disk, processor, and the share that follows."""
+
+import os
+from dataclasses import replace
+
+from dht.core.records import SignedRecord
+from dht.wire import decode_record
+from herodotus import __version__
+from herodotus.core.budgets import offered_bytes, virtual_nodes_for
+from herodotus.core.charter import Charter
+from herodotus.core.errors import HerodotusError
+from herodotus.core.layout import Codec
+from herodotus.home.durable import storage_failure
+from herodotus.home.folder import Home
+from herodotus.home.identity import PeerId, load_key, peer_id, shown_peer_id
+from herodotus.operate.settings import Settings
+from herodotus.store.disk import OsDisk
+from herodotus.store.engine import ArchiveSettings
+
+
+def step_back(niceness: int) -> None:
+    """Let other programs of this machine go first; who started us even further back is obeyed."""
+    with_us = os.getpriority(os.PRIO_PROCESS, 0)
+    if niceness > with_us:
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+
+def archive_settings(
+    settings: Settings, charter: Charter | None = None, peer: PeerId | None = None
+) -> ArchiveSettings:
+    """Each file says by which program, peer and network it was written, for whoever finds it without the rest."""
+    disk, files = settings.budget.disk, settings.archive
+    said = [("software", f"Herodotus/{__version__}")]
+    if peer is not None:
+        said.append(("herodotus-peer", shown_peer_id(peer)))
+    if settings.operator.contact:
+        said.append(("operator", settings.operator.contact))
+    if charter is not None:
+        said.append(("isPartOf", charter.name))
+    return ArchiveSettings(
+        reserve_bytes=disk.free_bytes_min,
+        archive_bytes_max=disk.archive_bytes_max,
+        codec=Codec.GZIP if files.codec == "gzip" else Codec.ZSTD,
+        dictionary_bytes=files.dictionary_kb * 1_000,
+        software=tuple((name, " ".join(value.split())) for name, value in said),
+    )
+
+
+def own_peer_id(home: Home) -> PeerId | None:
+    """None where the key is locked or cannot be had: what only names the peer does not ask for a passphrase."""
+    try:
+        return peer_id(load_key(home.key, None).public_key())
+    except HerodotusError:
+        return None
+
+
+def archive_bytes_used(home: Home) -> int:
+    """By the files on the home's own disk; those on other slices are not part of what is weighed here."""
+    folder = home.path / "archive"
+    try:
+        return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    except OSError as error:
+        raise storage_failure(error, folder, "read") from error
+
+
+def with_offered_positions(home: Home, charter: Charter, settings: Settings) -> Settings:
+    """`ring.virtual_nodes = 0` made a number, by what the peer offers and what it had in its last run."""
+    if settings.ring.virtual_nodes > 0:
+        return settings
+    disk = settings.budget.disk
+    offered = offered_bytes(disk, used=archive_bytes_used(home), free=OsDisk(home.path).free_bytes())
+    positions = virtual_nodes_for(
+        offered,
+        positions_max=max(1, charter.positions_per_address // charter.slots),
+        before=_positions_before(home),
+    )
+    return replace(settings, ring=replace(settings.ring, virtual_nodes=positions))
+
+
+def _positions_before(home: Home) -> int | None:
+    try:
+        signed = decode_record(home.record.read_bytes())
+    except OSError:
+        return None
+    return signed.record.virtual_nodes if isinstance(signed, SignedRecord) else None

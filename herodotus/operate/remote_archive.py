@@ -1,0 +1,105 @@
+"""How does a command read another peer's archive? As any reader does, over that peer's HTTP port."""
+
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from email.message import Message
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from herodotus.core.errors import Misuse
+from herodotus.core.warc import format_date, format_digits
+from herodotus.operate.http_questions import NoAnswer, NotAnAddress
+from herodotus.portal.moments import parse_http_date
+from herodotus.store.performer import Get, History, Order, Report, Say
+
+_ANSWER_S = 60.0  # a large capture over a slow line
+_ANSWER_BYTES_MAX = 256 * 1024 * 1024
+_ORIGINAL = "X-Archive-Orig-"
+_STATUS = re.compile(r"[1-9]\d\d", re.ASCII)
+_KEPT = "%/:?#[]@!$&'()*+,;=~-._"
+
+
+class NotOverThere(Misuse):
+    def __str__(self) -> str:
+        return "another peer can be asked for its history and its captures, and for nothing else"
+
+
+def read_from(base: str, order: Order, say: Say) -> Report:
+    """Carries out what a reader may ask; see `herodotus.store.performer.Performer`."""
+    del say
+    base = base.rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise NotAnAddress(base)
+    if isinstance(order, History):
+        found = _fetch(f"{base}/web/*/{quote(order.url, safe=_KEPT)}", {"Accept": "application/json"})
+        return Report(facts=None if found is None else _decoded(base, found[1]))
+    if isinstance(order, Get):
+        return _get(base, order)
+    raise NotOverThere
+
+
+def _get(base: str, order: Get) -> Report:
+    date = format_digits(order.not_after_s)
+    found = _fetch(f"{base}/web/{date}id_/{quote(order.url, safe=_KEPT)}", {})
+    if found is None:
+        return Report(facts=None)
+    headers, body = found
+    time_s = parse_http_date(headers.get("Memento-Datetime") or "")
+    if time_s is None:
+        raise NoAnswer(base, "what came back is no archived page")
+    if time_s > order.not_after_s:  # the portal offers a newer one where there is none older
+        return Report(facts=None)
+    facts = {"url": order.url, "date": format_date(time_s)}
+    return Report(facts=facts, content=_head(headers) + body if order.is_raw else body)
+
+
+def _head(headers: Message) -> bytes:
+    """The archived head, as far as the portal tells it; the body behind it has no transfer coding any more."""
+    status = headers.get(f"{_ORIGINAL}Status") or "200"
+    status = status if _STATUS.fullmatch(status) else "200"
+    phrase = http.client.responses.get(int(status), "")
+    lines = [f"HTTP/1.1 {status} {phrase}"]
+    lines += [
+        f"{name[len(_ORIGINAL) :]}: {value}"
+        for name, value in headers.items()
+        if name.startswith(_ORIGINAL) and name != f"{_ORIGINAL}Status"
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+
+
+def _fetch(address: str, headers: dict[str, str]) -> tuple[Message, bytes] | None:
+    """None: there is no such thing. An archived error is an answer, as it carries its date."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310  # http or https: read_from saw to it
+    try:
+        with opener.open(request, timeout=_ANSWER_S) as answer:
+            return answer.headers, answer.read(_ANSWER_BYTES_MAX)
+    except urllib.error.HTTPError as error:
+        with error:
+            if "Memento-Datetime" in error.headers:
+                return error.headers, error.read(_ANSWER_BYTES_MAX)
+            if error.code == HTTPStatus.NOT_FOUND:
+                return None
+            raise NoAnswer(address, f"it answered {error.code}") from error
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        raise NoAnswer(address, str(getattr(reason, "strerror", None) or reason).lower()) from error
+    except (http.client.HTTPException, ValueError) as error:
+        raise NoAnswer(address, f"that is not HTTP ({type(error).__name__})") from error
+
+
+def _decoded(base: str, body: bytes) -> list[dict[str, Any]]:
+    try:
+        versions = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise NoAnswer(base, "what came back is not JSON") from error
+    needed = {"date", "status", "mime"}
+    if not isinstance(versions, list) or not all(
+        isinstance(one, dict) and needed <= set(one) for one in versions
+    ):
+        raise NoAnswer(base, "what came back is no history")
+    return versions

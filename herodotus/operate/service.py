@@ -1,0 +1,170 @@
+"""How does a peer become a service of its user, started with the machine and restarted when it falls?
+
+`core/unit.py` says what a unit looks like; here it is put where systemd's user manager looks for it, and that manager
+is asked to take it up. A unit that its owner changed is never replaced or removed unless he says so, and then the
+old one stays beside it.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from herodotus.core.errors import FileMisuse, NotFound, WorldFailure
+from herodotus.core.service_unit import UNIT_BYTES_MAX, is_unchanged
+from herodotus.home.durable import storage_failure, write_durably
+
+_ANSWER_S = 60.0  # starting waits until the peer says that it is ready
+
+
+class NoServiceManager(WorldFailure):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"systemd's user manager cannot be reached: {self.reason}; `herodotus service install --print` shows the"
+            " unit, and under another service manager `herodotus run` is the command to keep alive"
+        )
+
+
+class ManagerRefused(WorldFailure):
+    def __init__(self, asked: str, reason: str) -> None:
+        self.asked = asked
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"systemd did not {self.asked}: {self.reason}; `journalctl --user -u herodotus` says more"
+
+
+class UnitChanged(FileMisuse):
+    """It is not as we wrote it, so it is its owner's."""
+
+
+class NotInstalled(NotFound):
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __str__(self) -> str:
+        return f"there is no {self.file}; `herodotus service install` makes it"
+
+
+def unit_file(name: str, environment: Mapping[str, str] | None = None) -> Path:
+    """Where the user manager looks: systemd.unit(5)."""
+    environment = os.environ if environment is None else environment
+    chosen = environment.get("XDG_CONFIG_HOME", "")
+    folder = Path(chosen) if chosen.startswith("/") else Path.home() / ".config"
+    return folder / "systemd" / "user" / f"{name}.service"
+
+
+def own_program() -> tuple[str, ...]:
+    """The command that started us, as a place that an upgrade by pip, pipx or uv keeps."""
+    beside = Path(sys.executable).with_name("herodotus")
+    return (str(beside),) if os.access(beside, os.X_OK) else (sys.executable, "-m", "herodotus")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What happened to the file; `kept` is where the one before was put aside."""
+
+    file: Path
+    outcome: str
+    kept: Path | None = None
+
+
+def write_unit(file: Path, text: str, *, replaces: bool) -> Written:
+    """Write the unit; one that was changed since is only replaced when `replaces`, and kept beside."""
+    before = read_unit(file)
+    if before == text:
+        return Written(file=file, outcome="was there already")
+    kept = None
+    if before is not None and not is_unchanged(before):
+        if not replaces:
+            raise UnitChanged(
+                file=str(file),
+                problem="was changed since it was written",
+                hint="--replace writes it anew and keeps yours beside it; --print shows what it would be",
+            )
+        kept = file.with_suffix(".service.before")
+        _put(kept, before)
+    _put(file, text)
+    return Written(file=file, outcome="wrote" if before is None else "updated", kept=kept)
+
+
+def remove_unit(file: Path, *, replaces: bool) -> None:
+    before = read_unit(file)
+    if before is None:
+        raise NotInstalled(file)
+    if not is_unchanged(before) and not replaces:
+        raise UnitChanged(
+            file=str(file),
+            problem="was changed since it was written",
+            hint="--replace removes it all the same",
+        )
+    try:
+        file.unlink()
+    except OSError as error:
+        raise storage_failure(error, file, "remove") from error
+
+
+def read_unit(file: Path) -> str | None:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(UNIT_BYTES_MAX).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_failure(error, file, "read") from error
+
+
+def _put(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise storage_failure(error, file.parent, "create") from error
+    write_durably(file, text.encode("utf-8", "surrogateescape"))
+
+
+# -- the user manager -------------------------------------------------------------------------------------
+
+
+def check_manager() -> None:
+    """Before anything is written: without a manager nobody would ever read it."""
+    done = _systemctl("show", "--property=Version")
+    if done.returncode != 0:
+        raise NoServiceManager(_sentence(done))
+
+
+def order(what: str, *arguments: str) -> None:
+    done = _systemctl(*arguments)
+    if done.returncode != 0:
+        raise ManagerRefused(what, _sentence(done))
+
+
+def facts_of(name: str) -> dict[str, str]:
+    """How the manager sees the unit."""
+    wanted = ("LoadState", "ActiveState", "SubState", "UnitFileState", "MainPID", "Result", "StatusText")
+    done = _systemctl("show", f"--property={','.join(wanted)}", f"{name}.service")
+    if done.returncode != 0:
+        raise NoServiceManager(_sentence(done))
+    lines = (line.partition("=") for line in done.stdout.splitlines())
+    return {key: value for key, _, value in lines if key in wanted}
+
+
+def _systemctl(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = ["systemctl", "--user", "--no-pager", "--no-ask-password", *arguments]
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_ANSWER_S, check=False
+        )
+    except FileNotFoundError as error:
+        raise NoServiceManager("there is no systemctl on this machine") from error
+    except subprocess.TimeoutExpired as error:
+        raise NoServiceManager(f"no answer within {_ANSWER_S:g} s") from error
+
+
+def _sentence(done: "subprocess.CompletedProcess[str]") -> str:
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return lines[0][:300].rstrip(".") if lines else f"exit code {done.returncode}"

@@ -1,0 +1,186 @@
+"""Where does each value come from? Layers, later ones winning: default, preset, file, environment, flag."""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
+from herodotus.core.settings.fields import (
+    Endpoint,
+    fields_of,
+    nearest,
+    read_table,
+    read_value,
+    shown,
+    shown_key,
+)
+from herodotus.core.settings.sections import PRESETS, SECTIONS, Settings
+
+HTTP_PORT_OFFSET = 1000  # DESIGN 9
+ENVIRONMENT_PREFIX = "HERODOTUS_"
+# Variables that are not settings: where the home is, and the key's passphrase.
+_OTHER_VARIABLES = frozenset({"HERODOTUS_HOME", "HERODOTUS_PASSPHRASE"})
+_FILE_BYTES_MAX = 1_000_000  # a settings file is a few kB; anything near this is not one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """Values by dotted name, each with the words that say where it was written."""
+
+    values: Mapping[str, object] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    preset: str | None = None
+    preset_source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    settings: Settings
+    preset: str
+    origins: Mapping[str, str]
+
+
+def known_keys() -> list[str]:
+    return [f"{section}.{name}" for section, kind in SECTIONS.items() for name in fields_of(kind)]
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """The parsed file; a sentence with line and column when it is not TOML."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise StorageFailure(
+            path=str(path),
+            action="read",
+            reason=(error.strerror or str(error)).lower(),
+            hint="check the file and its owner",
+        ) from error
+    if len(raw) > _FILE_BYTES_MAX:
+        raise FileSyntaxError(
+            file=str(path), problem="is larger than 1 MB", hint="a settings file is a few kB"
+        )
+    try:
+        return tomllib.loads(raw.decode())
+    except UnicodeDecodeError as error:
+        raise FileSyntaxError(
+            file=str(path), problem=f"is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise FileSyntaxError(
+            file=str(path),
+            problem=f"is not valid TOML: {error}",
+            hint="mend that line, or move the file away",
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets as deep
+        raise FileSyntaxError(
+            file=str(path),
+            problem="holds a number too long or lists too deep to be read",
+            hint="a settings file needs neither",
+        ) from error
+
+
+def _preset(value: object, source: str) -> str:
+    if not isinstance(value, str) or value not in PRESETS:
+        hint = nearest(str(value), list(PRESETS))
+        raise SettingError(
+            source=source, key="preset", problem=f"must be a preset's name, not {shown(value)}", hint=hint
+        )
+    return value
+
+
+def file_layer(path: Path) -> Layer:
+    source = str(path)
+    values: dict[str, object] = {}
+    preset = None
+    for name, entry in read_toml(path).items():
+        if name == "preset":
+            preset = _preset(entry, source)
+        elif name not in SECTIONS:
+            hint = nearest(name, [*SECTIONS, "preset"])
+            raise SettingError(source=source, key=shown_key(name), problem="is not a section", hint=hint)
+        elif not isinstance(entry, dict):
+            raise SettingError(
+                source=source, key=name, problem=f"is a section: write [{name}] on a line of its own"
+            )
+        else:
+            table = read_table(SECTIONS[name], entry, source=source, prefix=f"{name}.")
+            values |= {f"{name}.{key}": value for key, value in table.items()}
+    return Layer(values=values, sources=dict.fromkeys(values, source), preset=preset, preset_source=source)
+
+
+def text_layer(texts: Mapping[str, tuple[str, str]]) -> Layer:
+    """From (source, text) by dotted name: how environment variables and flags are read."""
+    values: dict[str, object] = {}
+    for key, (source, text) in texts.items():
+        section, _, name = key.partition(".")
+        one = fields_of(SECTIONS[section])[name]
+        values[key] = read_value(one, text, source=source, key=key, is_text=True)
+    return Layer(values=values, sources={key: texts[key][0] for key in values})
+
+
+def environment_layer(environment: Mapping[str, str] | None = None) -> Layer:
+    """`HERODOTUS_HTTP_LISTEN` sets `http.listen`; one that we do not know is refused like a line of the file."""
+    environment = os.environ if environment is None else environment
+    names = {ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): key for key in known_keys()}
+    texts: dict[str, tuple[str, str]] = {}
+    preset = None
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable in _OTHER_VARIABLES:
+            continue
+        if variable == f"{ENVIRONMENT_PREFIX}PRESET":
+            preset = _preset(text, f"environment {variable}")
+        elif variable in names:
+            texts[names[variable]] = (f"environment {variable}", text)
+        else:
+            hint = nearest(variable, [*names, f"{ENVIRONMENT_PREFIX}PRESET"])
+            key = shown_key(variable)
+            raise SettingError(source="environment", key=key, problem="is not a setting", hint=hint)
+    layer = text_layer(texts)
+    source = f"environment {ENVIRONMENT_PREFIX}PRESET"
+    return Layer(values=layer.values, sources=layer.sources, preset=preset, preset_source=source)
+
+
+def resolve(*layers: Layer) -> Effective:
+    """The later layer wins, value by value; the last preset named replaces the defaults below them all."""
+    preset, preset_source = "wan", "default"
+    for layer in layers:
+        if layer.preset is not None:
+            preset, preset_source = layer.preset, layer.preset_source
+    values: dict[str, object] = {}
+    origins: dict[str, str] = {"preset": preset_source}
+    for section, kind in SECTIONS.items():
+        for name, one in fields_of(kind).items():
+            values[f"{section}.{name}"] = one.default
+            origins[f"{section}.{name}"] = "default"
+    for key, value in PRESETS[preset].items():
+        values[key] = value
+        origins[key] = f"preset {preset}"
+    for layer in layers:
+        values |= layer.values
+        origins |= layer.sources
+    return Effective(settings=_settings(values), preset=preset, origins=origins)
+
+
+def _settings(values: Mapping[str, object]) -> Settings:
+    parts: dict[str, Any] = {
+        section: kind(**{name: values[f"{section}.{name}"] for name in fields_of(kind)})
+        for section, kind in SECTIONS.items()
+    }
+    return Settings(**parts)
+
+
+def with_http_beside_ring(effective: Effective) -> Effective:
+    """Who moves the peer's port and says nothing of the portal's moves both: the portal is at port + 1000."""
+    ring, http = effective.settings.ring.listen, effective.settings.http.listen
+    is_chosen = effective.origins["http.listen"] not in ("default", f"preset {effective.preset}")
+    if is_chosen or effective.origins["ring.listen"] == effective.origins["http.listen"] or ring.port == 0:
+        return effective
+    beside = Endpoint(host=http.host, port=ring.port + HTTP_PORT_OFFSET)
+    settings = replace(effective.settings, http=replace(effective.settings.http, listen=beside))
+    return replace(
+        effective, settings=settings, origins={**effective.origins, "http.listen": "beside ring.listen"}
+    )

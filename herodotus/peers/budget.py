@@ -1,0 +1,188 @@
+"""How do the peer's parts keep within what its volunteer offered? `await budget.spend(...)` before bytes flow.
+
+The core decides (`core/budgets.py`); this shell reads the clocks, waits, and keeps the month's ledger in the home:
+`state/traffic.json`, replaced in one step now and then and at the end, so that a killed peer forgets at most a
+minute of its spendings. Format 1 (golden bytes in a test):
+
+    {"format":1,"months":[["2026-11",1200,34000]]}      month, bytes up, bytes down; the month booked last comes last
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from crawler.core.capture import Capture
+from crawler.core.politeness import Wait
+from crawler.ports import Fetcher, FetchRequest, Skipped
+from herodotus import clock
+from herodotus.core.budgets import (
+    ASK_AGAIN_S,
+    MONTHS_KEPT,
+    Budgets,
+    Ledger,
+    Moment,
+    Spending,
+    Volume,
+)
+from herodotus.core.errors import FileSyntaxError, StorageFailure
+from herodotus.core.settings.sections import BudgetSettings
+from herodotus.core.status import BudgetStatus
+from herodotus.home.durable import write_durably
+from herodotus.home.state_files import read_state_file
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 1
+FILE_BYTES_MAX = 100_000  # some 600 bytes are usual
+SAVE_EVERY_S = 60.0
+
+RingTraffic = Callable[[], tuple[int, int]]
+"""Bytes that the ring's datagrams had in and out since the start."""
+
+
+class _File(msgspec.Struct, kw_only=True):
+    format: int
+    months: list[tuple[str, int, int]]
+
+
+def this_moment() -> Moment:
+    wall_s = clock.unix_seconds()
+    return Moment(
+        steady_s=anyio.current_time(), wall_s=wall_s, local_offset_s=clock.local_offset_seconds(wall_s)
+    )
+
+
+class Budget:
+    """One for the whole peer. Whoever waits for the same kind of spending waits in the order of asking."""
+
+    def __init__(
+        self, settings: BudgetSettings, file: Path, *, moment: Callable[[], Moment] = this_moment
+    ) -> None:
+        self._file = file
+        self._moment = moment
+        self._budgets = Budgets(settings.traffic, read_ledger(file))
+        self._saved = self._budgets.ledger.months()
+        # Without a turn of the loop when nobody waits: each fetch asks.
+        self._turns = {kind: anyio.Lock(fast_acquire=True) for kind in Spending}
+        self._ring_seen = (0, 0)
+
+    async def spend(self, kind: Spending, size: int) -> None:
+        """Returns when so many bytes may flow, which are then booked. It may take until the next month."""
+        if not size and self._budgets.is_free(kind):
+            return
+        async with self._turns[kind]:
+            while True:
+                wait_s = self._budgets.grant(kind, size, self._moment())
+                if wait_s == 0.0:
+                    return
+                await anyio.sleep(min(wait_s, ASK_AGAIN_S))  # the calendar may be set in the meantime
+
+    def grant(self, kind: Spending, size: int) -> float:
+        """0: booked, go ahead. Else seconds to wait: for who rather refuses than waits."""
+        return self._budgets.grant(kind, size, self._moment())
+
+    def closed_s(self, kind: Spending) -> float:
+        """How long it is not the hour, or not the month, for it."""
+        return self._budgets.closed_s(kind, self._moment())
+
+    def charge(self, kind: Spending, size: int) -> None:
+        """Book what has flowed already."""
+        self._budgets.charge(kind, size, self._moment())
+
+    @asynccontextmanager
+    async def kept(self, ring_traffic: RingTraffic = lambda: (0, 0)) -> AsyncIterator[None]:
+        """Inside, the ring's traffic is booked and the ledger saved; leaving saves it a last time."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep, ring_traffic)
+            try:
+                yield
+            finally:
+                tasks.cancel_scope.cancel()
+                self._book_ring(ring_traffic)
+                self.save()
+
+    async def _keep(self, ring_traffic: RingTraffic) -> None:
+        while True:
+            await anyio.sleep(SAVE_EVERY_S)
+            self._book_ring(ring_traffic)
+            self.save()
+
+    def _book_ring(self, ring_traffic: RingTraffic) -> None:
+        seen_in, seen_out = ring_traffic()
+        before_in, before_out = self._ring_seen
+        self._ring_seen = seen_in, seen_out
+        self.charge(Spending.RING_IN, max(0, seen_in - before_in))
+        self.charge(Spending.RING_OUT, max(0, seen_out - before_out))
+
+    def save(self) -> None:
+        """Where the disk does not take it, the peer goes on: the next time may succeed."""
+        months = self._budgets.ledger.months()
+        if months == self._saved:
+            return
+        rows = [(name, volume.up, volume.down) for name, volume in months.items()]
+        try:
+            write_durably(self._file, msgspec.json.encode(_File(format=FORMAT, months=rows)), mode=0o600)
+        except StorageFailure as error:
+            logger.warning("traffic of the month not saved error=%s", error)
+        else:
+            self._saved = months
+
+    def statistics(self) -> BudgetStatus:
+        now, limits = self._moment(), self._budgets.limits
+        spent = self._budgets.spent(now)
+        return BudgetStatus(
+            month=self._budgets.month_name(now),
+            month_up_bytes=spent.up,
+            month_down_bytes=spent.down,
+            month_bytes_max=limits.month_bytes or 0,
+            waits_s={kind.value: self._budgets.wait_s(kind, now) for kind in Spending if kind.is_background},
+        )
+
+
+def read_ledger(file: Path) -> Ledger:
+    """A file that is damaged or of a newer release is refused: a forgotten month may cost money."""
+    hint = "restore it, or remove it: what this month has cost is then forgotten"
+    found = read_state_file(file, _File, newest=FORMAT, bytes_max=FILE_BYTES_MAX, hint=hint)
+    if found is None:
+        return Ledger()
+    if any(up < 0 or down < 0 for _, up, down in found.months):
+        raise FileSyntaxError(file=str(file), problem="is damaged (less than nothing was spent)", hint=hint)
+    rows = found.months[-MONTHS_KEPT:]
+    return Ledger({name: Volume(up=up, down=down) for name, up, down in rows})
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    """The budget for one kind of spending, for a part that need not know of the others."""
+
+    budget: Budget
+    kind: Spending
+
+    async def spend(self, size: int) -> None:
+        await self.budget.spend(self.kind, size)
+
+
+class BudgetedFetcher:
+    """A `Fetcher` that keeps the rate and books afterwards what came: nobody knows a page's size before.
+
+    It holds nobody for hours: whoever crawls asks `closed_s`, and begins nothing.
+    """
+
+    def __init__(self, inner: Fetcher, budget: Budget) -> None:
+        self._inner = inner
+        self._budget = budget
+
+    async def fetch(self, request: FetchRequest) -> Capture | Skipped:
+        await self._budget.spend(Spending.FETCHED, 0)
+        found = await self._inner.fetch(request)
+        if isinstance(found, Capture):
+            self._budget.charge(Spending.FETCHED, len(found.request) + len(found.head) + len(found.body))
+        return found
+
+    async def address_of(self, host: str) -> str | Wait:
+        return await self._inner.address_of(host)

@@ -1,0 +1,337 @@
+"""How do charter, settings and home become a node of the ring with its finders, and what does it report?
+
+The part of the composition root that knows `dht`: everything else of the peer sees `dht.Ring`.
+"""
+
+import logging
+import random
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
+from dht.core.ids import NetworkId
+from dht.core.machine import NodeView
+from dht.core.records import Address, PeerRecord, SignedRecord
+from dht.core.rules import RingRules
+from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
+from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
+from dht.discovery.overlay_protocol import REQUESTS_PER_S
+from dht.discovery.port_mapping import (
+    DatagramGateway,
+    MappingOutcome,
+    MappingState,
+    PortGateway,
+    PortMapper,
+    default_gateway,
+)
+from dht.discovery.remembered import RememberedPeers
+from dht.discovery.rendezvous import NoRendezvous, Rendezvous, RendezvousTimes
+from dht.discovery.upnp import UpnpGateway
+from dht.endpoint import socket_address
+from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
+from dht.identity import Verifier, peer_key
+from dht.transport import TransportLimits
+from dht.wire import decode_record, encode_record
+from herodotus import clock
+from herodotus.core.charter import Charter
+from herodotus.core.errors import PortTaken
+from herodotus.core.settings.fields import Endpoint
+from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
+from herodotus.home.durable import write_durably
+from herodotus.home.folder import Home
+from herodotus.home.rotation import previous_key_life_s, retire_previous_key
+from herodotus.operate.settings import Settings
+from herodotus.peers.net.port import claimed_port
+
+logger = logging.getLogger(__name__)
+
+RENDEZVOUS_PORT_OFFSET = 2000
+_REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share one prefix
+JOIN_PATIENCE_S = 3.0
+"""How long the peer's other parts wait for the ring: readers are served even where no contact answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipParts:
+    home: Home
+    charter: Charter
+    settings: Settings
+    key: Ed25519PrivateKey
+    previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # of a rotation, while it counts
+
+
+class Membership:
+    """The peer's part in the ring; `opened` holds it open."""
+
+    def __init__(self, parts: MembershipParts) -> None:
+        self._parts = parts
+        self._ring = parts.settings.ring
+        self.rules = rules_of(parts.charter, parts.settings)
+        self._is_private = parts.charter.allow_private_addresses
+        self._mapping: MappingOutcome | None = None
+        self._random = random.SystemRandom()
+        self.node: RingNode
+        self.listener: socket.socket
+        """The TCP side of the port, for calls; nobody answers there yet."""
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
+        listen, self.listener = self._claimed(self._ring.listen)
+        with closing(self.listener):
+            async with self._in_ring(listen):
+                yield
+
+    @asynccontextmanager
+    async def _in_ring(self, listen: Endpoint) -> AsyncIterator[None]:
+        address, is_guessed = own_address(listen, self._ring.advertise)
+        last = self._last_record()
+        settings = NodeSettings(
+            rules=self.rules,
+            address=address,
+            is_address_guessed=is_guessed,
+            slot=first_slot(self._ring.slot, last, address),
+            virtual_nodes=self._ring.virtual_nodes,
+            incarnation=last.incarnation if last is not None else 0,  # else the clock alone makes us newer
+            limits=TransportLimits.for_one_machine() if self._is_private else None,
+            previous_key=self._parts.previous_key,
+            dial_backs_wanted=self._parts.settings.discovery.dial_backs,
+        )
+        finders = self._finders(listen, address)
+        ports = NodePorts(
+            wall_clock=clock.unix_seconds,
+            random=self._random,
+            on_record=self._keep_record,
+            on_met=lambda contact: remember(finders, contact),
+        )
+        async with (
+            open_node(settings, self._parts.key, ports, [(listen.host, listen.port)]) as self.node,
+            anyio.create_task_group() as tasks,
+        ):
+            try:
+                await finders.lan.start()
+            except OSError as error:  # no interface that knows multicast: the other finders remain
+                logger.warning("no discovery on the local network error=%s", error)
+                finders = replace(finders, lan=NoLan())
+            try:
+                asked = anyio.Event()
+                tasks.start_soon(self._take_part, finders, asked)
+                if self._parts.previous_key is not None:
+                    tasks.start_soon(self._retire_previous_key)
+                with anyio.move_on_after(JOIN_PATIENCE_S):
+                    await asked.wait()
+                if self._parts.settings.discovery.port_mapping:
+                    tasks.start_soon(self._map_port, listen.port)
+                yield
+                self.node.leave()
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await finders.lan.stop()
+
+    async def _take_part(self, finders: Finders, asked: anyio.Event) -> None:
+        await self.node.join(await first_contacts(finders, self.node.me.address))
+        asked.set()
+        await keep_finding(finders, self.node)
+
+    async def _retire_previous_key(self) -> None:
+        """Records signed by both keys are needed for as long as the ring refuses the old one by itself."""
+        await anyio.sleep(previous_key_life_s(self._parts.home, clock.unix_seconds()))
+        self.node.forget_previous_key()
+        retire_previous_key(self._parts.home)
+
+    def _claimed(self, listen: Endpoint) -> tuple[Endpoint, socket.socket]:
+        try:
+            port, listener = claimed_port(listen.host, listen.port)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise PortTaken(
+                address=str(listen), setting="ring.listen", flag="--listen", reason=reason
+            ) from error
+        return Endpoint(host=listen.host, port=port), listener
+
+    def _finders(self, listen: Endpoint, address: Address) -> Finders:
+        discovery = self._parts.settings.discovery
+        remembered = RememberedPeers(self._parts.home.met, self.rules.network)
+        remembered.load(clock.unix_seconds())
+        return Finders(
+            given=[(one.host, one.port) for one in self._ring.join],
+            remembered=remembered,
+            lan=self._lan(address) if discovery.lan else NoLan(),
+            rendezvous=self._rendezvous(listen, address, remembered)
+            if discovery.kademlia
+            else NoRendezvous(),
+            times=RendezvousTimes(
+                find_every_s=discovery.rendezvous_find_s, publish_every_s=discovery.rendezvous_publish_s
+            ),
+            wall_clock=clock.unix_seconds,
+            random=self._random,
+        )
+
+    def _lan(self, address: Address) -> LanDiscovery:
+        host, port = socket_address(address.host, address.port)
+        return ZeroconfLan(
+            LanSettings(
+                network=self.rules.network,
+                peer_id=peer_key(self._parts.key),
+                port=port,
+                addresses=[host],
+                interfaces=[host] if ip_address(host).is_loopback else [],
+            )
+        )
+
+    def _rendezvous(self, listen: Endpoint, address: Address, remembered: RememberedPeers) -> Rendezvous:
+        host, port = socket_address(address.host, address.port)
+        known = [(one.host, one.port) for one in self._ring.join] + [
+            p.endpoint for p in remembered.in_order()
+        ]
+        settings = KademliaSettings(
+            network=self.rules.network,
+            listen_host=listen.host,
+            listen_port=port + RENDEZVOUS_PORT_OFFSET,
+            public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
+            contacts=[(known_host, known_port + RENDEZVOUS_PORT_OFFSET) for known_host, known_port in known],
+            state_path=self._parts.home.rendezvous,
+            requests_per_s=_REQUESTS_OF_ONE_MACHINE if self._is_private else REQUESTS_PER_S,
+        )
+        validate = record_facts(self.rules, Verifier())
+        return KademliaRendezvous(
+            settings, validate=validate, wall_clock=clock.unix_seconds, chance=self._random
+        )
+
+    def _last_record(self) -> PeerRecord | None:
+        """What we said of ourselves in our last run."""
+        try:
+            signed = decode_record(self._parts.home.record.read_bytes())
+        except OSError:
+            return None
+        is_ours = isinstance(signed, SignedRecord) and signed.record.peer == peer_key(self._parts.key)
+        return signed.record if isinstance(signed, SignedRecord) and is_ours else None
+
+    def _keep_record(self, signed: SignedRecord) -> None:
+        write_durably(self._parts.home.record, encode_record(signed))
+
+    async def _map_port(self, port: int) -> None:
+        gateway = default_gateway()
+        gateways: list[tuple[str, PortGateway]] = [("PCP", DatagramGateway(gateway))] if gateway else []
+        mapper = PortMapper([*gateways, ("UPnP", UpnpGateway())], port)
+
+        async def note(outcome: MappingOutcome) -> None:
+            before = self._mapping.state if self._mapping else MappingState.FAILED
+            self._mapping = outcome
+            if not self._ring.advertise:  # what the operator stated stays
+                self.node.advertise_port(outside_port(outcome, port))
+            if outcome.state is not before:
+                self.node.test_reachability()
+            logger.info("port mapping state=%s %s", outcome.state.value, outcome.explanation)
+
+        try:
+            await mapper.run(note)
+        finally:
+            with anyio.move_on_after(2, shield=True):
+                await mapper.release()
+
+    def _reachability(self, standing: str, reason: str) -> str:
+        """What others found, which alone counts, and what the router said."""
+        router = self._mapping.explanation if self._mapping else "no router was asked"
+        return f"{standing}: {reason}; {router}"
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes of datagrams in and out since the start."""
+        traffic = self.node.statistics().transport
+        return traffic.bytes_in, traffic.bytes_out
+
+    def status(self) -> RingStatus:
+        figures = self.node.statistics()
+        ring, traffic = figures.ring, figures.transport
+        clocks = dict(ring.unwell)
+        host, port = socket_address(self.node.me.address.host, self.node.me.address.port)
+
+        def neighbour(contact: Contact) -> NeighbourStatus:
+            at = Endpoint(
+                host=socket_address(contact.address.host, contact.address.port)[0], port=contact.address.port
+            )
+            word = clocks.get(contact.peer, "well")
+            return NeighbourStatus(position=contact.position.hex(), address=str(at), clock=word)
+
+        def node(view: NodeView) -> NodeStatus:
+            return NodeStatus(
+                position=view.contact.position.hex(),
+                is_member=view.is_member,
+                predecessor=neighbour(view.predecessor) if view.predecessor else None,
+                successors=tuple(map(neighbour, view.successors)),
+            )
+
+        return RingStatus(
+            members=ring.members,
+            ideal=figures.is_ideal and figures.is_joined,
+            arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
+            address=str(Endpoint(host=host, port=port)),
+            slot=figures.slot,
+            reachability=self._reachability(figures.standing.value, figures.reachability),
+            nodes=tuple(map(node, ring.nodes)),
+            unwell={peer.hex()[:16]: word for peer, word in ring.unwell},
+            traffic=TrafficStatus(
+                bytes_in=traffic.bytes_in,
+                bytes_out=traffic.bytes_out,
+                datagrams_in=traffic.datagrams_in,
+                datagrams_out=traffic.datagrams_out,
+                sessions=traffic.sessions,
+                gossip_bits_per_s=round(ring.gossip_bits_per_s, 1),
+                dropped={**dict(traffic.dropped), **dict(ring.counts), **dict(figures.dial_backs)},
+            ),
+        )
+
+
+def rules_of(charter: Charter, settings: Settings) -> RingRules:
+    ring = settings.ring
+    return RingRules(
+        network=NetworkId(charter.network_id()[:8]),
+        id_check="off" if charter.id_check == "off" else "ip",
+        successors=charter.successors,
+        copies=charter.copies,
+        stabilize_s=ring.stabilize_s,
+        rumour_s=ring.rumour_s,
+        digest_s=ring.digest_s,
+        graveyard_s=ring.graveyard_s,
+        suspicion_s=ring.suspicion_s,
+        gossip_bits_per_s_max=ring.gossip_bits_per_s_max,
+        has_bulk=False,
+    )
+
+
+def outside_port(outcome: MappingOutcome, port: int) -> int:
+    """At which port strangers reach ours: a router may give it another number."""
+    is_mapped = outcome.state is MappingState.MAPPED and outcome.external_port is not None
+    return outcome.external_port or port if is_mapped else port
+
+
+def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
+    """What the settings say, or else the slot that was free when we were last at this address."""
+    if stated or last is None or last.addresses[0].host != address.host:
+        return stated
+    return last.slot
+
+
+def own_address(listen: Endpoint, advertise: str) -> tuple[Address, bool]:
+    """Where others reach us, and whether that is a guess: of the interface that leads out."""
+    if advertise or not is_wildcard(listen.host):
+        return Address(host=ip_address(advertise or listen.host).packed, port=listen.port), False
+    return Address(host=ip_address(_outgoing_host()).packed, port=listen.port), True
+
+
+def _outgoing_host() -> str:
+    """The address of the interface that a datagram to the internet would leave by; none is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # TEST-NET-1: nobody's
+        except OSError:
+            return "127.0.0.1"
+        host: str = probe.getsockname()[0]
+        return host

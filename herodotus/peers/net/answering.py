@@ -1,0 +1,340 @@
+"""How does a peer answer calls? The TCP side of its port: who may come in, what is read, when it is enough.
+
+Each connection is a task of its own with a deadline on every step, from the TLS handshake to the last byte of an
+answer, so nobody holds one by being slow. What a connection may hold in memory is booked first (`core.admission`).
+Whatever breaks the protocol is counted by a word and closed; nothing is said to those who have not proven a key.
+"""
+
+import logging
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import anyio
+import anyio.abc
+from anyio import TypedAttributeLookupError
+from anyio.abc import SocketAttribute, SocketListener, SocketStream
+
+from dht.core.handshake import is_signed
+from dht.core.limits import prefix_of
+from herodotus.core.admission import Admission, AdmissionLimits, Standing, Visitor
+from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
+from herodotus.peers.net.acquaintance import Acquaintance
+from herodotus.peers.net.connection import Connection, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.own_calls import closed_at_once
+from herodotus.peers.net.wire import (
+    NONCE_BYTES,
+    FrameError,
+    Greeting,
+    Hello,
+    Kind,
+    Question,
+    Refusal,
+    frame,
+    signed_by_caller,
+)
+
+logger = logging.getLogger(__name__)
+
+HANDSHAKE_S = 10.0
+"""From the first packet to a proven key: a far peer needs six crossings, a lost packet a second each."""
+SLOWEST_BYTES_PER_S = 16_000.0
+"""Below half of ISDN: such a line cannot be a member's."""
+STEP_S = 15.0
+"""On top of that, for any one frame."""
+PART_BYTES = 1 << 16
+"""Of a question; each has its own deadline: who announces 8 MiB and is silent would hold their room for minutes."""
+BOOKING_S = 10.0
+"""How long a question waits for room in our memory before its connection is closed."""
+HANDLER_S_MAX = 120.0
+"""Whatever deadline the caller names."""
+BETWEEN_PIECES_S_MAX = 120.0
+ACCEPT_AGAIN_S = 0.5
+_HELLO = frozenset({Kind.HELLO})
+_QUESTION = frozenset({Kind.CALL, Kind.STREAM})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringStatistics:
+    connections: int
+    answered: int
+    refused: int
+    bytes_in: int
+    bytes_out: int
+    bytes_under_way: int
+    dropped: Mapping[str, int]
+    """Connections that were not let in, or broke a rule, by a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweringParts:
+    own_key: PeerKey
+    network: bytes
+    context: ssl.SSLContext
+    acquaintance: Acquaintance
+    services: Services
+    limits: AdmissionLimits
+    idle_s: float
+    entropy: Callable[[int], bytes]
+
+
+class Answering:
+    """`open_answering` holds it open."""
+
+    def __init__(self, parts: AnsweringParts) -> None:
+        self._parts = parts
+        self._admission = Admission(parts.limits)
+        self._dropped: Counter[str] = Counter()
+        self._unbegun: set[SocketStream] = set()
+        self._answered = self._refused = self._bytes_in = self._bytes_out = 0
+
+    def statistics(self) -> AnsweringStatistics:
+        return AnsweringStatistics(
+            connections=self._admission.open,
+            answered=self._answered,
+            refused=self._refused,
+            bytes_in=self._bytes_in,
+            bytes_out=self._bytes_out,
+            bytes_under_way=self._admission.bytes_under_way,
+            dropped=MappingProxyType({**self._dropped, **self._admission.refused}),
+        )
+
+    async def accept(self, listener: SocketListener) -> None:
+        try:
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    try:
+                        stream = await listener.accept()
+                    except OSError as error:  # too many open files, or a caller that left while it waited
+                        logger.warning("no connection was accepted error=%s", error)
+                        self._dropped["accept"] += 1
+                        await anyio.sleep(ACCEPT_AGAIN_S)
+                        continue
+                    self._unbegun.add(stream)
+                    tasks.start_soon(self._receive, stream)
+        finally:  # asyncio never begins a task that is cancelled before its first step
+            for stream in self._unbegun:
+                await anyio.aclose_forcefully(stream)
+
+    async def _receive(self, stream: SocketStream) -> None:
+        self._unbegun.discard(stream)
+        try:
+            host = str(stream.extra(SocketAttribute.remote_address)[0])
+            prefix = prefix_of((host.partition("%")[0], 1))
+        except (OSError, ValueError, TypedAttributeLookupError):  # it left meanwhile, and has no address
+            self._dropped["left"] += 1
+            await anyio.aclose_forcefully(stream)
+            return
+        visitor = self._admission.arrives(prefix, anyio.current_time())
+        if isinstance(visitor, str):
+            await anyio.aclose_forcefully(stream)
+            return
+        try:
+            await self._serve(stream, visitor, host)
+        except (LineBrokenError, WrongProtocolError) as error:
+            self._drop("handshake" if visitor.peer is None else "line", error)
+        except FrameError as error:
+            self._drop(error.word, error)
+        except TimeoutError as error:
+            self._drop("slow handshake" if visitor.peer is None else "slow", error)
+        except Exception:  # a task meets its supervisor: one caller's connection must not end the peer
+            self._dropped["fault"] += 1
+            logger.exception("a connection failed by our fault")
+        finally:
+            self._admission.leaves(visitor)
+
+    def _drop(self, word: str, error: Exception) -> None:
+        self._dropped[word] += 1
+        logger.debug("connection dropped reason=%s error=%r", word, error)
+
+    async def _serve(self, stream: SocketStream, visitor: Visitor, host: str) -> None:
+        with anyio.fail_after(HANDSHAKE_S):
+            connection = await Connection.opened(stream, self._parts.context, is_called=True)
+        try:
+            with anyio.fail_after(HANDSHAKE_S):
+                peer = await self._meet(connection, visitor, host)
+            while peer is not None and await self._answer_next(connection, visitor, peer):
+                pass
+        finally:
+            self._bytes_in += connection.bytes_in
+            self._bytes_out += connection.bytes_out
+            await connection.close()
+
+    async def _meet(self, connection: Connection, visitor: Visitor, host: str) -> PeerKey | None:
+        parts = self._parts
+        nonce = parts.entropy(NONCE_BYTES)
+        record = parts.acquaintance.own_record()
+        await connection.send(Greeting(network=parts.network, nonce=nonce, record=record).pack())
+        hello = Hello.read((await connection.read(_HELLO)).content)
+        if hello.network != parts.network:
+            raise FrameError("foreign")
+        signed = signed_by_caller(
+            network=parts.network, called=parts.own_key, nonce=nonce, caller=hello.caller
+        )
+        if not is_signed(hello.caller, hello.signature, signed):
+            raise FrameError("forged")
+        standing = parts.acquaintance.standing(hello.caller, hello.record, host)
+        word = self._admission.proves(visitor, hello.caller, standing)
+        if word is None:
+            return hello.caller
+        after_s = 60.0 if standing is Standing.UNKNOWN else 5.0
+        await self._say_no(connection, word, after_s)
+        return None
+
+    async def _say_no(self, connection: Connection, word: str, after_s: float) -> None:
+        """The caller's question is on its way: it is taken off the line unread, or closing would take back our no."""
+        await connection.send(Refusal(reason=word, retry_after_s=after_s).pack())
+        await connection.drain()
+
+    async def _answer_next(self, connection: Connection, visitor: Visitor, peer: PeerKey) -> bool:
+        """One question; false when the caller has no more."""
+        with anyio.move_on_after(self._parts.idle_s) as waiting:
+            try:
+                kind, length = await connection.read_head(_QUESTION)
+            except LineBrokenError:
+                return False
+        if waiting.cancelled_caught:
+            return False
+        await self._wait_for_turn(visitor)
+        async with self._booked(visitor, length):
+            asked = await self._read_question(connection, kind, length)
+            if connection.has_more:
+                raise FrameError("out of turn")
+            if asked.is_stream:
+                return await self._stream(connection, visitor, peer, asked)
+            return await self._call(connection, visitor, peer, asked)
+
+    async def _read_question(self, connection: Connection, kind: Kind, length: int) -> Question:
+        with anyio.fail_after(_patience_s(length)):
+            for part in range(PART_BYTES, length, PART_BYTES):
+                with anyio.fail_after(_patience_s(PART_BYTES)):
+                    await connection.wait_for(part)
+            with anyio.fail_after(_patience_s(PART_BYTES)):
+                return Question.read(await connection.read_content(kind, length))
+
+    async def _wait_for_turn(self, visitor: Visitor) -> None:
+        limits = self._parts.limits
+        is_member = visitor.standing is Standing.MEMBER
+        rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
+        while True:
+            if self._admission.may_ask(visitor, anyio.current_time()):
+                return
+            await anyio.sleep(1 / rate.per_second)
+
+    @asynccontextmanager
+    async def _booked(self, visitor: Visitor, size: int) -> AsyncIterator[None]:
+        """Nothing is read from the line until there is room, so the caller waits as well."""
+        until = anyio.current_time() + BOOKING_S
+        while not self._admission.books(visitor, size):
+            if anyio.current_time() >= until:
+                raise FrameError("no room")
+            await anyio.sleep(0.05)
+        try:
+            yield
+        finally:
+            self._admission.unbooks(visitor, size)
+
+    async def _call(self, connection: Connection, visitor: Visitor, peer: PeerKey, asked: Question) -> bool:
+        handler = self._parts.services.calls.get(asked.service)
+        if handler is None:
+            return await self._refuse(connection, Refusal(reason="service"))
+        found = await self._while_connected(connection, lambda: handler(peer, asked.body), asked)
+        if isinstance(found, Refusal):
+            return await self._refuse(connection, found)
+        if found is None:
+            return False
+        assert len(found) <= CALL_BYTES_MAX, f"{asked.service} answers {len(found)} bytes"
+        async with self._booked(visitor, len(found)):
+            self._answered += 1
+            await self._send(connection, Kind.ANSWER, found)
+        return True
+
+    async def _while_connected(
+        self, connection: Connection, work: Callable[[], Awaitable[bytes]], asked: Question
+    ) -> bytes | Refusal | None:
+        """The answer, or why not; None when nobody waits for it any more."""
+        found: bytes | Refusal | None = None
+        fault: FrameError | None = None
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                nonlocal fault
+                try:
+                    await connection.read_end()
+                except FrameError as error:
+                    fault = error
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            with anyio.move_on_after(min(asked.deadline_s, HANDLER_S_MAX)):
+                found = await _guarded(work, asked.service)
+            tasks.cancel_scope.cancel()
+        if fault is not None:
+            raise fault
+        return found
+
+    async def _stream(self, connection: Connection, visitor: Visitor, peer: PeerKey, asked: Question) -> bool:
+        handler = self._parts.services.streams.get(asked.service)
+        if handler is None:
+            return await self._refuse(connection, Refusal(reason="service"))
+        async with closed_at_once(handler(peer, asked.body)) as pieces:
+            while True:
+                piece = await self._next_piece(connection, pieces, asked)
+                if isinstance(piece, Refusal):
+                    return await self._refuse(connection, piece)
+                if piece is None:
+                    break
+                assert len(piece) <= CALL_BYTES_MAX, f"{asked.service} answers {len(piece)} bytes at once"
+                async with self._booked(visitor, len(piece)):
+                    await self._send(connection, Kind.PIECE, piece)
+        self._answered += 1
+        await self._send(connection, Kind.END, b"")
+        return True
+
+    async def _next_piece(
+        self, connection: Connection, pieces: AsyncIterator[bytes], asked: Question
+    ) -> bytes | Refusal | None:
+        with anyio.fail_after(BETWEEN_PIECES_S_MAX):
+            return await _guarded(lambda: anext(pieces), asked.service)
+
+    async def _refuse(self, connection: Connection, refusal: Refusal) -> bool:
+        self._refused += 1
+        with anyio.fail_after(STEP_S):
+            await connection.send(refusal.pack())
+        return True
+
+    async def _send(self, connection: Connection, kind: Kind, content: bytes) -> None:
+        with anyio.fail_after(_patience_s(len(content))):
+            await connection.send(frame(kind, content))
+
+
+async def _guarded(work: Callable[[], Awaitable[bytes]], service: str) -> bytes | Refusal | None:
+    """A handler's answer; None at the end of a stream. A fault of ours ends the question, not the peer."""
+    try:
+        return await work()
+    except StopAsyncIteration:
+        return None
+    except RefusedError as error:
+        return Refusal(reason=error.reason, retry_after_s=error.retry_after_s)
+    except Exception:
+        logger.exception("a service failed service=%s", service)
+        return Refusal(reason="failed", retry_after_s=60.0)
+
+
+def _patience_s(size: int) -> float:
+    return STEP_S + size / SLOWEST_BYTES_PER_S
+
+
+@asynccontextmanager
+async def open_answering(parts: AnsweringParts, listener: SocketListener) -> AsyncIterator[Answering]:
+    """Answers on a listener that is closed at the end, with all connections."""
+    answering = Answering(parts)
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(answering.accept, listener)
+        try:
+            yield answering
+        finally:
+            tasks.cancel_scope.cancel()

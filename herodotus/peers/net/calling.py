@@ -1,0 +1,361 @@
+"""How does a peer call another? `Calls` over TCP: connections that are kept, counted, and sure of the other end.
+
+A connection carries one exchange at a time; a few to one peer and some hundred in all are kept for the next, the
+oldest of those at rest giving way. One of a peer's few is for calls that are urgent. A kept one that turns out dead is
+replaced once without a word: calls bear repetition. A call to ourselves goes to our own services.
+"""
+
+import ssl
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht import Contact
+from dht.endpoint import socket_address
+from herodotus.peers.calls import (
+    CALL_DEADLINE_S,
+    CallError,
+    PeerKey,
+    RefusedError,
+    Services,
+    UnreachableError,
+    WrongPeerError,
+)
+from herodotus.peers.net.acquaintance import Acquaintance
+from herodotus.peers.net.answer_memory import AnswerRoom
+from herodotus.peers.net.connection import Connection, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.own_calls import OwnCalls, closed_at_once
+from herodotus.peers.net.wire import (
+    FROM_CALLED,
+    Frame,
+    FrameError,
+    Greeting,
+    Hello,
+    Kind,
+    Question,
+    Refusal,
+    signed_by_caller,
+)
+
+CONNECT_S = 12.0
+"""TCP, TLS and greeting; as long as a handshake of the ring."""
+PER_PEER_MAX = 4
+PATIENT_MAX = 3
+"""Of those, for all that is not urgent: copies, links and robots.txt may take a minute, and many wait for them."""
+CONNECTIONS_MAX = 128
+KEPT_S = 45.0
+"""Less than the other end keeps them, so that few are found dead."""
+BETWEEN_PIECES_S = 130.0
+"""A little more than the other end gives itself."""
+_GREETING = frozenset({Kind.GREETING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingStatistics:
+    connections: int
+    calls: int
+    failed: int
+    bytes_in: int
+    bytes_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingParts:
+    key: Ed25519PrivateKey = field(repr=False)
+    network: bytes
+    context: ssl.SSLContext
+    acquaintance: Acquaintance
+    urgent: Collection[str] = ()
+    """Services whose calls wait for no others."""
+
+
+@dataclass(slots=True)
+class _Slots:
+    """Of one peer, and how many use or await one."""
+
+    all: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(PER_PEER_MAX))
+    patient: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(PATIENT_MAX))
+    users: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Connections to one key at one address may stand in for each other."""
+
+    peer: bytes
+    host: bytes
+    port: int
+
+
+@dataclass(slots=True)
+class _Kept:
+    connection: Connection
+    until: float
+
+
+class TlsCalls:
+    """Implements `herodotus.peers.calls.Calls`; `open_calling` holds it open."""
+
+    def __init__(self, parts: CallingParts) -> None:
+        self._parts = parts
+        self._own_key: PeerKey = parts.key.public_key().public_bytes_raw()
+        self._own = OwnCalls(self._own_key)
+        self._kept: OrderedDict[tuple[_Place, int], _Kept] = OrderedDict()  # the longest at rest first
+        self._numbers = 0
+        self._in_all = anyio.Semaphore(CONNECTIONS_MAX)
+        self._to_peer: dict[_Place, _Slots] = {}
+        self.room = AnswerRoom()
+        self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
+
+    def serve_own(self, services: Services) -> None:
+        """What calls to ourselves are answered by."""
+        self._own = OwnCalls(self._own_key, services)
+
+    def statistics(self) -> CallingStatistics:
+        return CallingStatistics(
+            connections=len(self._kept) + self._busy,
+            calls=self._calls,
+            failed=self._failed,
+            bytes_in=self._bytes_in,
+            bytes_out=self._bytes_out,
+        )
+
+    async def call(
+        self, to: Contact, service: str, body: bytes, *, deadline_s: float = CALL_DEADLINE_S
+    ) -> bytes:
+        self._calls += 1
+        try:
+            if to.peer == self._own_key:
+                return await self._own.call(service, body, deadline_s=deadline_s)
+            with anyio.fail_after(deadline_s):
+                return await self._called(
+                    to, Question(service=service, deadline_s=deadline_s, is_stream=False, body=body)
+                )
+        except TimeoutError as error:
+            self._failed += 1
+            raise UnreachableError("deadline") from error
+        except CallError:
+            self._failed += 1
+            raise
+
+    async def _called(self, to: Contact, question: Question) -> bytes:
+        async with self._connection(to, question) as use:
+            found = await use.ask(question)
+            if found.kind is not Kind.ANSWER:
+                raise UnreachableError("protocol")
+            use.is_reusable = True
+            return found.content
+
+    @asynccontextmanager
+    async def stream(self, to: Contact, service: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
+        self._calls += 1
+        if to.peer == self._own_key:
+            async with self._own.stream(service, body) as own_pieces:
+                yield own_pieces
+            return
+        question = Question(service=service, deadline_s=CALL_DEADLINE_S, is_stream=True, body=body)
+        async with self._connection(to, question) as use:
+            try:
+                with anyio.fail_after(BETWEEN_PIECES_S):
+                    first = await use.ask(question)
+            except TimeoutError as error:
+                raise UnreachableError("deadline") from error
+            async with closed_at_once(_pieces(use, first)) as pieces:
+                yield pieces
+
+    # --- connections
+
+    @asynccontextmanager
+    async def _connection(self, to: Contact, question: Question) -> AsyncIterator["_Use"]:
+        place = _Place(to.peer, to.address.host, to.address.port)
+        is_urgent = question.service in self._parts.urgent
+        async with self._slot(place, is_urgent=is_urgent), self._in_all:
+            use = _Use(self, place)
+            self._busy += 1
+            try:
+                yield use
+            finally:
+                self._busy -= 1
+                await self._put_back(use)
+
+    @asynccontextmanager
+    async def _slot(self, place: _Place, *, is_urgent: bool) -> AsyncIterator[None]:
+        slots = self._to_peer.setdefault(place, _Slots())
+        slots.users += 1
+        try:
+            async with nullcontext() if is_urgent else slots.patient, slots.all:
+                yield
+        finally:
+            slots.users -= 1
+            if not slots.users:
+                del self._to_peer[place]
+
+    def take_kept(self, place: _Place) -> Connection | None:
+        for name in reversed(self._kept):
+            if name[0] == place:
+                return self._kept.pop(name).connection
+        return None
+
+    async def _put_back(self, use: "_Use") -> None:
+        connection, use.connection = use.connection, None
+        if connection is None:
+            return
+        self._bytes_in += connection.bytes_in - use.bytes_in_before
+        self._bytes_out += connection.bytes_out - use.bytes_out_before
+        if not use.is_reusable:
+            await connection.close()
+            return
+        self._numbers += 1
+        self._kept[use.place, self._numbers] = _Kept(connection, anyio.current_time() + KEPT_S)
+
+    async def make_room(self) -> None:
+        """Those at rest give way to those in use."""
+        while self._kept and len(self._kept) + self._busy > CONNECTIONS_MAX:
+            _, kept = self._kept.popitem(last=False)
+            await kept.connection.close()
+
+    async def dial(self, place: _Place) -> Connection:
+        await self.make_room()
+        host, port = socket_address(place.host, place.port)
+        with anyio.fail_after(CONNECT_S), _call_errors():
+            try:
+                raw = await anyio.connect_tcp(host, port)
+            except OSError as error:
+                raise UnreachableError(error.strerror or "no connection") from error
+            connection = await Connection.opened(raw, self._parts.context, is_called=False)
+            try:
+                await self._introduce(connection, place.peer)
+            except BaseException:
+                await connection.close()
+                raise
+            return connection
+
+    async def _introduce(self, connection: Connection, wanted: bytes) -> None:
+        """Before anything is said the other end must have shown the key that we want, in our network."""
+        parts = self._parts
+        found = connection.key
+        greeting = Greeting.read((await connection.read(_GREETING)).content)
+        if greeting.network != parts.network:
+            raise WrongPeerError("another network")
+        is_wanted = found is not None and (
+            found == wanted or parts.acquaintance.is_rotation(greeting.record, old=wanted, new=found)
+        )
+        if found is None or not is_wanted:
+            raise WrongPeerError("another key")
+        signed = signed_by_caller(
+            network=parts.network, called=found, nonce=greeting.nonce, caller=self._own_key
+        )
+        hello = Hello(
+            network=parts.network,
+            caller=self._own_key,
+            signature=parts.key.sign(signed),
+            record=parts.acquaintance.own_record(),
+        )
+        await connection.send(hello.pack())
+
+    async def close_idle(self) -> None:
+        """Forever: those that rested for too long are closed."""
+        while True:
+            await anyio.sleep(KEPT_S / 4)
+            now = anyio.current_time()
+            while self._kept and next(iter(self._kept.values())).until <= now:
+                _, kept = self._kept.popitem(last=False)
+                await kept.connection.close()
+
+    async def close(self) -> None:
+        while self._kept:
+            _, kept = self._kept.popitem()
+            with suppress(OSError):
+                await kept.connection.close()
+
+
+class _Use:
+    """One exchange's hold of a connection."""
+
+    def __init__(self, calls: TlsCalls, place: _Place) -> None:
+        self._calls = calls
+        self.place = place
+        self.connection: Connection | None = None
+        self.is_reusable = False
+        self.bytes_in_before = self.bytes_out_before = 0
+
+    async def ask(self, question: Question) -> Frame:
+        """The first frame of the answer. Raises a CallError."""
+        kept = self._calls.take_kept(self.place)
+        if kept is not None:
+            self._hold(kept)
+            try:
+                return await self._ask(kept, question)
+            except LineBrokenError:
+                self.connection = None
+                await kept.close()
+        fresh = await self._calls.dial(self.place)
+        self._hold(fresh)
+        with _call_errors():
+            return await self._ask(fresh, question)
+
+    def _hold(self, connection: Connection) -> None:
+        self.connection = connection
+        self.bytes_in_before, self.bytes_out_before = connection.bytes_in, connection.bytes_out
+
+    async def _ask(self, connection: Connection, question: Question) -> Frame:
+        await connection.send(question.pack())
+        return await self.read(connection)
+
+    async def read(self, connection: Connection) -> Frame:
+        try:
+            kind, length = await connection.read_head(FROM_CALLED)
+            async with self._calls.room.held(self.place.peer, length):
+                found = await connection.read_content(kind, length)
+            if found.kind is Kind.REFUSED:
+                refusal = Refusal.read(found.content)
+                self.is_reusable = True
+                raise RefusedError(refusal.reason, retry_after_s=refusal.retry_after_s)
+        except FrameError as error:
+            raise UnreachableError(f"protocol: {error.word}") from error
+        return found
+
+
+async def _pieces(use: _Use, first: Frame) -> AsyncGenerator[bytes]:
+    found, connection = first, use.connection
+    while found.kind is Kind.PIECE:
+        yield found.content
+        if connection is None or use.connection is not connection:
+            raise UnreachableError("closed")
+        try:
+            with anyio.fail_after(BETWEEN_PIECES_S), _call_errors():
+                found = await use.read(connection)
+        except TimeoutError as error:
+            raise UnreachableError("deadline") from error
+    if found.kind is not Kind.END:
+        raise UnreachableError("protocol")
+    use.is_reusable = True
+
+
+@contextmanager
+def _call_errors() -> Iterator[None]:
+    try:
+        yield
+    except LineBrokenError as error:
+        raise UnreachableError(str(error)) from error
+    except WrongProtocolError as error:
+        raise WrongPeerError("another protocol") from error
+    except FrameError as error:
+        raise UnreachableError(f"protocol: {error.word}") from error
+
+
+@asynccontextmanager
+async def open_calling(parts: CallingParts) -> AsyncIterator[TlsCalls]:
+    calls = TlsCalls(parts)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(calls.close_idle)
+        try:
+            yield calls
+        finally:
+            tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await calls.close()

@@ -1,0 +1,138 @@
+"""How is a peer's port for calls opened? The TCP side of the port that the ring has by UDP.
+
+In two steps, because the parts of a peer that answer calls also make them: inside `calling` they may call, and
+inside `answering` they are called.
+"""
+
+import secrets
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from anyio.abc import SocketListener
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht.core.rules import RingRules
+from dht.identity import Verifier
+from herodotus.core.admission import AdmissionLimits
+from herodotus.core.settings.sections import CallsSettings
+from herodotus.core.status import CallsStatus
+from herodotus.peers.calls import Services
+from herodotus.peers.net.acquaintance import RingAcquaintance, RingTable
+from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
+from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
+from herodotus.peers.net.certificate import called_context, caller_context
+
+BACKLOG = 128
+_CLAIM_TRIES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPortParts:
+    key: Ed25519PrivateKey = field(repr=False)
+    rules: RingRules
+    settings: CallsSettings
+    is_one_machine: bool
+    """All peers may share an address: a network that allows private ones."""
+    wall_clock: Callable[[], float]
+    urgent: Collection[str] = ()
+    """Services whose calls wait for no others."""
+
+
+class CallPort:
+    def __init__(self, parts: CallPortParts) -> None:
+        self._parts = parts
+        self._calling: TlsCalls | None = None
+        self._answering: Answering | None = None
+
+    @asynccontextmanager
+    async def calling(self, ring: RingTable) -> AsyncIterator[TlsCalls]:
+        parts = self._parts
+        calling = CallingParts(
+            key=parts.key,
+            network=parts.rules.network,
+            context=caller_context(),
+            acquaintance=self._acquaintance(ring),
+            urgent=parts.urgent,
+        )
+        async with open_calling(calling) as self._calling:
+            yield self._calling
+
+    @asynccontextmanager
+    async def answering(
+        self, ring: RingTable, listener: socket.socket, services: Services
+    ) -> AsyncIterator[None]:
+        """Takes over the listener."""
+        assert self._calling is not None, "a peer calls before it answers"
+        parts, settings = self._parts, self._parts.settings
+        limits = AdmissionLimits(connections_max=settings.connections_max)
+        if parts.is_one_machine:
+            limits = AdmissionLimits.for_one_machine(settings.connections_max)
+        answering = AnsweringParts(
+            own_key=parts.key.public_key().public_bytes_raw(),
+            network=parts.rules.network,
+            context=called_context(parts.key),
+            acquaintance=self._acquaintance(ring),
+            services=services,
+            limits=limits,
+            idle_s=settings.idle_s,
+            entropy=secrets.token_bytes,
+        )
+        self._calling.serve_own(services)
+        listening = await SocketListener.from_socket(listener)
+        async with open_answering(answering, listening) as self._answering:
+            yield
+
+    @property
+    def calls(self) -> TlsCalls:
+        assert self._calling is not None, "opened by `calling`"
+        return self._calling
+
+    def _acquaintance(self, ring: RingTable) -> RingAcquaintance:
+        parts = self._parts
+        return RingAcquaintance(
+            ring=ring, rules=parts.rules, wall_clock=parts.wall_clock, verifier=Verifier()
+        )
+
+    def status(self) -> CallsStatus:
+        if self._calling is None or self._answering is None:
+            return CallsStatus()
+        out, into = self._calling.statistics(), self._answering.statistics()
+        return CallsStatus(
+            connections=into.connections + out.connections,
+            called=out.calls,
+            failed=out.failed,
+            answered=into.answered,
+            refused=into.refused,
+            bytes_in=into.bytes_in + out.bytes_in,
+            bytes_out=into.bytes_out + out.bytes_out,
+            dropped=dict(into.dropped),
+        )
+
+
+def claimed_port(host: str, port: int) -> tuple[int, socket.socket]:
+    """A port that is free by UDP and TCP, chosen by the system where 0 was asked for, and its TCP listener.
+
+    Who comes by TCP before the peer answers waits. Raises OSError where the port is taken.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for tries_left in reversed(range(_CLAIM_TRIES if port == 0 else 1)):
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((host, port))
+            chosen: int = probe.getsockname()[1]
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family is socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listener.bind((host, chosen))
+                listener.listen(BACKLOG)
+                listener.setblocking(False)
+            except OSError:
+                listener.close()
+                if not tries_left:
+                    raise
+                continue
+            return chosen, listener
+    raise AssertionError("a try either returns or raises")

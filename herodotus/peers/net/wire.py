@@ -1,0 +1,195 @@
+"""How do calls look as bytes? The frames of `docs/protocol/calls.md`, made and read here alone.
+
+A frame says its kind and length before its content, so whatever is too long is refused before it is held.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from herodotus.peers.calls import CALL_BYTES_MAX
+
+ALPN: Final = "herodotus-calls/1"
+HEAD_BYTES: Final = 5
+NETWORK_BYTES: Final = 8
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 32
+SIGNATURE_BYTES: Final = 64
+RECORD_BYTES_MAX: Final = 512
+"""As in a handshake of the ring."""
+SERVICE_BYTES_MAX: Final = 32
+REASON_BYTES_MAX: Final = 64
+NEVER: Final = (1 << 32) - 1
+"""Milliseconds that stand for "not said"."""
+SIGN_CALLER: Final = b"herodotus/calls/1/caller"
+
+
+class Kind(IntEnum):
+    GREETING = 1
+    HELLO = 2
+    CALL = 3
+    STREAM = 4
+    ANSWER = 5
+    PIECE = 6
+    END = 7
+    REFUSED = 8
+
+
+_GREETING_BYTES: Final = NETWORK_BYTES + NONCE_BYTES
+_HELLO_BYTES: Final = NETWORK_BYTES + KEY_BYTES + SIGNATURE_BYTES
+_QUESTION_BYTES: Final = 4 + 1
+LENGTHS: Final = {
+    Kind.GREETING: (_GREETING_BYTES, _GREETING_BYTES + RECORD_BYTES_MAX),
+    Kind.HELLO: (_HELLO_BYTES, _HELLO_BYTES + RECORD_BYTES_MAX),
+    Kind.CALL: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
+    Kind.STREAM: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
+    Kind.ANSWER: (0, CALL_BYTES_MAX),
+    Kind.PIECE: (0, CALL_BYTES_MAX),
+    Kind.END: (0, 0),
+    Kind.REFUSED: (4, 4 + REASON_BYTES_MAX),
+}
+"""The least and the most bytes of a frame's content."""
+FROM_CALLER: Final = frozenset({Kind.HELLO, Kind.CALL, Kind.STREAM})
+FROM_CALLED: Final = frozenset(set(Kind) - FROM_CALLER)
+
+
+class FrameError(ValueError):
+    """The other end broke the protocol; `word` is what it is counted as."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+        super().__init__(word)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    kind: Kind
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """The called peer begins. Its key is its certificate's; the record proves a rotated one."""
+
+    network: bytes
+    nonce: bytes
+    record: bytes = b""
+
+    def pack(self) -> bytes:
+        return frame(Kind.GREETING, self.network + self.nonce + self.record)
+
+    @classmethod
+    def read(cls, content: bytes) -> "Greeting":
+        return cls(
+            network=content[:NETWORK_BYTES],
+            nonce=content[NETWORK_BYTES:_GREETING_BYTES],
+            record=content[_GREETING_BYTES:],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """Who calls, signed for this connection to this peer alone."""
+
+    network: bytes
+    caller: bytes
+    signature: bytes
+    record: bytes = b""
+
+    def pack(self) -> bytes:
+        return frame(Kind.HELLO, self.network + self.caller + self.signature + self.record)
+
+    @classmethod
+    def read(cls, content: bytes) -> "Hello":
+        key_end = NETWORK_BYTES + KEY_BYTES
+        return cls(
+            network=content[:NETWORK_BYTES],
+            caller=content[NETWORK_BYTES:key_end],
+            signature=content[key_end:_HELLO_BYTES],
+            record=content[_HELLO_BYTES:],
+        )
+
+
+def signed_by_caller(*, network: bytes, called: bytes, nonce: bytes, caller: bytes) -> bytes:
+    """Naming the called key, so that whoever is called cannot pass it on; and its nonce, so that it counts once."""
+    return SIGN_CALLER + network + called + nonce + caller
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    service: str
+    deadline_s: float
+    is_stream: bool
+    body: bytes
+
+    def pack(self) -> bytes:
+        name = self.service.encode("ascii")
+        if not 0 < len(name) <= SERVICE_BYTES_MAX or len(self.body) > CALL_BYTES_MAX:
+            raise ValueError(f"no such question: service {self.service!r}, {len(self.body)} bytes")
+        kind = Kind.STREAM if self.is_stream else Kind.CALL
+        head = _milliseconds(self.deadline_s).to_bytes(4, "big") + bytes((len(name),)) + name
+        length = len(head) + len(self.body)
+        return b"".join((_head(kind, length), head, self.body))
+
+    @classmethod
+    def read(cls, found: Frame) -> "Question":
+        content = found.content
+        name_end = _QUESTION_BYTES + content[4]
+        name, body = content[_QUESTION_BYTES:name_end], content[name_end:]
+        is_name = 0 < content[4] <= SERVICE_BYTES_MAX and len(name) == content[4] and name.isascii()
+        if not is_name or len(body) > CALL_BYTES_MAX:
+            raise FrameError("question")
+        return cls(
+            service=name.decode("ascii"),
+            deadline_s=int.from_bytes(content[:4], "big") / 1000,
+            is_stream=found.kind is Kind.STREAM,
+            body=body,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    reason: str
+    retry_after_s: float | None = None
+
+    def pack(self) -> bytes:
+        after = NEVER if self.retry_after_s is None else _milliseconds(self.retry_after_s)
+        reason = self.reason.encode("ascii", "replace")[:REASON_BYTES_MAX]
+        return frame(Kind.REFUSED, after.to_bytes(4, "big") + reason)
+
+    @classmethod
+    def read(cls, content: bytes) -> "Refusal":
+        after, reason = int.from_bytes(content[:4], "big"), content[4:]
+        if not (reason.isascii() and reason.decode("ascii", "replace").isprintable()):
+            raise FrameError("reason")
+        return cls(reason=reason.decode("ascii"), retry_after_s=None if after == NEVER else after / 1000)
+
+
+def frame(kind: Kind, content: bytes = b"") -> bytes:
+    least, most = LENGTHS[kind]
+    if not least <= len(content) <= most:
+        raise ValueError(f"{kind.name} of {len(content)} bytes")
+    return _head(kind, len(content)) + content
+
+
+def read_head(head: bytes, allowed: frozenset[Kind]) -> tuple[Kind, int]:
+    """Kind and length of what follows; raises FrameError before any of it is taken."""
+    try:
+        kind = Kind(head[0])
+    except ValueError:
+        raise FrameError("kind") from None
+    if kind not in allowed:
+        raise FrameError("kind")
+    length = int.from_bytes(head[1:HEAD_BYTES], "big")
+    least, most = LENGTHS[kind]
+    if not least <= length <= most:
+        raise FrameError("length")
+    return kind, length
+
+
+def _head(kind: Kind, length: int) -> bytes:
+    return bytes((kind,)) + length.to_bytes(4, "big")
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, min(round(seconds * 1000), NEVER - 1))

@@ -1,0 +1,145 @@
+"""Which questions were asked just now, and need not be taken apart again?
+
+A redirect to a date costs the server's framework and a trip to a thread some hundred times what sending it does. So
+answers that depend on the archive alone are kept as they go out, for as long as nothing is stored; a plain question
+that was asked before, in the same words where they matter, is answered at once. Whatever is not plainly that takes
+the long way: other methods and versions, bodies, fields that are not listed here, more than one question at a time.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.portal.answer import Answer
+from herodotus.portal.cache import Kept
+from herodotus.portal.moments import http_date
+
+ANSWERS_KEPT_BYTES_MAX = 32 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024
+HEAD_BYTES_MAX = 4 * 1024
+KEPT_S = 60.0
+"""A banner names the peers that have a page, and they come and go."""
+_HEADS_KEPT_BYTES_MAX = 1024 * 1024
+_OVERHEAD_BYTES = 500
+# One way only to read each byte: a head that does not fit is found out in one go.
+_PLAIN = re.compile(
+    rb"GET (/(?:web|cdx|wayback)/[\x21-\x7e]{1,3000}) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[\x20-\x7e]*\r\n){1,40})\r\n"
+)
+_WHOLE = re.compile(
+    rb"(?:GET|HEAD) /[\x21-\x7e]{0,24000} HTTP/1\.1\r\n(?:[A-Za-z0-9-]+:[\x20-\x7e]*\r\n)*\r\n"
+)
+_MORE = re.compile(
+    rb"\r\n(?:content-length|transfer-encoding|trailer|upgrade|expect|connection):", re.IGNORECASE
+)
+_DECISIVE = frozenset(
+    {b"host", b"accept", b"accept-encoding", b"accept-datetime", b"origin", b"sec-fetch-dest",
+     b"upgrade-insecure-requests"}
+)  # fmt: skip
+"""The fields by which an answer about the archive may differ."""
+_IDLE = frozenset(
+    {b"user-agent", b"accept-language", b"cookie", b"referer", b"dnt", b"sec-gpc", b"priority", b"pragma",
+     b"cache-control", b"sec-fetch-mode", b"sec-fetch-site", b"sec-fetch-user", b"sec-ch-ua", b"sec-ch-ua-mobile",
+     b"sec-ch-ua-platform"}
+)  # fmt: skip
+"""Those by which none does. A referer leads strays only, which are not in the archive's paths."""
+
+
+class Question(NamedTuple):
+    target: bytes
+    words: bytes
+    """The decisive fields as they were sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    stamp: int
+    until_s: float
+    before_date: bytes
+    after_date: bytes
+
+
+class Front:
+    """`stamp` is another number whenever the archive's answers may have changed; it may raise ArchiveError."""
+
+    def __init__(self, stamp: Callable[[], int], now: Callable[[], float]) -> None:
+        self._stamp = stamp
+        self._now = now
+        self._answers: Kept[Question, _Ready] = Kept(ANSWERS_KEPT_BYTES_MAX)
+        self._words: Kept[bytes, bytes] = Kept(_HEADS_KEPT_BYTES_MAX)
+        self._date = -1, b""
+        self.answered = 0
+
+    def stamp(self) -> int | None:
+        """None where nothing can be kept now."""
+        try:
+            return self._stamp()
+        except ArchiveError:
+            return None
+
+    def question(self, data: bytes) -> Question | None:
+        """None: not plainly one whole question."""
+        if len(data) > HEAD_BYTES_MAX:
+            return None
+        plain = _PLAIN.fullmatch(data)
+        if plain is None:
+            return None
+        fields = plain[2]
+        words = self._words.get(fields)
+        if words is None:
+            found = _decisive(fields)
+            if found is None:
+                return None
+            words = found
+            self._words.keep(fields, words, len(fields) + len(words) + _OVERHEAD_BYTES)
+        return Question(plain[1], words)
+
+    def is_whole(self, data: bytes) -> bool:
+        """Whether it is one request that nothing belongs to any more, so that one answer ends it."""
+        return _WHOLE.fullmatch(data) is not None and _MORE.search(data) is None
+
+    def answer(self, question: Question) -> tuple[bytes, bytes, bytes] | None:
+        ready = self._answers.get(question)
+        if ready is None or ready.stamp != self.stamp() or self._now() > ready.until_s:
+            return None
+        self.answered += 1
+        return ready.before_date, self._today(), ready.after_date
+
+    def keep(self, question: Question, answer: Answer, stamp: int | None) -> None:
+        """`stamp` from before the answer was made."""
+        if stamp is None or not answer.is_of_archive_alone or len(answer.body) > ANSWER_BYTES_MAX:
+            return
+        fields = [("Content-Type", answer.content_type), *answer.headers.items(), *answer.repeated]
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
+        if lines.count("\r\n") != len(fields) or lines.count("\n") != len(fields) or "\0" in lines:
+            return
+        try:
+            head = lines.encode("utf-8")
+        except UnicodeEncodeError:
+            return
+        before = f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n".encode() + head + b"Date: "
+        after = b"\r\nContent-Length: %d\r\n\r\n" % len(answer.body) + answer.body
+        weight = len(question.target) + len(question.words) + len(before) + len(after) + _OVERHEAD_BYTES
+        self._answers.keep(question, _Ready(stamp, self._now() + KEPT_S, before, after), weight)
+
+    def _today(self) -> bytes:
+        second = int(self._now())
+        if second != self._date[0]:
+            self._date = second, http_date(second).encode()
+        return self._date[1]
+
+
+def _decisive(fields: bytes) -> bytes | None:
+    """None: something else is said, so it takes the long way."""
+    kept = []
+    hosts = 0
+    for line in fields.split(b"\r\n")[:-1]:
+        name, _, value = line.partition(b":")
+        name = name.lower()
+        if name in _DECISIVE:
+            hosts += name == b"host"
+            kept.append(name + b":" + value.strip())
+        elif name not in _IDLE and not (name == b"connection" and value.strip().lower() == b"keep-alive"):
+            return None
+    return b"\n".join(kept) if hosts == 1 else None

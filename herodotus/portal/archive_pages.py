@@ -1,0 +1,431 @@
+"""What is answered about the archive? History, replay, TimeGate, TimeMaps, CDX and availability.
+
+Each handler makes one `Answer` of what the shelf gives. Errors are sentences, as pages for people and as
+problem+json for machines.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import TypeVar
+
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.captures import StoredCapture
+from herodotus.core.replay import NEWER_MARK, Flag, Holder, wants_frame
+from herodotus.core.warc import TIME_MAX_S, format_digits
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
+from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
+from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
+from herodotus.portal.histories import history_json, history_page
+from herodotus.portal.http_finish import accepts, finished
+from herodotus.portal.memento import (
+    Places,
+    availability,
+    header_url,
+    memento_links,
+    moments_of,
+    timemap_cdxj,
+    timemap_json,
+    timemap_link,
+)
+from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
+from herodotus.portal.other_holders import RELAYED, Elsewhere
+from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
+from herodotus.portal.replay import Replay, is_quick, links_of, replay_answer
+from herodotus.portal.replay_origin import ReplayPlace
+from herodotus.portal.request import Request, wants_json
+from herodotus.portal.targets import (
+    BadTargetError,
+    Kind,
+    WebTarget,
+    parse_web_target,
+    spellings,
+    unescaped,
+)
+from herodotus.store.reader import Version
+
+T = TypeVar("T")
+
+NEARBY_MAX = 20
+LISTED_MAX = 200
+_TIMEMAP_TYPES = {
+    "link": "application/link-format",
+    "json": "application/json",
+    "cdxj": "application/cdxj+ors",
+}
+_TO_MEMENTO = re.compile(r"/web/\d{14}/")
+_BRIEF = {"Cache-Control": "max-age=60"}
+"""What is said about a history is true for a while, and cheap to say again."""
+_NOW = {"Cache-Control": "no-cache"}
+
+
+def failure(request: Request, status: HTTPStatus, sentence: str, url: str = "") -> Answer:
+    if wants_json(request) or not request.path.startswith(("/web/", "/search")):
+        return problem(status, sentence)
+    title = {HTTPStatus.BAD_REQUEST: "This is no address", HTTPStatus.SERVICE_UNAVAILABLE: "Not now"}
+    return html(trouble_page(title.get(status, status.phrase), sentence, url), status)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, and what the reader's browser calls us ("" where it did not say)."""
+
+    request: Request
+    origin: str = ""
+    is_replay: bool = False
+    """Asked for under the name that archived pages have for themselves."""
+
+
+async def tried(work: Callable[[Asked], Awaitable[Answer]], asked: Asked) -> Answer:
+    """What goes wrong is told in a sentence."""
+    request = asked.request
+    try:
+        return await work(asked)
+    except (BadTargetError, BadQuestionError) as error:
+        return failure(request, HTTPStatus.BAD_REQUEST, str(error))
+    except TooBusyError as error:
+        busy = failure(request, HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        return replace(busy, headers={**busy.headers, "Retry-After": "5"})
+    except ArchiveError as error:
+        return failure(request, HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
+
+
+class ArchivePages:
+    def __init__(
+        self,
+        shelf: Shelf,
+        *,
+        has_banner: bool = True,
+        elsewhere: Elsewhere | None = None,
+        peer: str = "",
+        replay: ReplayPlace | None = None,
+        takes_saves: bool = False,
+    ) -> None:
+        """`takes_saves`: what is not archived may be asked for (`saving.py`)."""
+        self._replay_place = replay or ReplayPlace()
+        self._shelf = shelf
+        self._elsewhere = elsewhere
+        self._has_banner = has_banner
+        self._peer = peer
+        self._takes_saves = takes_saves
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        """None: the path is none of ours."""
+        work = self._work(asked.request.path)
+        if work is None:
+            return None
+        answer = await tried(work, asked)
+        if self._peer:  # a relayed answer names who really gave it
+            answer.headers.setdefault("X-Herodotus-Peer", self._peer)
+        return answer
+
+    def _work(self, path: str) -> Callable[[Asked], Awaitable[Answer]] | None:
+        if path.startswith("/web/"):
+            return self._web
+        return {
+            "/cdx/search/cdx": self._cdx,
+            "/cdx": self._cdx,
+            "/wayback/available": self._available,
+            "/search": self._search,
+        }.get(path)
+
+    async def _web(self, asked: Asked) -> Answer:
+        script = self._replay_place.script(asked.request.path, is_replay=asked.is_replay)
+        if script is not None:
+            return script
+        target = parse_web_target(asked.request.target)
+        match target.kind:
+            case Kind.HISTORY:
+                return await self._history(asked, target)
+            case Kind.LISTING:
+                return await self._listing(asked, target)
+            case Kind.TIMEMAP:
+                return await self._timemap(asked, target)
+            case Kind.GATE:
+                return await self._gate(asked, target)
+            case Kind.REPLAY:
+                return self._told_if_newer(asked, target, await self._replay(asked, target))
+
+    async def _quickly(self, rows: int, write: Callable[[], T]) -> T:
+        """What takes longer than some milliseconds to write is for a thread, as everybody else would wait."""
+        return write() if rows <= QUICK_ROWS else await self._shelf.in_thread(write)
+
+    # -- history ------------------------------------------------------------------------------------------
+
+    async def _search(self, asked: Asked) -> Answer:
+        given = asked.request.parameter("url").strip()
+        if not given:
+            return moved("/", HTTPStatus.SEE_OTHER)
+        if given.endswith("*"):
+            return moved(f"/web/*/{header_url(given)}", headers={"Cache-Control": "no-store"})
+        url = await self._held_spelling(spellings(given))
+        return moved(f"/web/*/{header_url(url)}", HTTPStatus.MOVED_PERMANENTLY, _BRIEF)
+
+    async def _held_spelling(self, urls: tuple[str, ...]) -> str:
+        held = await self._shelf.held(urls)
+        return held[0] if held else urls[0]
+
+    async def _versions(self, url: str, moment: Moment | None = None) -> tuple[str, list[Version]]:
+        """Of the first spelling that has captures."""
+        urls = spellings(url)
+        from_s, to_s = (0, TIME_MAX_S) if moment is None else (moment.from_s, moment.to_s)
+        for one in urls:
+            versions = await self._shelf.history((one,), from_s, to_s)
+            if versions:
+                return one, versions
+        return urls[0], []
+
+    async def _history(self, asked: Asked, target: WebTarget) -> Answer:
+        url, versions = await self._versions(target.url, target.moment)
+        if not versions:
+            return await self._not_archived(asked, url)
+        if wants_json(asked.request):
+            body = await self._quickly(len(versions), partial(history_json, versions))
+            headers = {**PUBLIC, **_BRIEF, "Vary": "Accept"}
+            return Answer(content_type="application/json", body=body, headers=headers)
+        period = target.moment.digits if target.moment else ""
+        page = await self._quickly(len(versions), partial(history_page, url, versions, period))
+        answer = html(page)
+        first, last = versions[0].first_seen_s, versions[-1].first_seen_s
+        answer.headers["Link"] = memento_links(
+            Places(origin=asked.origin, url=url),
+            first_s=first, last_s=last, previous_s=None, shown_s=None, next_s=None,
+        )  # fmt: skip
+        answer.headers.update(_BRIEF, Vary="Accept")
+        return answer
+
+    async def _listing(self, asked: Asked, target: WebTarget) -> Answer:
+        prefix = spellings(target.url.removeprefix("*."))[0]
+        match = "domain" if target.url.startswith("*.") else "prefix"
+        ranges = tuple(sorted({pair for one in variants(prefix) for pair in ranges_of(one, match)}))
+        urls = await self._shelf.addresses(ranges, LISTED_MAX + 1)
+        following = None
+        if len(urls) > LISTED_MAX:
+            following = (
+                f"/cdx/search/cdx?url={header_url(prefix).replace('&', '%26')}*&collapse=urlkey&fl=original"
+            )
+        if wants_json(asked.request):
+            return document({"prefix": prefix, "urls": urls[:LISTED_MAX], "is_whole": following is None})
+        status = HTTPStatus.OK if urls else HTTPStatus.NOT_FOUND
+        return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
+
+    async def _not_here(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer | None:
+        """The answer of those whom the ring holds responsible, or the way to them."""
+        if self._elsewhere is None:
+            return None
+        return await self._elsewhere.answer(asked.request, url, asked.origin, flag, is_replay=asked.is_replay)
+
+    async def _not_archived(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer:
+        found = await self._not_here(asked, url, flag)
+        if found is not None:
+            return found
+        if wants_json(asked.request):
+            return problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+        held = [one for one in await self._shelf.held(variants(url)) if one != url]
+        folder = url.partition("?")[0].rpartition("/")[0] + "/"
+        site = "/".join(url.split("/", 3)[:3]) + "/"
+        neighbours: list[str] = []
+        for place in dict.fromkeys((folder, site)):
+            ranges = tuple(sorted({pair for one in variants(place) for pair in ranges_of(one, "prefix")}))
+            neighbours = [one for one in await self._shelf.addresses(ranges, NEARBY_MAX) if one not in held]
+            if neighbours:
+                break
+        listing = f"/web/*/{header_url(site)}*"
+        page = not_archived_page(url, held, neighbours, listing, takes_saves=self._takes_saves)
+        answer = html(page, HTTPStatus.NOT_FOUND)
+        answer.headers.update(FORM_HEADERS if self._takes_saves else {})
+        return answer
+
+    async def _timemap(self, asked: Asked, target: WebTarget) -> Answer:
+        if target.form == "html":
+            return moved(f"/web/*/{header_url(target.url)}")
+        url, versions = await self._versions(target.url)
+        if not versions:
+            found = await self._not_here(asked, url)
+            return found or problem(HTTPStatus.NOT_FOUND, f"{url[:500]} is not in this peer's archive")
+        places, moments = Places(origin=asked.origin, url=url), moments_of(versions)
+        if target.form == "cdxj":
+            write = partial(timemap_cdxj, places, versions)
+        else:
+            write = partial(timemap_link if target.form == "link" else timemap_json, places, moments)
+        text = await self._quickly(len(versions), write)
+        return Answer(
+            content_type=_TIMEMAP_TYPES[target.form],
+            body=text.encode("utf-8", "replace"),
+            headers={**PUBLIC, **_BRIEF, "X-Content-Type-Options": "nosniff"},
+            is_of_archive_alone=True,
+        )
+
+    # -- replay -------------------------------------------------------------------------------------------
+
+    async def _gate(self, asked: Asked, target: WebTarget) -> Answer:
+        wanted = asked.request.header("accept-datetime")
+        moment = NEWEST
+        if wanted:
+            time_s = parse_http_date(wanted)
+            if time_s is None:
+                raise BadTargetError(f"Accept-Datetime {wanted[:60]!r} is no date")
+            moment = moment_at(time_s)
+        chosen = await self._shelf.choose(spellings(target.url), moment)
+        if chosen is None:
+            return await self._not_archived(asked, spellings(target.url)[0])
+        answer = moved(
+            Places(origin=asked.origin, url=chosen.url).memento(chosen.time_s),
+            headers={
+                "Vary": "Accept-Datetime",
+                "Link": links_of(chosen, asked.origin, is_gate=True),
+                **PUBLIC,
+            },
+        )
+        return replace(answer, is_of_archive_alone=True)
+
+    async def _replay(self, asked: Asked, target: WebTarget) -> Answer:
+        moment = target.moment
+        assert moment is not None
+        # The address stands for itself only in its canonical spelling, or as an imported file has it.
+        urls, exact = spellings(target.url), None
+        if target.url in urls and asked.request.target.endswith(target.url):
+            urls = tuple(dict.fromkeys((target.url, *urls)))
+            if len(moment.digits) == 14:
+                exact = Exact(time_s=moment.target_s, urls=(target.url, *unescaped(target.url)))
+        is_bare = not target.flag.is_raw and (asked.is_replay or target.flag is not Flag.PAGE)
+        if is_bare and self._has_banner and wants_frame(asked.request.headers):
+            # The inside of our frame, or a part of a page, opened as a window: there it could lead anywhere.
+            portal = self._replay_place.portal_origin if asked.is_replay else ""
+            return moved(f"{portal}/web/{moment.digits}/{header_url(target.url)}")
+        chosen = await self._shelf.choose(urls, moment, exact=exact)
+        if chosen is None:
+            return await self._missing(asked, target, spellings(target.url)[0])
+        if exact is None or not exact.names(chosen.url, chosen.time_s):
+            places = Places(origin="", url=chosen.url)
+            links = links_of(chosen, asked.origin, is_gate=True)
+            answer = moved(places.memento(chosen.time_s, str(target.flag)), headers={"Link": links, **PUBLIC})
+        else:
+            found = await self._shown(asked, target, chosen)
+            if found is None:
+                return failure(
+                    asked.request,
+                    HTTPStatus.BAD_GATEWAY,
+                    "this peer's copy of that day is damaged, and there is no older one; look for another day",
+                    target.url,
+                )
+            answer = found
+        return replace(answer, is_of_archive_alone=True)
+
+    def _told_if_newer(self, asked: Asked, target: WebTarget, answer: Answer) -> Answer:
+        """A reader who asked for a day before all captures is told so by the page that he is led to."""
+        if target.flag is not Flag.PAGE or target.moment is None or answer.status is not HTTPStatus.FOUND:
+            return answer
+        location = answer.headers["Location"]
+        is_newer = location[len("/web/") :][:14] > format_digits(target.moment.to_s)
+        if not (
+            is_newer
+            and _TO_MEMENTO.match(location)
+            and self._has_banner
+            and wants_frame(asked.request.headers)
+        ):
+            return answer
+        return replace(answer, headers={**answer.headers, "Location": f"{location}#{NEWER_MARK}"})
+
+    async def _missing(self, asked: Asked, target: WebTarget, url: str) -> Answer:
+        if target.flag in (Flag.PAGE, Flag.FRAME, Flag.MAIN):
+            return await self._not_archived(asked, url, target.flag)
+        found = await self._not_here(asked, url, target.flag)
+        if found is not None:
+            return found
+        # A picture or style of a page: nobody reads what is said about it.
+        return Answer(
+            status=HTTPStatus.NOT_FOUND,
+            content_type="text/plain; charset=utf-8",
+            body=b"not archived\n",
+            headers={**PUBLIC, **_BRIEF},
+        )
+
+    async def _shown(self, asked: Asked, target: WebTarget, chosen: Chosen) -> Answer | None:
+        """None: it cannot be read."""
+        if chosen.capture is None and not chosen.is_large:
+            return None
+        holders = await self._holders(asked, target, chosen)
+
+        def shown(capture: StoredCapture) -> Answer:
+            replay = Replay(
+                chosen=chosen,
+                capture=capture,
+                flag=target.flag,
+                portal_origin=asked.origin or None,
+                has_banner=self._has_banner,
+                has_own_origin=asked.is_replay,
+                inner_origin="" if asked.request.header(RELAYED) else self._replay_place.origin,
+                holders=holders,
+                fills_window=wants_frame(asked.request.headers),
+                takes_gzip=accepts(asked.request, "gzip") and not asked.request.header("range"),
+            )
+            return replay_answer(replay)
+
+        def finished_too(capture: StoredCapture) -> Answer:
+            return finished(asked.request, shown(capture))  # which takes long enough, too, to be for a thread
+
+        if chosen.capture is None:
+            return await self._shelf.with_large(chosen, finished_too)
+        if is_quick(chosen.capture):
+            return shown(chosen.capture)
+        return await self._shelf.in_thread(partial(finished_too, chosen.capture))
+
+    async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[Holder, ...]:
+        if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:
+            return ()
+        memento = Places(origin="", url=chosen.url).memento(chosen.time_s, str(Flag.RAW))
+        others = await self._elsewhere.keepers(chosen.url, memento)
+        if not others:
+            return ()
+        this = Holder(name="this peer", url=f"{asked.origin}/" if asked.origin else "")
+        return (this, *(Holder(name=place.name, url=f"{place.origin}/") for place in others))
+
+    # -- for tools ----------------------------------------------------------------------------------------
+
+    async def _cdx(self, asked: Asked) -> Answer:
+        question = parse_question(asked.request.parameters())
+        found = await self._shelf.rows(question)
+        if question.urls and not found.rows and not question.shows_pages:
+            there = await self._not_here(asked, spellings(asked.request.parameter("url"))[0])
+            if there is not None:
+                return there
+        if question.shows_pages:
+            content_type, text = "text/plain; charset=utf-8", f"{found.pages}\n"
+        else:
+            write = partial(format_rows, found, question)
+            content_type, text = await self._quickly(len(found.rows), write)
+        # Nothing is no answer to keep: it may be archived any moment, also by another peer.
+        is_something = bool(found.rows) or question.shows_pages
+        headers = {**PUBLIC, **(_BRIEF if is_something else _NOW), "X-Content-Type-Options": "nosniff"}
+        if found.resume_at is not None:
+            headers["X-Herodotus-Cut"] = "true"
+        return Answer(
+            content_type=content_type,
+            body=text.encode("utf-8", "replace"),
+            headers=headers,
+            is_of_archive_alone=is_something,
+        )
+
+    async def _available(self, asked: Asked) -> Answer:
+        request = asked.request
+        url, digits = request.parameter("url"), request.parameter("timestamp")
+        if not url:
+            raise BadQuestionError("say which: url=…")
+        moment = parse_moment(digits) if digits else NEWEST
+        if moment is None:
+            raise BadQuestionError(f"timestamp={digits[:40]!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+        chosen = await self._shelf.choose(spellings(url), moment)
+        if chosen is None and (there := await self._not_here(asked, spellings(url)[0])) is not None:
+            return there
+        facts = availability(url, digits)
+        if chosen is not None:
+            versions = await self._shelf.history((chosen.url,), chosen.time_s, chosen.time_s)
+            status = versions[0].status if versions else 200
+            places = Places(origin=asked.origin, url=chosen.url)
+            facts = availability(url, digits, places.memento(chosen.time_s), chosen.time_s, status)
+        answer = document(facts)
+        answer.headers.update(PUBLIC)
+        return replace(answer, is_of_archive_alone=chosen is not None)

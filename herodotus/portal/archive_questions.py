@@ -1,0 +1,360 @@
+"""What do readers take from the archive, and how much of the peer may they use for it?
+
+Reading waits for disks, so it goes to threads; readers have some of their own, beside those of the crawler and of
+the other peers, and a bounded queue before them. Whoever comes when it is full is told to come back.
+"""
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.captures import StoredCapture
+from herodotus.core.index_rows import address_key
+from herodotus.core.warc import TIME_MAX_S, parse_digits
+from herodotus.portal.cache import Kept
+from herodotus.portal.cdx import (
+    NO_PAGE,
+    PAGE_ADDRESSES,
+    PAGES_MAX,
+    ROWS_MAX,
+    BadQuestionError,
+    CdxQuestion,
+    Found,
+    Row,
+    end_of_part,
+    row_of,
+    thinned,
+)
+from herodotus.portal.moments import Moment, choose
+from herodotus.store.engine import Archive
+from herodotus.store.neighbours import Around, addresses, around, before_s, last_visit_s
+from herodotus.store.reader import HISTORY_MAX, Reader, Version
+from herodotus.store.stored_records import MemberCache
+
+READERS = 4
+WAITING_MAX = 256
+"""Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
+ADDRESSES_MAX = 20_000
+"""Walked through for one question; a thousand rows need about as many."""
+LARGE_BYTES = 1024 * 1024
+"""Of a capture. So much may wait in memory with each question that waits for its turn; 32 MiB may not."""
+LARGE_READERS = 2
+LARGE_WAITING_MAX = 64
+QUICK_ROWS = 500
+"""So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
+_HISTORIES_KEPT = 256
+ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
+"""Rows of lists over many addresses: some 25,000."""
+_ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
+_COMMITS_BITS = 48
+_KEPT_VERSIONS_MAX = (
+    2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
+)
+
+T = TypeVar("T")
+
+
+class TooBusyError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__("too many readers are waiting: come back in some seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The capture that answers for a moment, and its neighbours. Times in seconds."""
+
+    url: str
+    time_s: int
+    around: Around
+    """The capture that is shown is `before_s`; `previous_s` is the one before it."""
+    previous_s: int | None
+    last_visit_s: int | None
+    """Of what is shown only."""
+    capture: StoredCapture | None
+    """Read only where it was asked for; None, too, where it is damaged and nothing older can be read."""
+    is_large: bool = False
+    """It was asked for and can be read, by `Shelf.with_large`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exact:
+    """A capture as it was named: by its second, and by an address that may stand for several spellings."""
+
+    time_s: int
+    urls: tuple[str, ...]
+
+    def names(self, url: str, time_s: int) -> bool:
+        return time_s == self.time_s and url in self.urls
+
+
+class Shelf(Protocol):
+    """What the portal asks of an archive. Raises ArchiveError where nothing can be read now."""
+
+    @property
+    def stamp(self) -> int:
+        """Another number whenever something was stored or deleted."""
+        ...
+
+    async def choose(
+        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
+    ) -> Chosen | None:
+        """Of the first spelling that has captures; the capture itself only where it is the exact one."""
+        ...
+
+    async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
+        """`work` on a capture that was too large to be given, in one of few threads; None where it is gone."""
+        ...
+
+    async def history(
+        self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S
+    ) -> list[Version]: ...
+
+    async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]: ...
+
+    async def held(self, urls: tuple[str, ...]) -> list[str]:
+        """Those of the URLs that have captures."""
+        ...
+
+    async def rows(self, question: CdxQuestion) -> Found: ...
+
+    async def ask(self, work: Callable[[Archive], T]) -> T:
+        """For questions that have no method of their own; asked in a thread."""
+        ...
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """For what takes long without the archive, such as rewriting a large page."""
+        ...
+
+
+class ArchiveShelf:
+    """`archive` is asked for each time: it may not be open yet, and then raises."""
+
+    def __init__(self, archive: Callable[[], Archive]) -> None:
+        self._archive = archive
+        self._threads = anyio.CapacityLimiter(READERS)
+        self._large = anyio.CapacityLimiter(LARGE_READERS)
+        self._known_rows: Kept[bytes, Row] = Kept(ROWS_KEPT_BYTES_MAX)
+        self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
+        self._opened: weakref.ref[Archive] | None = None
+        self._openings = 0
+
+    @property
+    def stamp(self) -> int:
+        return self._stamp_of(self._archive())
+
+    def _stamp_of(self, archive: Archive) -> int:
+        """An archive counts from its opening on, so openings are counted as well."""
+        if self._opened is None or self._opened() is not archive:
+            self._opened = weakref.ref(archive)
+            self._openings += 1
+        return self._openings << _COMMITS_BITS | archive.counters.commits
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        if self._threads.statistics().tasks_waiting >= WAITING_MAX:
+            raise TooBusyError
+        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+
+    async def ask(self, work: Callable[[Archive], T]) -> T:
+        archive = self._archive()
+        return await self.in_thread(lambda: work(archive))
+
+    async def choose(
+        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
+    ) -> Chosen | None:
+        archive = self._archive()
+        return await self.in_thread(lambda: _choose(archive, urls, moment, exact))
+
+    async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
+        if self._large.statistics().tasks_waiting >= LARGE_WAITING_MAX:
+            raise TooBusyError
+        archive = self._archive()
+
+        def read() -> T | None:
+            capture = Reader(archive).newest(chosen.url, chosen.time_s)
+            return None if capture is None or capture.time_s != chosen.time_s else work(capture)
+
+        return await anyio.to_thread.run_sync(read, limiter=self._large)
+
+    async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
+        archive, key = self._archive(), (urls, from_s, to_s)
+        stamp = self._stamp_of(archive)
+        kept = self._histories.get(key)
+        if kept is not None and kept[0] == stamp:
+            self._histories.move_to_end(key)
+            return kept[1]
+        found = await self.in_thread(lambda: _history(archive, urls, from_s, to_s))
+        if len(found) <= _KEPT_VERSIONS_MAX:
+            self._histories[key] = stamp, found
+            while len(self._histories) > _HISTORIES_KEPT:
+                self._histories.popitem(last=False)
+        return found
+
+    async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:
+        archive = self._archive()
+        return await self.in_thread(
+            lambda: list(islice((url for pair in ranges for url in addresses(archive, *pair)), limit))
+        )
+
+    async def held(self, urls: tuple[str, ...]) -> list[str]:
+        archive = self._archive()
+        return await self.in_thread(lambda: [url for url in urls if around(archive, url, 0) is not None])
+
+    async def rows(self, question: CdxQuestion) -> Found:
+        if question.urls:
+            versions = await self.history(question.urls, question.from_s, question.to_s)
+            if len(versions) > QUICK_ROWS:
+                return await self.in_thread(lambda: exact_rows(versions, question))
+            return exact_rows(versions, question)
+        archive = self._archive()
+        return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
+
+
+def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exact | None) -> Chosen | None:
+    for url in urls:
+        near = around(archive, url, moment.target_s)
+        if near is None:
+            continue
+        seen_s = None
+        if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
+            seen_s = last_visit_s(archive, url, near.before_s)
+        time_s = choose(moment, near.before_s, near.after_s, seen_s)
+        assert time_s is not None
+        capture = None
+        if exact is not None and exact.names(url, time_s):
+            capture = Reader(archive).newest(url, time_s)
+            if capture is not None:
+                time_s = capture.time_s
+        is_before = time_s == near.before_s
+        is_large = capture is not None and len(capture.body) > LARGE_BYTES
+        return Chosen(
+            url=url,
+            time_s=time_s,
+            around=near if is_before else around(archive, url, time_s) or near,
+            previous_s=before_s(archive, url, time_s),
+            last_visit_s=None if capture is None else last_visit_s(archive, url, time_s),
+            capture=None if is_large else capture,
+            is_large=is_large,
+        )
+    return None
+
+
+def _history(archive: Archive, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
+    reader = Reader(archive)
+    found = [version for url in urls for version in reader.history(url, from_s, to_s, HISTORY_MAX)]
+    return sorted(found, key=lambda version: (version.first_seen_s, version.url))
+
+
+def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
+    """All spellings of one address; they are few enough to be sorted as a whole."""
+    rows = list(thinned(map(row_of, versions), question))
+    if question.shows_pages:
+        return Found(pages=1)
+    if question.page:
+        raise BadQuestionError(NO_PAGE)
+    if question.closest is not None:
+        moment = question.closest
+        target = moment.target_s if len(moment.digits) == 14 else moment.from_s
+        rows.sort(key=lambda row: abs(_seconds(row) - target))
+    elif question.is_reversed:
+        rows.reverse()
+    if question.limit < 0:
+        return Found(rows=rows[question.limit :])
+    start = question.offset
+    if question.resume_at is not None:
+        at_s = question.resume_at[1]
+        start += sum(1 for row in rows if _seconds(row) < at_s)
+    in_order = question.closest is None and not question.is_reversed
+    end = start + question.limit
+    if in_order and question.shows_resume_key:
+        end = start + end_of_part(rows[start:], question.limit, _seconds)
+    resume = (address_key(question.urls[0]), _seconds(rows[end])) if end < len(rows) and in_order else None
+    return Found(rows=rows[start:end], resume_at=resume, pages=1)
+
+
+def _seconds(row: Row) -> int:
+    return parse_digits(row["timestamp"])
+
+
+class _Walk:
+    """Rows of many addresses in their order; `at` is the address that the last row is of, or where it stopped."""
+
+    def __init__(self, archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> None:
+        self._archive = archive
+        self._known = known
+        self._question = question
+        self.at = ""
+        self.is_cut = False
+
+    def addresses(self) -> Iterator[str]:
+        resume = b"" if self._question.resume_at is None else self._question.resume_at[0]
+        for start, end in self._question.ranges:
+            if end > resume:
+                yield from addresses(self._archive, max(start, resume), end)
+
+    def has_page(self) -> bool:
+        at = (self._question.page or 0) * PAGE_ADDRESSES
+        return next(islice(self.addresses(), at, None), None) is not None
+
+    def rows(self) -> Iterator[Row]:
+        question, reader = self._question, Reader(self._archive)
+        urls, walked_max = self.addresses(), ADDRESSES_MAX
+        if question.page is not None:
+            urls, walked_max = islice(urls, question.page * PAGE_ADDRESSES, None), PAGE_ADDRESSES
+        for number, self.at in enumerate(urls):
+            if number == walked_max:
+                self.is_cut = question.page is None
+                return
+            yield from self._rows_of(reader, self.at, self._from_s())
+
+    def _from_s(self) -> int:
+        """The time of a resume key is that of its address, which may be another peer's alone."""
+        question = self._question
+        if question.resume_at is None or question.resume_at[0] != address_key(self.at):
+            return question.from_s
+        return max(question.from_s, question.resume_at[1])
+
+    def _rows_of(self, reader: Reader, url: str, from_s: int) -> Iterator[Row]:
+        """Reading a record costs ten times what the index does, so what its row says is kept."""
+        cache: MemberCache | None = None
+        for key, value in reader.entries_of(url, from_s, self._question.to_s, ROWS_MAX + 1):
+            row = self._known.get(key + value)
+            if row is None:
+                cache = cache or MemberCache(self._archive.files)
+                version = reader.version_at(url, key, value, cache)
+                if version is None:
+                    continue
+                row = row_of(version)
+                self._known.keep(key + value, row, _ROW_BYTES + 2 * len(url))
+            yield row
+
+
+def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> Found:
+    """Stops after so many rows or addresses and says where."""
+    walk = _Walk(archive, question, known)
+    if question.shows_pages:
+        keys = (key for start, end in question.ranges for key, _ in archive.index.scan(start, end))
+        count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
+        return Found(pages=-(-count // PAGE_ADDRESSES))
+    wanted = question.limit if question.limit > 0 else ROWS_MAX
+    rows: list[Row] = []
+    places: list[tuple[bytes, int]] = []
+    if question.page and not walk.has_page():
+        raise BadQuestionError(NO_PAGE)
+    for row in islice(thinned(walk.rows(), question), question.offset, None):
+        at = address_key(walk.at), _seconds(row)
+        if len(rows) >= wanted and not (question.shows_resume_key and places[0] == at):
+            end = len(rows)
+            while question.shows_resume_key and places[end - 1] == at:  # they come whole in the next part
+                end -= 1
+            return Found(rows=rows[:end], resume_at=at)
+        rows.append(row)
+        places.append(at)
+    resume = (address_key(walk.at), 0) if walk.is_cut else None
+    return Found(rows=rows[question.limit :] if question.limit < 0 else rows, resume_at=resume)

@@ -1,0 +1,60 @@
+"""How much of the peer may one reader use? What is costly to answer is rationed by where it is asked from.
+
+Pages and captures cost next to nothing and are free. Whoever is on this machine is its operator, or a proxy of the
+operator's that hides who asks and has limits of its own: neither is rationed.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from math import ceil
+
+from herodotus.core.allowances import Allowances, Rate
+from herodotus.portal.answer import PUBLIC, Answer, problem
+from herodotus.portal.request import Request
+
+CLIENTS_MAX = 20_000
+"""Some 5 MB."""
+RATE = Rate(per_s=20.0, burst=200.0)
+"""A search takes 5: a person never notices, a program that asks 4 times a second without end does."""
+_IPV6_PREFIX_BITS = 64  # what one household has
+
+
+class ClientLimits:
+    def __init__(self, now: Callable[[], float], rate: Rate = RATE) -> None:
+        self._now = now
+        self._allowances = Allowances(rate, remembered_max=CLIENTS_MAX)
+        self.refused = 0
+
+    def refusal(self, request: Request, cost: float) -> Answer | None:
+        who = client_of(request.client)
+        if not cost or who == "":
+            return None
+        wait_s = self._allowances.take(who, cost, self._now())
+        if not wait_s:
+            return None
+        self.refused += 1
+        answer = problem(
+            HTTPStatus.TOO_MANY_REQUESTS, f"more than one reader's share: come back in {ceil(wait_s)} s"
+        )
+        answer.headers.update(PUBLIC, **{"Retry-After": str(ceil(wait_s))})
+        return answer
+
+
+def client_of(address: str) -> str:
+    """Whom a share belongs to: "" for this machine and where nothing is known."""
+    parsed = parsed_address(address)
+    if parsed is None or parsed.is_loopback:
+        return ""
+    if isinstance(parsed, IPv6Address):
+        return f"{int(parsed) >> (128 - _IPV6_PREFIX_BITS):x}"
+    return str(parsed)
+
+
+def parsed_address(address: str) -> IPv4Address | IPv6Address | None:
+    """An IPv4 address also where a socket of IPv6 shows it."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return parsed.ipv4_mapped or parsed if isinstance(parsed, IPv6Address) else parsed

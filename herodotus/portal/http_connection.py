@@ -1,0 +1,116 @@
+"""Who is at the other end of a connection, and how long may he be silent? Between the socket and aiohttp.
+
+A question that the front knows is answered here; everything else goes to aiohttp as it came. The two never answer
+at once: after something was handed on, the next answer is again ours only if it was one whole request, and
+aiohttp has sent its answer to it. Silence is watched here, as aiohttp does not see what is answered before it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from typing import cast
+
+from herodotus.portal.answer_cache import Front, Question
+
+
+class _Phase(Enum):
+    FREE = "free"
+    """Nothing is under way: a question may be answered here."""
+    ONE = "one"
+    """aiohttp has one whole request."""
+    HANDED_OVER = "handed over"
+    """aiohttp has a part of a request, or several: all that follows is its."""
+
+
+class Visitor(asyncio.Protocol):
+    def __init__(
+        self,
+        inner: asyncio.Protocol,
+        front: Front,
+        *,
+        now: Callable[[], float],
+        left: Callable[[], None],
+    ) -> None:
+        self._inner = inner
+        self._front = front
+        self._now = now
+        self._left = left
+        self._phase = _Phase.FREE
+        self._transport: asyncio.Transport | None = None
+        self._is_paused = False
+        self._since = now()
+        self._is_under_way = False
+        self.question: Question | None = None
+        """What aiohttp was asked, if it was one whole plain question."""
+
+    # -- what aiohttp's handler tells ---------------------------------------------------------------------
+
+    def begun(self) -> None:
+        self._is_under_way = True
+
+    def made(self) -> None:
+        """There is an answer: from now on he is waited for, and not we."""
+        self._is_under_way = False
+        self._since = self._now()
+
+    def ended(self) -> None:
+        """The answer is in the transport's hands."""
+        self.made()
+        self.question = None
+        if self._phase is _Phase.ONE:
+            self._phase = _Phase.FREE
+
+    def is_silent(self, idle_s: float) -> bool:
+        """Half a question is silence too, and so is not to read the answer."""
+        return not self._is_under_way and self._now() - self._since > idle_s
+
+    def leave(self) -> None:
+        if self._transport is None:
+            return
+        if self._transport.get_write_buffer_size():  # which would be waited for
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    # -- asyncio.Protocol ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase is _Phase.FREE:
+            question = self._front.question(data)
+            if question is not None:
+                parts = self._front.answer(question)
+                if parts is not None and self._transport is not None and not self._transport.is_closing():
+                    self._since = self._now()
+                    self._transport.write(b"".join(parts))
+                    return
+            self.question = question
+            is_one = question is not None or self._front.is_whole(data)
+            self._phase = _Phase.ONE if is_one else _Phase.HANDED_OVER
+        else:
+            self.question = None
+            self._phase = _Phase.HANDED_OVER
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._left()
+        self._inner.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        # Who does not read what was answered here is not listened to either.
+        if self._phase is _Phase.FREE and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        self._inner.resume_writing()

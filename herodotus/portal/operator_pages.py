@@ -1,0 +1,51 @@
+"""What does the operator see? The status page, and the same figures for Prometheus. Nobody else sees either."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from herodotus.core.status import PeerStatus
+from herodotus.portal.answer import Answer, html
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.metrics import metrics
+from herodotus.portal.operator_rule import OperatorRule, is_from_here
+from herodotus.portal.reader_counts import PortalFigures
+from herodotus.portal.status_page import status_page
+
+_METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_PRIVATE = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class OperatingPages:
+    def __init__(
+        self,
+        status: Callable[[], Awaitable[PeerStatus]],
+        figures: Callable[[], PortalFigures],
+        log: Callable[[], Awaitable[Sequence[str]]],
+        operator: OperatorRule,
+    ) -> None:
+        """`log` gives its last lines."""
+        self._status = status
+        self._figures = figures
+        self._log = log
+        self._operator = operator
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        request = asked.request
+        if request.path not in ("/status", "/metrics") or request.method not in ("GET", "HEAD"):
+            return None
+        refused = self._operator.may_see(request)
+        if refused is not None:
+            return refused
+        status, figures = await self._status(), self._figures()
+        if request.path == "/status":
+            lines = await self._log()
+            answer = html(status_page(status, figures, log=lines, has_orders=is_from_here(request)))
+            # Where no referrer is told, browsers do not say either whose form it is that is posted.
+            answer.headers["Referrer-Policy"] = "same-origin"
+        else:
+            answer = Answer(content_type=_METRICS_TYPE, body=metrics(status, figures).encode())
+        answer.headers.update(_PRIVATE)
+        return answer

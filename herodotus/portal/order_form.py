@@ -1,0 +1,102 @@
+"""How does the operator give orders from the status page? One form, without a script, for who knows the secret.
+
+The secret is typed with each order (a browser may keep it), and no cookie stands for it: cookies know no ports, so
+every other service of this machine would be sent one. So another site's page, which a browser could be made to post
+from, has nothing to post; and what says that it comes from another site is refused before the secret is looked at.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from html import escape
+from http import HTTPStatus
+from urllib.parse import parse_qs
+
+from herodotus.core.errors import HerodotusError
+from herodotus.core.orders import Drain, Order, Pause, Resume, Stay
+from herodotus.core.status import PeerStatus
+from herodotus.portal.answer import Answer, html, moved
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.operator_rule import OperatorRule
+from herodotus.portal.pages import page
+from herodotus.portal.request import BODY_BYTES_MAX, Request
+from herodotus.store.performer import Report, Say
+
+PATH = "/status/orders"
+_FORM = "application/x-www-form-urlencoded"
+_FIELDS_MAX = 8
+_ORDERS: Mapping[str, Order] = {
+    "pause": Pause(),
+    "resume": Resume(),
+    "drain": Drain(wait_s=0.0),
+    "stay": Stay(),
+}
+_PAUSED, _STAYING = "paused", "staying"
+
+
+class OrderPages:
+    def __init__(self, perform: Callable[[Order, Say], Awaitable[Report]], operator: OperatorRule) -> None:
+        self._perform = perform
+        self._operator = operator
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        request = asked.request
+        if request.path != PATH or request.method != "POST":
+            return None
+        if not is_from_own_page(request, asked.origin):
+            return _refused(
+                HTTPStatus.FORBIDDEN, "This order came from another site's page; nothing was done."
+            )
+        fields = _fields_of(request)
+        order = _ORDERS.get(fields.get("order", ""))
+        if order is None:
+            return _refused(HTTPStatus.BAD_REQUEST, "There is no such order.")
+        refusal = self._operator.may_order_with(request, fields.get("secret", ""))
+        if refusal is not None:
+            return _refused(HTTPStatus.FORBIDDEN, refusal)
+        try:
+            await self._perform(order, lambda _: None)
+        except HerodotusError as error:
+            return _refused(HTTPStatus.CONFLICT, f"It could not be done: {error}.")
+        done = moved("/status", HTTPStatus.SEE_OTHER)
+        done.headers["Cache-Control"] = "no-store"
+        return done
+
+
+def is_from_own_page(request: Request, origin: str) -> bool:
+    """As far as the browser says; a command says nothing."""
+    site = request.header("sec-fetch-site")
+    return request.header("origin") in ("", origin) and site in ("", "same-origin")
+
+
+def _fields_of(request: Request) -> dict[str, str]:
+    is_form = request.header("content-type").partition(";")[0].strip().lower() == _FORM
+    if not is_form or len(request.body) > BODY_BYTES_MAX:
+        return {}
+    try:
+        found = parse_qs(
+            request.body.decode("ascii"), errors="strict", max_num_fields=_FIELDS_MAX, keep_blank_values=True
+        )
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items()}
+
+
+def _refused(status: HTTPStatus, sentence: str) -> Answer:
+    body = f'<h1>Not done</h1>\n<p>{escape(sentence)}</p>\n<p><a href="/status">To the status</a></p>'
+    answer = html(page("Not done", body), status)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def order_form(status: PeerStatus) -> str:
+    """The orders that make sense now; none are told of to who is not at the peer's machine."""
+    is_paused, is_leaving = status.crawl.state == _PAUSED, status.leaving.state != _STAYING
+    crawl = ("resume", "Crawl again") if is_paused else ("pause", "Pause crawling")
+    drain = ("drain", "Hand over everything and leave")
+    choices = [("stay", "Stay after all")] if is_leaving else [crawl, drain]
+    buttons = "".join(f'<button name="order" value="{name}">{words}</button>' for name, words in choices)
+    return (
+        f'<form method="post" action="{PATH}"><label for="secret">Your secret: the line in '
+        "<code>state/operator.token</code> of the peer's home</label>"
+        '<span class="ask"><input id="secret" name="secret" type="password" required maxlength="200" '
+        f'autocomplete="current-password">{buttons}</span></form>'
+    )

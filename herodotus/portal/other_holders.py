@@ -1,0 +1,282 @@
+"""Who else may have what this peer has not, and how does the reader get it? A redirect, or what we make of its answer.
+
+The ring says who holds an address. A window goes there by itself (301, as in the thesis); what a page embeds is
+relayed, because its policy lets it ask this portal alone. Views of the ring may be stale: a holder sends nobody on,
+it asks the other holders itself; a relayed request is never relayed again; and the same question from the same address
+is sent on a few times only and then relayed: so no circle is gone through for long, and of many readers behind one
+address, as behind a proxy, each gets the page.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.replay import Flag, wants_frame
+from herodotus.core.warc import parse_digits
+from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
+from herodotus.portal.http_finish import accepts
+from herodotus.portal.memento import header_url
+from herodotus.portal.pages import trouble_page
+from herodotus.portal.relayed_answers import (
+    Adopting,
+    MementoAsked,
+    adopted_data,
+    adopted_history,
+    adopted_memento,
+    adopted_words,
+    framed,
+    is_page,
+    named,
+)
+from herodotus.portal.replay_origin import ReplayPlace
+from herodotus.portal.request import Request, wants_json
+from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target
+
+RELAYED = "x-herodotus-relayed"
+ASKED_MAX = 5
+"""Holders that are tried for one request: all the others of six copies."""
+SENT_ON_MAX = 3
+"""Times within `SENT_ON_S`; browsers give up after some 20 redirects."""
+SENT_ON_S = 10.0
+_REMEMBERED_MAX = 4_096
+KEEPERS_ASKED_S = 0.5
+"""A page does not wait longer to tell who else has it; whoever did not answer is not named."""
+KEEPERS_KEPT_S = 600.0
+_KEEPERS_KEPT_MAX = 1_024
+RELAYED_S = 20.0
+"""For all the holders of one page together; nobody looks at an empty window for longer."""
+_READERS = 2
+"""Threads in which histories of other peers are read."""
+_BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A peer's portal."""
+
+    origin: str
+    is_self: bool = False
+    name: str = ""
+    """Short form of the peer's id."""
+
+
+class Directions(Protocol):
+    async def holders(self, url: str) -> tuple[Place, ...]:
+        """Who should have the URL, in the ring's order, as far as it seems to live; empty where nobody knows."""
+        ...
+
+
+class Relay(Protocol):
+    async def fetch(self, place: Place, request: Request) -> Answer | None:
+        """Another peer's answer, whole and in its own words: nothing to be passed on. None where it gives none in
+        time, or one that is too large."""
+        ...
+
+
+class Elsewhere:
+    def __init__(
+        self,
+        directions: Directions,
+        relay: Relay,
+        *,
+        now: Callable[[], float],
+        is_gateway: bool = False,
+        has_banner: bool = True,
+        replay: ReplayPlace | None = None,
+    ) -> None:
+        self._has_banner = has_banner
+        self._inner_origin = "" if replay is None else replay.origin
+        self._directions = directions
+        self._relay = relay
+        self._now = now
+        self._is_gateway = is_gateway
+        self._threads = anyio.CapacityLimiter(_READERS)
+        self._keepers: OrderedDict[str, tuple[float, tuple[Place, ...]]] = OrderedDict()
+        self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+
+    async def answer(
+        self, request: Request, url: str, origin: str, flag: Flag | None = None, *, is_replay: bool = False
+    ) -> Answer | None:
+        """None: what this peer says counts. `is_replay`: asked for where archived pages have their own origin."""
+        if request.header(RELAYED):
+            return None
+        holders = await self._directions.holders(url)
+        others = tuple(place for place in holders if not place.is_self)
+        if not others:
+            return None
+        if len(others) < len(holders):  # we should have it ourselves: the other holders may have it already
+            return await self._relayed(request, others, url, origin, is_replay=is_replay)
+        is_relayed = self._is_gateway or self._must_relay(request, flag)
+        if is_relayed or not self._may_send_on(request):
+            return await self._relayed(request, holders, url, origin, is_replay=is_replay)
+        target = f"{holders[0].origin}{request.target}"
+        if not (target.isascii() and target.isprintable()):
+            return None
+        # A browser that kept it would go round in a circle of stale views by itself, and ask nobody who could end it.
+        return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "no-store", **PUBLIC})
+
+    async def keepers(self, url: str, memento: str) -> tuple[Place, ...]:
+        """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
+        raw address, a path."""
+        now = self._now()
+        known = self._keepers.get(memento)
+        if known is not None and now - known[0] < KEEPERS_KEPT_S:
+            return known[1]
+        others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
+        found: set[str] = set()
+
+        async def ask(place: Place) -> None:
+            answer = await self._relay.fetch(
+                place, Request(method="HEAD", target=memento, headers={RELAYED: "1"})
+            )
+            if answer is not None and answer.status is HTTPStatus.OK:
+                found.add(place.origin)
+
+        with anyio.move_on_after(KEEPERS_ASKED_S):
+            async with anyio.create_task_group() as tasks:
+                for place in others:
+                    tasks.start_soon(ask, place)
+        keepers = tuple(place for place in others if place.origin in found)
+        self._keepers.pop(memento, None)
+        self._keepers[memento] = now, keepers
+        while len(self._keepers) > _KEEPERS_KEPT_MAX:
+            self._keepers.popitem(last=False)
+        return keepers
+
+    def _must_relay(self, request: Request, flag: Flag | None) -> bool:
+        """What is shown within a page of ours; a program that asks for raw bytes may go there itself."""
+        if flag is None or flag is Flag.PAGE:
+            return False
+        return not wants_frame(request.headers) and not flag.is_raw
+
+    def _may_send_on(self, request: Request) -> bool:
+        now, key = self._now(), (request.client, request.target)
+        since, count = self._sent_on.pop(key, (now, 0))
+        if now - since > SENT_ON_S:
+            since, count = now, 0
+        self._sent_on[key] = since, count + 1
+        while len(self._sent_on) > _REMEMBERED_MAX:
+            self._sent_on.popitem(last=False)
+        return count < SENT_ON_MAX
+
+    async def _relayed(
+        self, request: Request, holders: tuple[Place, ...], url: str, origin: str, *, is_replay: bool
+    ) -> Answer | None:
+        is_busy = False
+        with anyio.move_on_after(RELAYED_S):
+            for place in holders[:ASKED_MAX]:
+                adopting = Adopting(
+                    there=place.origin, here=origin, name=place.name, has_own_origin=is_replay
+                )
+                one = _Question(self._relay, request, place, adopting)
+                found = await self._adopted(one, url)
+                if found is not None:
+                    return named(found, one.told, adopting)
+                is_busy = is_busy or one.is_busy
+        return _told_busy(request, url) if is_busy else None
+
+    async def _adopted(self, one: "_Question", url: str) -> Answer | None:
+        """By what was asked: whatever else a peer may answer is none."""
+        if one.request.path.startswith("/web/diff/"):
+            answer = await one.ask("text/html")
+            return None if answer is None else adopted_words(answer, one.adopting)
+        target = _web_target(one.request.target)
+        match None if target is None else target.kind:
+            case Kind.REPLAY | Kind.GATE if target is not None:
+                return await self._memento(one, target)
+            case Kind.HISTORY if target is not None and not wants_json(one.request):
+                answer = await one.ask("application/json")
+                period = target.moment.digits if target.moment else ""
+                if answer is None:
+                    return None
+                read = partial(adopted_history, answer, url, period, one.adopting)
+                return await anyio.to_thread.run_sync(read, limiter=self._threads)
+        answer = await one.ask(one.request.header("accept"))
+        return None if answer is None else adopted_data(answer, one.adopting)
+
+    async def _memento(self, one: "_Question", target: WebTarget) -> Answer | None:
+        digits = target.moment.digits if target.moment else ""
+        takes_gzip = accepts(one.request, "gzip")
+        is_window = target.flag is Flag.PAGE and self._has_banner and wants_frame(one.request.headers)
+        part = "" if one.request.header("if-range") else one.request.header("range")
+        asked = MementoAsked(
+            url=target.url,
+            flag=target.flag,
+            time_s=_seconds(digits),
+            takes_gzip=takes_gzip and not part,
+            asks_part=part != "" and one.request.method == "GET",
+        )
+        if is_window:
+            answer = await one.ask("", method="HEAD")
+            made = None if answer is None else adopted_memento(answer, asked, one.adopting)
+            if answer is None or made is None:
+                return None
+            if "Memento-Datetime" in made.headers and is_page(made):
+                return framed(answer, asked, one.adopting, self._inner_origin)
+            if made.status is HTTPStatus.FOUND or one.request.method == "HEAD":
+                return made
+        extra = {"range": part} if asked.asks_part else {}
+        extra |= {"accept-datetime": one.request.header("accept-datetime")}
+        answer = await one.ask("", coding="gzip" if asked.takes_gzip else "identity", **extra)
+        return None if answer is None else adopted_memento(answer, asked, one.adopting)
+
+
+class _Question:
+    """To one peer, for one reader: of what the reader's browser said, only what is named here is told."""
+
+    def __init__(self, relay: Relay, request: Request, place: Place, adopting: Adopting) -> None:
+        self.request = request
+        self.adopting = adopting
+        self.is_busy = False
+        self.told = ""
+        """How the peer calls itself."""
+        self._relay = relay
+        self._place = place
+
+    async def ask(
+        self, accept: str, *, method: str = "", coding: str = "identity", **fields: str
+    ) -> Answer | None:
+        given = {"accept": accept, "accept-encoding": coding, RELAYED: "1"}
+        given |= {name.replace("_", "-"): value for name, value in fields.items()}
+        headers = {name: value for name, value in given.items() if value}
+        method = method or ("HEAD" if self.request.method == "HEAD" else "GET")
+        answer = await self._relay.fetch(
+            self._place, Request(method=method, target=self.request.target, headers=headers)
+        )
+        if answer is not None:
+            self.told = answer.headers.get("X-Herodotus-Peer", "")
+            self.is_busy = answer.status in _BUSY
+        return answer
+
+
+def _web_target(target: str) -> WebTarget | None:
+    if not target.startswith("/web/"):
+        return None
+    try:
+        return parse_web_target(target)
+    except BadTargetError:
+        return None
+
+
+def _seconds(digits: str) -> int | None:
+    try:
+        return parse_digits(digits)
+    except MalformedRecordError:
+        return None
+
+
+def _told_busy(request: Request, url: str) -> Answer:
+    sentence = "the peers that should have it are busy: come back in some seconds"
+    if request.path.startswith("/web/") and not wants_json(request):
+        answer = html(trouble_page("Not now", sentence, header_url(url)), HTTPStatus.SERVICE_UNAVAILABLE)
+    else:
+        answer = problem(HTTPStatus.SERVICE_UNAVAILABLE, sentence)
+    answer.headers["Retry-After"] = "5"
+    return answer

@@ -1,0 +1,166 @@
+"""What do all peers together have? One question to each of them at once, within bounds, and who did not answer.
+
+A prefix or a host lies on many peers, as addresses are spread by their hashes. Each is asked for what it has itself:
+the question is marked as relayed, and who gets it asks nobody else, so that no view of the ring, wrong or stale, makes
+a circle. What comes back was written by strangers: whoever asks says how it is read, which is done in a thread, and
+what it does not believe is counted, and left out like an answer that never came.
+"""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from itertools import islice
+from typing import Generic, Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from herodotus.portal.answer import Answer
+from herodotus.portal.other_holders import RELAYED, Place, Relay
+from herodotus.portal.request import Request
+
+logger = logging.getLogger(__name__)
+
+PEERS_ASKED_MAX = 64
+AT_ONCE = 16
+"""For all questions together: as many answers as that may lie in memory unread."""
+PEER_COST = 1.0
+"""Of a reader's share, for each peer that is asked for him."""
+PATIENCE_S = 6.0
+ANSWER_BYTES_MAX = 2 * 1024 * 1024
+"""Of one peer: some thousand rows."""
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""Of answers that were read and wait for the others; who comes beyond that is left out."""
+GATHERINGS_AT_ONCE = 4
+TURN_S = 2.0
+"""Whoever has no turn by then, or finds `WAITING_MAX` before him, is told what this peer has by itself."""
+WAITING_MAX = 64
+SLOW_S = 60.0
+"""So long a peer that kept everybody waiting is not asked, or each answer would take as long as it likes."""
+_SLOW_MAX = 1_024
+_READERS = 1  # so that what others sent takes one processor at most, and readers of the archive none
+
+T = TypeVar("T")
+
+
+def cost_of_asking(others: Sequence[Place]) -> float:
+    return PEER_COST * min(len(others), PEERS_ASKED_MAX)
+
+
+class Members(Protocol):
+    async def others(self) -> tuple[Place, ...]:
+        """The other peers that seem to live, in the ring's order from here on; none where there is no ring."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered(Generic[T]):
+    """What was believed, in the order of the ring; `known` counts the others, not this peer."""
+
+    given: tuple[T, ...]
+    known: int
+
+    @property
+    def is_partial(self) -> bool:
+        return len(self.given) < self.known
+
+    def headers(self) -> Mapping[str, str]:
+        """Of the peers, ourselves included, how many are in the answer."""
+        told = {"X-Herodotus-Peers": f"{len(self.given) + 1} of {self.known + 1}"}
+        return {**told, "X-Herodotus-Partial": "true"} if self.is_partial else told
+
+
+@dataclass(slots=True)
+class _Round(Generic[T]):
+    """One question, while it is under way."""
+
+    read: Callable[[Answer], T | None]
+    silent: set[Place] = field(default_factory=set)
+    """Asked, and not heard of yet; not those whose turn to be asked has not come."""
+    found: dict[Place, T] = field(default_factory=dict)
+    held_bytes: int = 0
+
+
+class Gatherer:
+    def __init__(self, members: Members, relay: Relay) -> None:
+        self._members = members
+        self._relay = relay
+        self._turns = anyio.Semaphore(GATHERINGS_AT_ONCE)
+        self._slow: OrderedDict[str, float] = OrderedDict()
+        """Until when; by origin."""
+        self._held_bytes = 0
+        self._room = anyio.Semaphore(AT_ONCE)
+        self._threads = anyio.CapacityLimiter(_READERS)
+        self.disbelieved = 0
+        """Answers of other peers that were left out for what stood in them."""
+
+    async def others(self, request: Request) -> Sequence[Place]:
+        """Who would be asked; nobody for a question that was relayed itself."""
+        return () if request.header(RELAYED) else await self._members.others()
+
+    async def ask_all(
+        self, target: str, others: Sequence[Place], read: Callable[[Answer], T | None]
+    ) -> Gathered[T]:
+        """`target` is path and query, the same for all. `read` runs in a thread, and gives None for an answer that
+        is not to be believed."""
+        if not await self._has_turn():
+            return Gathered(given=(), known=len(others))
+        asked = self._quick(others)
+        round_ = _Round[T](read=read)
+        try:
+            with anyio.move_on_after(PATIENCE_S):
+                async with anyio.create_task_group() as tasks:
+                    for place in asked:
+                        tasks.start_soon(self._ask, place, target, round_)
+            self._leave_out(round_.silent)
+        finally:
+            self._turns.release()
+            self._held_bytes -= round_.held_bytes
+        found = round_.found
+        return Gathered(given=tuple(found[place] for place in asked if place in found), known=len(others))
+
+    async def _has_turn(self) -> bool:
+        if self._turns.statistics().tasks_waiting >= WAITING_MAX:
+            return False
+        with anyio.move_on_after(TURN_S):
+            await self._turns.acquire()
+            return True
+        return False
+
+    def _quick(self, others: Sequence[Place]) -> Sequence[Place]:
+        now = anyio.current_time()
+        quick = (place for place in others if self._slow.get(place.origin, now) <= now)
+        return tuple(islice(quick, PEERS_ASKED_MAX))
+
+    def _leave_out(self, silent: Iterable[Place]) -> None:
+        until = anyio.current_time() + SLOW_S
+        for place in silent:
+            self._slow.pop(place.origin, None)
+            self._slow[place.origin] = until
+            if len(self._slow) > _SLOW_MAX:
+                self._slow.popitem(last=False)
+
+    async def _ask(self, place: Place, target: str, round_: "_Round[T]") -> None:
+        request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
+        async with self._room:
+            round_.silent.add(place)
+            answer = await self._relay.fetch(place, request)
+            round_.silent.discard(place)
+            if answer is None or answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+                logger.debug("no part of a gathering peer=%s", place.origin)
+                return
+            size = len(answer.body)
+            if size > ANSWER_BYTES_MAX or self._held_bytes + size > HELD_BYTES_MAX:
+                logger.debug("an answer of another peer is too large peer=%s bytes=%d", place.origin, size)
+                return
+            self._held_bytes += size
+            round_.held_bytes += size
+            given = await anyio.to_thread.run_sync(partial(round_.read, answer), limiter=self._threads)
+        if given is None:
+            self.disbelieved += 1
+            logger.info("an answer of another peer is not believed peer=%s", place.origin)
+        else:
+            round_.found[place] = given

@@ -1,0 +1,278 @@
+"""How does a reader have a page archived now? `/save/URL`, where the network's charter allows it.
+
+The peer that answers for the address does it; another one passes the request on, once. Who fetches, and by which
+rules, is the port's business. It is the one path by which a reader changes an archive, so it has shares of its own:
+for each reader, for each peer that passes on what its readers ask, and for all.
+
+A page of another site must not have it asked for by its visitors' browsers. Programs ask by GET, as they do of other
+archives; so does a person who types the address, which browsers tell on secure connections. On plain HTTP a browser's
+GET tells nothing of the page that it comes from: there, and where another site leads here, a page asks first. Its
+form is a POST, with which browsers always say whose page it is of (`may_change`, ADR 16).
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from html import escape
+from http import HTTPStatus
+from math import ceil
+from typing import Protocol
+from urllib.parse import parse_qs
+
+import anyio
+
+from herodotus.core.allowances import Allowances, Rate
+from herodotus.core.replay import may_change
+from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
+from herodotus.portal.archive_pages import Asked
+from herodotus.portal.client_limits import CLIENTS_MAX, client_of
+from herodotus.portal.memento import Places, header_url
+from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
+from herodotus.portal.pages import FORM_HEADERS, page, save_form, search_form, shown_url
+from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
+from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
+from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
+
+OF_ONE = Rate(per_s=1 / 12, burst=5.0)
+"""Five a minute, as whoever asks for more has a crawl in mind."""
+OF_PEER = Rate(per_s=1 / 3, burst=20.0)
+"""Twenty a minute passed on by one peer for its readers. Anybody may say that he is one: it is no more than that."""
+OF_ALL = Rate(per_s=1.0, burst=20.0)
+TOLD_BYTES_MAX = 64 * 1024
+"""Of another peer's sentence about what it did."""
+_PATH = "/save/"
+_TOLD_BY_OTHERS = frozenset(
+    {HTTPStatus.ACCEPTED, HTTPStatus.FORBIDDEN, HTTPStatus.BAD_GATEWAY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+_TITLES = {
+    HTTPStatus.ACCEPTED: "It is being fetched",
+    HTTPStatus.FORBIDDEN: "This is not archived",
+    HTTPStatus.BAD_GATEWAY: "It could not be fetched",
+    HTTPStatus.BAD_REQUEST: "This is no address",
+    HTTPStatus.TOO_MANY_REQUESTS: "Not now",
+    HTTPStatus.NOT_FOUND: "Not here",
+}
+
+
+class SaveResult(Enum):
+    SAVED = "saved"
+    UNCHANGED = "unchanged"
+    """As it was: the version of `time_s` is what stands there now."""
+    REFUSED = "refused"
+    """By its owner's rules, or by ours: asking again is of no use."""
+    FAILED = "failed"
+    LATER = "later"
+    """Its turn comes: the host must rest, or it takes long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaveOutcome:
+    result: SaveResult
+    url: str
+    time_s: int = 0
+    """Of the version that there is now, for SAVED and UNCHANGED."""
+    reason: str = ""
+    """A sentence without its first word's capital, where it was not stored."""
+    retry_after_s: float = 0.0
+
+
+class SavePort(Protocol):
+    """Whoever fetches: politely, within the network's scope, and nothing that is private."""
+
+    async def save(self, url: str) -> SaveOutcome:
+        """`url` is canonical. Returns within some seconds, whatever the host does."""
+        ...
+
+
+class SavePages:
+    def __init__(
+        self,
+        saves: SavePort,
+        now: Callable[[], float],
+        *,
+        directions: Directions | None = None,
+        relay: Relay | None = None,
+    ) -> None:
+        self._saves = saves
+        self._now = now
+        self._directions = directions
+        self._relay = relay
+        self._shares = Allowances(OF_ONE, remembered_max=CLIENTS_MAX)
+        self._shares_of_peers = Allowances(OF_PEER, remembered_max=CLIENTS_MAX)
+        self._share_of_all = Allowances(OF_ALL, remembered_max=1)
+        self.asked = 0
+
+    async def answer(self, asked: Asked) -> Answer | None:
+        request = asked.request
+        if not request.path.startswith(_PATH):
+            return None
+        if request.method not in ("GET", "POST"):
+            return None if request.method == "OPTIONS" else _wrong_method()
+        try:
+            url = _url_of(request)
+        except (BadTargetError, ValueError) as error:
+            return _told(request, HTTPStatus.BAD_REQUEST, str(error))
+        if not may_change(request.headers, asked.origin) or _tells_nothing(request):
+            return _asks_first(request, url)
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        found = await self._by_owner(request, url)
+        return found or _answer(request, await self._saves.save(url))
+
+    def _refusal(self, request: Request) -> Answer | None:
+        """All together are rationed once more."""
+        now = self._now()
+        who = client_of(request.client) or "this machine"
+        shares = self._shares_of_peers if request.header(RELAYED) else self._shares
+        wait_s = shares.take(who, 1.0, now)
+        wait_s = wait_s or self._share_of_all.take("all", 1.0, now)
+        if not wait_s:
+            self.asked += 1
+            return None
+        return _told(
+            request,
+            HTTPStatus.TOO_MANY_REQUESTS,
+            f"as many pages as can be were asked for: come back in {ceil(wait_s)} s",
+            retry_after_s=wait_s,
+        )
+
+    async def _by_owner(self, request: Request, url: str) -> Answer | None:
+        """None: that is this peer, or nobody who answers for it can be reached."""
+        if request.header(RELAYED) or self._directions is None or self._relay is None:
+            return None
+        target = f"{_PATH}{header_url(url)}"  # a form has it elsewhere
+        marked = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
+        places = (await self._directions.holders(url))[:ASKED_MAX]
+        with anyio.move_on_after(RELAYED_S):
+            for place in places:
+                if place.is_self:
+                    return None
+                answer = await self._relay.fetch(place, marked)
+                if answer is not None and (found := _adopted(request, url, answer, place.origin)) is not None:
+                    return found
+        return None
+
+
+def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer | None:
+    """What another peer did, in our words; None where its answer is none."""
+    location = adopted_location(answer, Adopting(there=there, here=""))
+    if location is not None:
+        if not is_of(location, url):
+            return None
+        is_same = answer.headers.get("X-Herodotus-Save") == SaveResult.UNCHANGED.value
+        return _there(location, SaveResult.UNCHANGED if is_same else SaveResult.SAVED)
+    if answer.status not in _TOLD_BY_OTHERS or len(answer.body) > TOLD_BYTES_MAX:
+        return None
+    try:
+        facts = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return None
+    sentence = facts.get("detail") if isinstance(facts, dict) else None
+    if not isinstance(sentence, str):
+        return None
+    wait = answer.headers.get("Retry-After", "")
+    retry_after_s = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0.0
+    return _told(request, answer.status, sentence[:600], url, retry_after_s=retry_after_s)
+
+
+def _tells_nothing(request: Request) -> bool:
+    """A browser on plain HTTP, whose GET may be any page's picture."""
+    is_browser = request.header("user-agent").startswith("Mozilla/")
+    return is_browser and request.method == "GET" and not request.header("sec-fetch-site")
+
+
+def _asks_first(request: Request, url: str) -> Answer:
+    """A window gets the page with the form; whatever else a page of somebody's asks for gets nothing."""
+    mode = request.header("sec-fetch-mode") or "navigate"
+    if request.method != "GET" or mode != "navigate" or "text/html" not in request.header("accept"):
+        return problem(
+            HTTPStatus.FORBIDDEN, "another site may have asked for this: open the address yourself"
+        )
+    body = f"<h1>Archive this page?</h1>\n{save_form(url)}"
+    return _with_form(html(page("Archive this page?", body)))
+
+
+def _with_form(answer: Answer) -> Answer:
+    """Its POST has to say whose page it is of, which it does not under a policy of no referrer."""
+    answer.headers.update({"Cache-Control": "no-store", **FORM_HEADERS})
+    return answer
+
+
+def _url_of(request: Request) -> str:
+    if request.path == _PATH and (given := request.parameter("url") or _in_form(request)):
+        return spellings(given)[0]
+    target = parse_web_target("/web/2026/" + request.target[len(_PATH) :])
+    if target.kind is not Kind.REPLAY:
+        raise BadTargetError("there is no address in this path")
+    return spellings(target.url)[0]
+
+
+def _in_form(request: Request) -> str:
+    """The field of our form; "" where there is none."""
+    if request.method != "POST":
+        return ""
+    fields = parse_qs(
+        request.body.decode("utf-8", "replace"),
+        errors="replace",
+        max_num_fields=PARAMETERS_MAX,
+        separator="&",
+    )
+    return fields.get("url", [""])[0]
+
+
+def _wrong_method() -> Answer:
+    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, "a page is saved by GET or POST")
+    refused.headers["Allow"] = "GET, POST"
+    return refused
+
+
+def _answer(request: Request, outcome: SaveOutcome) -> Answer:
+    match outcome.result:
+        case SaveResult.SAVED | SaveResult.UNCHANGED:
+            return _there(Places(origin="", url=outcome.url).memento(outcome.time_s), outcome.result)
+        case SaveResult.REFUSED:
+            return _told(request, HTTPStatus.FORBIDDEN, outcome.reason, outcome.url)
+        case SaveResult.FAILED:
+            return _told(request, HTTPStatus.BAD_GATEWAY, outcome.reason, outcome.url)
+        case SaveResult.LATER:
+            return _told(
+                request,
+                HTTPStatus.ACCEPTED,
+                outcome.reason,
+                outcome.url,
+                retry_after_s=outcome.retry_after_s,
+            )
+
+
+def _there(memento: str, result: SaveResult) -> Answer:
+    headers = {
+        "Content-Location": memento,
+        "Cache-Control": "no-store",
+        "X-Herodotus-Save": result.value,
+        **PUBLIC,
+    }
+    return moved(memento, headers=headers)
+
+
+def _told(
+    request: Request, status: HTTPStatus, sentence: str, url: str = "", *, retry_after_s: float = 0.0
+) -> Answer:
+    if wants_json(request) or not request.header("accept"):
+        answer = problem(status, sentence)
+    else:
+        title = _TITLES.get(status, status.phrase)
+        words = sentence[:1].upper() + sentence[1:]
+        again = ""
+        if url:
+            history = escape(Places(origin="", url=url).history)
+            again = f'<p><a href="{history}">What there is of it</a></p>'
+            if status in (HTTPStatus.ACCEPTED, HTTPStatus.BAD_GATEWAY):
+                again += save_form(url)
+        body = f"<h1>{escape(title)}</h1>\n<p>{escape(shown_url(words, 600))}.</p>\n{again}{search_form(url)}"
+        answer = _with_form(html(page(title, body), status))
+    answer.headers["Cache-Control"] = "no-store"
+    if retry_after_s:
+        answer.headers["Retry-After"] = str(ceil(retry_after_s))
+    return answer

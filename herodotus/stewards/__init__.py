@@ -1,6 +1,0 @@
-"""How are thousands of peers together as polite as one? Leases from each host's steward (docs/protocol/leases.md)."""
-
-from herodotus.stewards.ports import NodeRing, StewardRing
-from herodotus.stewards.ring_steward import RingSteward, StewardParts
-
-__all__ = ["NodeRing", "RingSteward", "StewardParts", "StewardRing"]

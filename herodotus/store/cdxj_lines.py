@@ -1,0 +1,45 @@
+"""What do the `.cdxj` files beside segments say of a member, when it is copied as it is?"""
+
+from collections import OrderedDict, defaultdict
+
+from herodotus.core.cdxj import place_of_line
+from herodotus.core.layout import CDXJ_BYTES_MAX
+from herodotus.store.disk import read_file
+from herodotus.store.engine import Archive
+from herodotus.store.segments import SegmentWriter
+
+LINES_FILES_MAX = 4
+
+
+class Lines:
+    """The `.cdxj` lines of segments by member; those of the last few segments are kept."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._files = archive.files
+        self._of: OrderedDict[int, dict[int, list[tuple[int, str]]]] = OrderedDict()
+
+    def of_member(self, number: int, offset: int, writer: SegmentWriter) -> list[str]:
+        """In the order of the member; empty when it cannot go into that segment as it is."""
+        name = self._files.catalogue[number].name
+        if name.is_log or name.codec is not writer.name.codec:
+            return []
+        if writer.dictionary is not None or self._files.dictionary(number) is not None:
+            return []
+        if number not in self._of:
+            self._of[number] = self._load(number)
+            if len(self._of) > LINES_FILES_MAX:
+                self._of.popitem(last=False)
+        return [line for _, line in sorted(self._of[number].get(offset, []))]
+
+    def _load(self, number: int) -> dict[int, list[tuple[int, str]]]:
+        lines: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        located = self._files.catalogue[number]
+        try:
+            data = read_file(self._files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX)
+        except FileNotFoundError:
+            return {}
+        for line in data.decode(errors="replace").split("\n"):
+            place = place_of_line(line)
+            if place is not None:
+                lines[place[0]].append((place[1], line))
+        return lines

@@ -1,0 +1,194 @@
+"""How does a capture go for good, without taking the body away from those that refer to it?
+
+A tombstone is written and flushed like any capture; from then on the capture is neither found nor taken back
+from another peer. When it was the original of revisits, its body first moves to the oldest of them, and the
+others are written again to name that one. This may be much, so it is done in steps, and storing goes on between
+them: each leaves everything readable, and the original goes last. The bytes go with the next compaction. What
+refers to a payload is counted from the index each time, so nothing can drift.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import nsmallest
+from itertools import islice, pairwise
+
+from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
+from herodotus.core.captures import (
+    CaptureId,
+    Deposit,
+    RecordType,
+    StoredCapture,
+    deposit_of_record,
+)
+from herodotus.core.index_rows import (
+    CAPTURE,
+    KEY_BYTES,
+    Kind,
+    after,
+    bucket_of,
+    capture_key,
+    decode_entry,
+    time_of,
+)
+from herodotus.store.engine import Archive
+from herodotus.store.intake import Intake, compress_bundle
+from herodotus.store.items import NewCapture, NewTombstones
+from herodotus.store.reader import Reader, original_of
+
+TOMBSTONES_PER_RECORD = 1_000
+"""They are flushed and indexed under one lock: others wait a tenth of a second at most."""
+MOVED_CAPTURES_MAX = 256
+MOVED_BYTES_MAX = 8 * 1024 * 1024
+"""Written at once, or one capture that is larger."""
+HEIRS_TRIED_MAX = 16
+
+
+def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
+    """Delete these captures for good; how many of them there were."""
+    reader = Reader(archive)
+    with archive.upkeep_lock:
+        victims = [id_ for id_ in dict.fromkeys(ids) if reader.find(id_) is not None]
+        _refuse_what_may_be_away(archive, reader, victims)
+        with intake.without(victims):
+            move_bodies(archive, victims)
+            for at in range(0, len(victims), TOMBSTONES_PER_RECORD):
+                with archive.lock:
+                    archive.commit([NewTombstones(ids=tuple(victims[at : at + TOMBSTONES_PER_RECORD]))])
+                    intake.forget()
+    return len(victims)
+
+
+def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence[CaptureId]) -> None:
+    """While a slice is missing nothing on it can be written anew; and it may say of what is here that it was deleted,
+    so no body is left to that."""
+    if not archive.files.missing:
+        return
+    keys = {capture_key(id_) for id_ in victims}
+    for id_ in victims:
+        for key, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest):
+            if key not in keys or decode_entry(value).place.file not in archive.files.catalogue:
+                raise StoreRefusedError(
+                    "a slice is missing: what is on it cannot be deleted, nor what shares its body with others"
+                )
+
+
+def move_bodies(archive: Archive, ids: Collection[CaptureId]) -> None:
+    """Those that refer to captures about to go are written anew, some at a time. To be called while nothing new comes
+    to refer to them (`Intake.without`), and nothing is moved or deleted (`upkeep_lock`)."""
+    reader, victims = Reader(archive), frozenset(ids)
+    payloads = {
+        (bucket_of(id_.key), id_.digest): None
+        for id_ in ids
+        if (entry := reader.find(id_)) is not None and entry.kind is Kind.BODY
+    }
+    moved = (item for payload in payloads for item in _bereaved(reader, *payload, victims))
+    for items in _in_steps(moved):
+        archive.commit(items)
+
+
+def _in_steps(items: Iterable[NewCapture]) -> Iterator[list[NewCapture]]:
+    step: list[NewCapture] = []
+    size = 0
+    for item in items:
+        own = sum(map(len, item.members))
+        if step and (size + own > MOVED_BYTES_MAX or len(step) >= MOVED_CAPTURES_MAX):
+            yield step
+            step, size = [], 0
+        step.append(item)
+        size += own
+    if step:
+        yield step
+
+
+def _bereaved(
+    reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]
+) -> Iterator[NewCapture]:
+    """The captures whose original is about to go, as they are to be written: the one that gets the body first."""
+    heir = _heir(reader, bucket, digest, victims)
+    if heir is None:
+        return
+    capture, deposit = heir
+    original = original_of(capture.record, capture.id, len(capture.body))
+    if capture.is_revisit:
+        original = original._replace(record_id=deposit.record_id)
+        yield _rewritten(reader, capture.id, Kind.BODY, compress_bundle(deposit, None))
+    for id_, kind in reader.named_by_payload(bucket, digest):
+        if kind is Kind.BODY or id_ in victims or id_ == capture.id or reader.has_original(id_, victims):
+            continue
+        other = _readable(reader, id_)
+        if other is not None:
+            yield _rewritten(reader, id_, Kind.REVISIT, compress_bundle(other[1], original))
+
+
+def _heir(
+    reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]
+) -> tuple[StoredCapture, Deposit] | None:
+    """Another that has the body already, or the oldest that can be given it. None when nothing is left that could
+    move, as the body is damaged."""
+    for id_, kind in reader.named_by_payload(bucket, digest):
+        if kind is Kind.BODY and id_ not in victims and (found := _readable(reader, id_)) is not None:
+            return found
+    named = reader.named_by_payload(bucket, digest)
+    staying = (id_ for id_, _ in named if id_ not in victims)
+    oldest_first = nsmallest(HEIRS_TRIED_MAX, staying, key=_age)
+    return next((found for id_ in oldest_first if (found := _readable(reader, id_)) is not None), None)
+
+
+def _readable(reader: Reader, id_: CaptureId) -> tuple[StoredCapture, Deposit] | None:
+    try:
+        capture = reader.read(id_)
+        return None if capture is None else (capture, deposit_of_stored(capture))
+    except DamagedRecordError:
+        return None
+
+
+def _rewritten(reader: Reader, id_: CaptureId, kind: Kind, members: tuple[bytes, ...]) -> NewCapture:
+    """It moves, but did not arrive now: streams must meet it once."""
+    entry = reader.find(id_)
+    return NewCapture(id=id_, kind=kind, members=members, arrival=None if entry is None else entry.arrival)
+
+
+def _age(id_: CaptureId) -> tuple[int, bytes]:
+    return id_.time_s, id_.key
+
+
+def deposit_of_stored(capture: StoredCapture) -> Deposit:
+    """As if it came anew, with its whole body: for other archives, and for those whose original goes."""
+    record = capture.record
+    is_revisit = record.kind == "revisit"
+    fields = tuple(
+        (name, "response" if is_revisit and name == "WARC-Type" else value) for name, value in record.fields
+    )
+    whole = replace(record, fields=fields, block=capture.head + capture.body)
+    deposit = deposit_of_record(whole, capture.url, capture.companions)
+    # The body was checked against the digest when it was read; a forged one must stay what it was called.
+    return replace(deposit, sha256=capture.id.digest) if deposit.type is RecordType.RESPONSE else deposit
+
+
+def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
+    """WebBase's lifetime (section 4): versions older than a time go, but never a URL's newest.
+
+    At most `limit` at a time; returns what went, for whoever schedules the crawl.
+    """
+    ids = [id_ for id_, _ in outdated(archive, before_s, limit)]
+    delete(archive, intake, ids)
+    return ids
+
+
+def outdated(archive: Archive, before_s: int, limit: int) -> list[tuple[CaptureId, str]]:
+    """Captures from before a time that a newer one of the same URL follows, in ring order, and their URLs. What
+    cannot be read is left to whoever repairs it."""
+    reader = Reader(archive)
+    found = (reader.named_at(key, value) for key, value in _outdated(archive, before_s))
+    return list(islice((named for named in found if named is not None), limit))
+
+
+def count_outdated(archive: Archive, before_s: int) -> int:
+    return sum(1 for _ in _outdated(archive, before_s))
+
+
+def _outdated(archive: Archive, before_s: int) -> Iterator[tuple[bytes, bytes]]:
+    scan = archive.index.scan(CAPTURE, after(CAPTURE))
+    for (key, value), (following, _) in pairwise(scan):
+        if time_of(key) < before_s and key[: 1 + KEY_BYTES] == following[: 1 + KEY_BYTES]:
+            yield key, value

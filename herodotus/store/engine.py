@@ -1,0 +1,414 @@
+"""How do the files, the log and the index stay one archive, whatever happens between two of their steps?
+
+`Archive` is synchronous and owns the order: write to the log, flush it, then index, then tell. `recovery`
+opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sealing`, `streaming`,
+`checking`; threads and loops are the business of `committer` and `store`.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import RLock
+
+from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
+from herodotus.core.captures import CaptureId, Deposit, url_key
+from herodotus.core.index_rows import (
+    META,
+    TOMBSTONE,
+    VISITS,
+    Entry,
+    Kind,
+    Place,
+    VisitCount,
+    address_key,
+    after,
+    arrival_of,
+    auxiliary_key,
+    capture_key,
+    decode_numbers,
+    decode_visits,
+    encode_entry,
+    encode_numbers,
+    encode_visits,
+    family_key,
+    payload_key,
+    url_prefix,
+)
+from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
+from herodotus.core.notes import (
+    Visit,
+)
+from herodotus.core.removals import NOTHING_REMOVED
+from herodotus.core.warc import Fields
+from herodotus.store.digests import Standing
+from herodotus.store.files import Files
+from herodotus.store.index import Batch, Index
+from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
+from herodotus.store.log import FullDiskError, IngestLog
+
+logger = logging.getLogger(__name__)
+
+FORMAT = b"3"
+FORMAT_KEY, APPLIED_KEY = META + b"format", META + b"applied"
+INCARNATION_KEY, EPOCH_KEY, COUNT_KEY = META + b"incarnation", META + b"epoch", META + b"count"
+MISSING_KEY = META + b"missing"
+DAMAGE_MAX = 10_000
+FREE_UNKNOWN = 1 << 62
+NO_ROOM = "the disk is full: no new log can be begun"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveSettings:
+    log_bytes_max: int = SEGMENT_BYTES_MAX
+    segment_bytes_max: int = SEGMENT_BYTES_MAX
+    index_flush_bytes: int = 32 * 1024 * 1024
+    """How much of the log is read again after a crash: less than a second's worth."""
+    reserve_bytes: int = 256 * 1024 * 1024
+    """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
+    archive_bytes_max: int | None = None
+    """What the files may come to together; sealing needs up to a segment more for a while."""
+    upkeep_bytes_per_s: int = 64 * 1024 * 1024
+    """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
+    codec: Codec = Codec.ZSTD
+    dictionary_bytes: int = 0
+    """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
+    pages of few sites, and then `zstd -dc` alone no longer reads the file."""
+    software: Fields = (("software", "Herodotus"),)
+    """What warcinfo says: the program, and which peer it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    path: str
+    offset: int
+    reason: str
+
+
+@dataclass(slots=True)
+class Counters:
+    stored: int = 0
+    refused: int = 0
+    commits: int = 0
+    damaged: int = 0
+    recovered: int = 0
+    truncated_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Applying:
+    batch: Batch = field(default_factory=Batch)
+    visits: list[Visit] = field(default_factory=list)
+
+
+class Archive:
+    def __init__(
+        self,
+        files: Files,
+        index: Index,
+        *,
+        now: Callable[[], float],
+        settings: ArchiveSettings | None = None,
+        free_bytes: Callable[[int], int] | None = None,
+        scratch: Path | None = None,
+        digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
+    ) -> None:
+        self.files = files
+        self.index = index
+        self.settings = settings or ArchiveSettings()
+        self.counters = Counters()
+        self.damage: dict[tuple[str, int], Damage] = {}
+        """What was found broken, to be fetched from another copy."""
+        self.digest_of = digest_of
+        self.lock = RLock()
+        """Held while the log, the catalogue or the index change together."""
+        self.upkeep_lock = RLock()
+        """Held by sealing, compaction and deletion, which take one another's records for granted."""
+        self.now = now
+        self.log = IngestLog(files, self.settings.software)
+        self._free_bytes = free_bytes
+        self.scratch = scratch
+        """For what is sorted on disk; the system's place for such files if None."""
+        self.removed = NOTHING_REMOVED
+        """Of these nothing is stored, whoever brings it."""
+        self.refusal: str | None = None
+        """Why nothing can be stored until the next opening."""
+        self._unflushed = 0
+        self.standing = Standing(index)
+        self.captures = 0
+        self.has_tombstones = False
+        self.rewrites = 0
+        """How often captures were deleted or written anew: what was read from the index before may be stale."""
+        self.sign: Callable[[Deposit], Deposit] = lambda deposit: deposit
+        """How this peer vouches for what it brings in; only a running peer has its key at hand."""
+        self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
+        """Told what is durable since a moment, in the thread that committed it: it must be quick."""
+
+    # -- storing ------------------------------------------------------------------------------------------
+
+    def commit(self, items: Sequence[Item]) -> None:
+        """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
+        part."""
+        with self.lock, self.writing_index():
+            for wave in waves(items):
+                self._commit_at_once(wave)
+
+    def _commit_at_once(self, items: Sequence[Item]) -> None:
+        """All or none."""
+        if self.refusal is not None:
+            self.counters.refused += len(items)
+            raise StoreRefusedError(self.refusal)
+        notes, buffers = lay_out(items)
+        size = sum(map(len, buffers))
+        self._make_room(size, is_clearing=all(map(rewrites, items)))
+        good_tail = self.log.tail
+        try:
+            self._perform(items, notes, buffers)
+        except OSError as error:
+            self.counters.refused += len(items)
+            logger.error(  # noqa: TRY400 - the error is the disk's; a traceback of ours says nothing
+                "log abandoned path=%s at=%d error=%s", self.files.path(self.log.number), good_tail, error
+            )
+            self.log.abandon(good_tail)
+            self.begin_log()
+            raise StoreRefusedError(f"the disk failed: {error.strerror}") from error
+        self.counters.commits += 1
+        self.rewrites += any(map(rewrites, items))
+        self.counters.stored += len(items)
+        self._unflushed += size
+        if self._unflushed > self.settings.index_flush_bytes:
+            self.flush_index()
+        self.on_stored([item.id for item in items if isinstance(item, NewCapture)])
+
+    @contextmanager
+    def writing_index(self) -> Iterator[None]:
+        """An index that cannot be written is behind the log: nothing may follow what it lacks, until an opening
+        gives it that. What is there is served."""
+        try:
+            yield
+        except IndexFailedError as error:
+            self.refusal = str(error)
+            logger.error("index failed error=%s", error.reason)  # noqa: TRY400 - RocksDB's words say it all
+            raise StoreRefusedError(self.refusal) from error
+
+    def _perform(self, items: Sequence[Item], notes: list[Item], buffers: list[bytes]) -> None:
+        start = self.log.write(buffers)
+        self.log.flush()
+        self._apply_committed(items, notes, buffers, start)
+
+    def _make_room(self, size: int, *, is_clearing: bool) -> None:
+        """Deleting is let through, a few bytes each: it is the way out of an archive that is full."""
+        if not is_clearing:
+            self._check_room(size)
+        if not self.log.is_open or self.log.tail + size > self.settings.log_bytes_max:
+            self.roll()
+
+    def _check_room(self, size: int) -> None:
+        """A log whose disk is full goes on on another, where there is one."""
+        if not self._is_within_offer(size):
+            raise StoreRefusedError(
+                f"the archive is full: it may have {self.settings.archive_bytes_max} bytes"
+            )
+        if not self.has_room_on(self.log.slice, size) and self._roomy(size):
+            self.roll()
+        if not self.has_room_on(self.log.slice, size):
+            raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
+
+    def has_room(self, bytes_: int) -> bool:
+        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
+        if self.refusal is not None:
+            return False
+        with self.lock:
+            has_disk = self.has_room_on(self.log.slice, bytes_) or bool(self._roomy(bytes_))
+            return has_disk and self._is_within_offer(bytes_)
+
+    def has_room_on(self, slice_: int, bytes_: int) -> bool:
+        return self._free_bytes is None or self._free_bytes(slice_) - bytes_ >= self.settings.reserve_bytes
+
+    def free_on(self, slice_: int) -> int:
+        """Its reserve included, which is there for sealing."""
+        return FREE_UNKNOWN if self._free_bytes is None else self._free_bytes(slice_)
+
+    def _is_within_offer(self, bytes_: int) -> bool:
+        most = self.settings.archive_bytes_max
+        return most is None or self.files.bytes_used() + bytes_ <= most
+
+    def _roomy(self, bytes_: int) -> list[int]:
+        """The other disks that could take a log."""
+        others = [slice_ for slice_ in self.files.present if slice_ != self.log.slice]
+        return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
+
+    def roll(self) -> None:
+        """Close the log and begin another, so that what was stored so far can be sealed."""
+        with self.lock:
+            if self.refusal is not None:
+                raise StoreRefusedError(self.refusal)
+            if not self.begin_log():
+                raise StoreRefusedError(self.problem or NO_ROOM)
+
+    def begin_log(self) -> bool:
+        """Where it fails, storing is refused: for now if the disk is full, else until the next opening."""
+        is_short = not self.has_room_on(self.log.slice, 0)
+        try:
+            self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
+        except FullDiskError:
+            logger.warning("no log begun: the disk is full")
+            return False
+        except OSError as error:
+            self.refusal = f"no new log can be begun: {error.strerror}"
+            return False
+        return True
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be stored now, or None."""
+        return self.refusal or (None if self.log.is_open else NO_ROOM)
+
+    # -- indexing -----------------------------------------------------------------------------------------
+
+    def is_deleted(self, key: bytes) -> bool:
+        """For good; `key` is one of family c. Most archives never delete, and need not look."""
+        return self.has_tombstones and self.index.get(family_key(TOMBSTONE, key)) is not None
+
+    def load_counts(self) -> None:
+        """What the index says of itself, when it was opened or made anew."""
+        self.captures = decode_numbers(self.index.get(COUNT_KEY) or b"\0")[0]
+        self.standing.load()
+        self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
+
+    def put(
+        self, batch: Batch, id_: CaptureId, entry: Entry, *, url: str = "", is_checked: bool = False
+    ) -> None:
+        """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
+        key = capture_key(id_)
+        if not is_checked and self.is_deleted(key):
+            return
+        if self.index.get(key) is None:
+            batch.put_new(key, encode_entry(entry))
+            if url:
+                batch.put(address_key(url))
+        else:
+            # Written anew: a revisit may have got the body, or a body that was found twice its place.
+            batch.put(key, encode_entry(entry))
+            batch.delete(payload_key(key, id_.digest, Kind.REVISIT if entry.kind is Kind.BODY else Kind.BODY))
+        batch.put(payload_key(key, id_.digest, entry.kind))
+
+    def write(self, batch: Batch) -> None:
+        """Every change of captures passes here, as the batch carries their number."""
+        if batch.added:
+            batch.put(COUNT_KEY, encode_numbers((self.captures + batch.added,)))
+        changes = self.standing.prepare(batch)
+        self.index.write(batch)
+        self.captures += batch.added
+        self.standing.apply(changes)
+
+    def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
+        self.has_tombstones = True
+        batch.put(auxiliary_key(number, offset))
+        gone_before: set[bytes] = set()
+        for id_ in ids:
+            key = capture_key(id_)
+            if key in batch.fresh or (self.index.get(key) is not None and key not in gone_before):
+                batch.added -= 1
+                batch.fresh.discard(key)
+            gone_before.add(key)
+            batch.put(family_key(TOMBSTONE, key))
+            batch.delete(key)
+            batch.delete(family_key(VISITS, key))
+            for kind in Kind:
+                batch.delete(payload_key(key, id_.digest, kind))
+
+    def _apply_committed(
+        self, items: Sequence[Item], notes: list[Item], buffers: list[bytes], start: int
+    ) -> None:
+        applying = Applying()
+        number, offset, at = self.log.number, start, 0
+        for item in items:
+            if isinstance(item, NewCapture):
+                length = sum(map(len, item.members))
+                arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
+                entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
+                self.put(applying.batch, item.id, entry, url=item.url, is_checked=True)
+                offset += length
+                at += len(item.members)
+        for note in notes:
+            if isinstance(note, NewVisits):
+                applying.visits += note.visits
+                applying.batch.put(auxiliary_key(number, offset))
+            elif isinstance(note, NewTombstones):
+                self.put_tombstones(applying.batch, note.ids, number, offset)
+            offset += len(buffers[at])
+            at += 1
+        self.finish(applying, (number, offset))
+
+    def finish(self, applying: Applying, applied: tuple[int, int]) -> None:
+        """Write what was collected; the visits and the position last, and together."""
+        position = (APPLIED_KEY, encode_numbers(applied))
+        if not applying.visits:
+            applying.batch.put(*position)
+            self.write(applying.batch)
+            return
+        self.write(applying.batch)
+        counts: dict[bytes, VisitCount] = {}
+        for visit in sorted(applying.visits):
+            key = self.version_at(visit.url, visit.time_s)
+            if key is None:
+                continue
+            visits_key = family_key(VISITS, key)
+            data = self.index.get(visits_key)
+            known = counts.get(visits_key) or (decode_visits(data) if data else VisitCount(count=0, last_s=0))
+            counts[visits_key] = VisitCount(count=known.count + 1, last_s=max(known.last_s, visit.time_s))
+        changes: list[tuple[bytes, bytes | None]] = [
+            (key, encode_visits(value)) for key, value in counts.items()
+        ]
+        self.index.write(Batch([*changes, position]))
+
+    def version_at(self, url: str, time_s: int) -> bytes | None:
+        """The index key of the newest capture of a URL that is not newer than a time."""
+        prefix = url_prefix(url_key(url))
+        found = self.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
+        return None if found is None else found[0]
+
+    @property
+    def applied(self) -> tuple[int, int]:
+        """Log number and offset up to which the index has everything."""
+        number, offset = decode_numbers(self.index.get(APPLIED_KEY) or b"\0\0")
+        return number, offset
+
+    @property
+    def epoch(self) -> int:
+        """The last sealing whose places the index has."""
+        return decode_numbers(self.index.get(EPOCH_KEY) or b"\0")[0]
+
+    @property
+    def incarnation(self) -> bytes:
+        """Changes when the index is built anew, with which arrivals are numbered anew."""
+        return self.index.get(INCARNATION_KEY) or b""
+
+    def flush_index(self) -> None:
+        self.index.flush()
+        self._unflushed = 0
+
+    # -- damage, closing ----------------------------------------------------------------------------------
+
+    def note_damage(self, file: int, offset: int, reason: str) -> None:
+        path = self.files.path(file)
+        if (path, offset) not in self.damage:
+            logger.warning("damaged record path=%s offset=%d reason=%s", path, offset, reason)
+            if len(self.damage) < DAMAGE_MAX:  # beyond, nobody knows which were counted
+                self.counters.damaged += 1
+                self.damage[path, offset] = Damage(path=path, offset=offset, reason=reason)
+
+    def close(self) -> None:
+        with self.lock:
+            try:
+                if self.refusal is None:
+                    self.flush_index()
+            except IndexFailedError as error:  # the log has it, and the next opening reads it there
+                logger.warning("index closed as it was error=%s", error.reason)
+            self.log.end()
+            self.files.close()
+            self.index.close()
+            self.refusal = "the archive is closed"

@@ -1,0 +1,158 @@
+"""What does the running peer hold, and who may use it? The archive of its home, open for as long as the peer lives.
+
+An archive that cannot be opened does not keep the peer from being a member and serving the rest: it says what is
+wrong, and its operator may mend it. Opening may take long (an index made anew), so others wait only a little.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum
+
+import anyio
+import anyio.to_thread
+
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.status import StoreStatus
+from herodotus.home.folder import Home
+from herodotus.operate.cli.archive import archive_of
+from herodotus.store.engine import ArchiveSettings
+from herodotus.store.performer import Order, Report, Say, perform_in_peer
+from herodotus.store.store import ArchiveStatistics, DiskStore, open_store, statistics_of
+from herodotus.store.survey import keep_surveyed
+from herodotus.store.upkeep import keep_tidy
+
+logger = logging.getLogger(__name__)
+
+OPENING_PATIENCE_S = 5.0
+"""A sound archive of some million captures opens within it."""
+_FULL = "nothing more is stored: the disk is full, or the archive is as large as was offered"
+_COUNTING_TRIES = 3  # sealing may take a file away while its size is asked
+
+
+class ArchiveState(Enum):
+    CLOSED = "closed"
+    OPENING = "opening"
+    OPEN = "open"
+    UNUSABLE = "unusable"
+
+
+class NotOpenError(ArchiveError):
+    def __init__(self, state: ArchiveState, problem: str) -> None:
+        self.state = state
+        super().__init__(problem)
+
+
+class Holdings:
+    """`opened` holds the archive open; `store` is None while it is not."""
+
+    def __init__(
+        self, home: Home, settings: ArchiveSettings | None = None, *, is_surveyed: bool = False
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._is_surveyed = is_surveyed
+        self._counting = anyio.CapacityLimiter(1)  # verifying takes hours; a status must not wait for it
+        self.store: DiskStore | None = None
+        self.state = ArchiveState.CLOSED
+        self._reason = ""
+        self._settled = anyio.Event()
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing can be read now, in a sentence, or None."""
+        match self.state:
+            case ArchiveState.OPEN:
+                return None
+            case ArchiveState.UNUSABLE:
+                return f"this peer's archive cannot be opened: {self._reason}"
+            case ArchiveState.OPENING:
+                return "this peer is still opening its archive; it takes a while when the index is made anew"
+            case ArchiveState.CLOSED:
+                return "this peer's archive is closed"
+
+    def opened_store(self) -> DiskStore:
+        if self.store is None:
+            raise NotOpenError(self.state, self.problem or "")
+        return self.store
+
+    async def wait_open(self) -> DiskStore:
+        """For who has time; never returns where the archive cannot be opened."""
+        await self._settled.wait()
+        if self.store is None:
+            await anyio.sleep_forever()
+        return self.opened_store()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Leaving closes the archive: what was acknowledged is on the disk before anyway."""
+        self._settled, leave = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hold, self._settled, leave)
+            try:
+                with anyio.move_on_after(OPENING_PATIENCE_S):
+                    await self._settled.wait()
+                yield
+            finally:
+                leave.set()
+
+    async def _hold(self, settled: anyio.Event, leave: anyio.Event) -> None:
+        self.state = ArchiveState.OPENING
+        # Closing must happen however the peer ends; recovery from a cancelled opening is that of any crash.
+        with anyio.CancelScope(shield=True):
+            try:
+                archive = await anyio.to_thread.run_sync(archive_of, self._home.path, self._settings)
+                async with open_store(archive) as self.store:
+                    self.state = ArchiveState.OPEN
+                    logger.debug("archive open captures=%d", archive.captures)
+                    settled.set()
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(keep_tidy, self.store)
+                        if self._is_surveyed:
+                            tasks.start_soon(keep_surveyed, self.store)
+                        await leave.wait()
+                        self.store.end_upkeep()
+                        tasks.cancel_scope.cancel()
+            except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer goes on
+                self._give_up(error)
+            finally:
+                self.store = None
+                if self.state is not ArchiveState.UNUSABLE:
+                    self.state = ArchiveState.CLOSED
+                settled.set()
+
+    def _give_up(self, error: Exception) -> None:
+        self.state = ArchiveState.UNUSABLE
+        self._reason = str(error) or type(error).__name__
+        expected = isinstance(error, ArchiveError | OSError)
+        logger.error("archive unusable error=%s", error, exc_info=None if expected else error)
+
+    async def perform(self, order: Order, say: Say) -> Report:
+        """What a command asks through the door."""
+        return await perform_in_peer(self.opened_store(), order, say, self._home.state)
+
+    async def status(self) -> StoreStatus:
+        store = self.store
+        if store is None:
+            return StoreStatus(state=self.state.value, problem=self.problem)
+        counted, has_room = await anyio.to_thread.run_sync(_count, store, limiter=self._counting)
+        return StoreStatus(
+            captures=counted.captures,
+            bytes=counted.bytes,
+            state=self.state.value,
+            problem=counted.refusal or (None if has_room else _FULL),
+            index_bytes=counted.index_bytes,
+            files=counted.files,
+            stored=counted.stored,
+            damaged=counted.damaged,
+        )
+
+
+def _count(store: DiskStore) -> tuple[ArchiveStatistics, bool]:
+    """And whether anything more could be stored."""
+    for _ in range(_COUNTING_TRIES):
+        try:
+            return statistics_of(store.archive), store.archive.has_room(0)
+        except (KeyError, FileNotFoundError):
+            continue
+    return statistics_of(store.archive), store.archive.has_room(0)

@@ -1,0 +1,182 @@
+"""Is this capture new, and what is written for it?
+
+A payload that the bucket has already is stored as a revisit of its original. The decision looks at the index
+and at what was handed to the committer before and is not durable yet: both go to disk in this order or not at
+all, and when a commit fails, everything decided in its hope is decided again (`generation`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from enum import Enum
+from threading import Lock
+from typing import NamedTuple
+
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.bundles import format_bundle
+from herodotus.core.captures import CaptureId, Deposit, Mode, Original, RecordType
+from herodotus.core.index_rows import Kind, bucket_of, capture_key, decode_entry
+from herodotus.store.engine import Archive
+from herodotus.store.items import NewCapture
+from herodotus.store.members import gzip_quickly, gzip_stored
+from herodotus.store.reader import Reader
+
+RECENT_MAX = 65_536  # originals, some 400 bytes each
+# Compressed already: trying again costs time and gains nothing (images, sound, video, archives).
+COMPRESSED_MIMES = (
+    "image/jpeg",
+    "image/png",
+    "image/gif",
+    "image/webp",
+    "image/avif",
+    "audio/",
+    "video/",
+    "font/woff",
+)
+COMPRESSED_EXACT = frozenset(
+    {"application/zip", "application/gzip", "application/x-gzip", "application/pdf", "application/zstd"}
+)
+
+
+class Outcome(Enum):
+    NEW = "new"
+    REVISIT = "revisit"
+    """The payload was there; the capture refers to it."""
+    KNOWN = "known"
+    """This very capture is stored already: nothing was written."""
+    DELETED = "deleted"
+    """This very capture was deleted for good, or all of its page was: nothing was written."""
+
+
+class Prepared(NamedTuple):
+    id: CaptureId
+    outcome: Outcome
+    item: NewCapture | None
+    original: Original | None
+    """What later captures may refer to, when this one has the body."""
+    generation: int
+
+
+class Intake:
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._reader = Reader(archive)
+        self._recent: OrderedDict[tuple[int, bytes], Original] = OrderedDict()
+        self._leaving: frozenset[CaptureId] = frozenset()
+        self._lock = Lock()
+        self.generation = 0
+
+    def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Prepared:
+        """Decide and compress; nothing is written yet. Costs no disk access for most captures."""
+        generation = self.generation
+        id_ = deposit.id
+        key = capture_key(id_)
+        if self._archive.is_deleted(key) or self._archive.removed.covers(deposit.url):
+            return Prepared(id=id_, outcome=Outcome.DELETED, item=None, original=None, generation=generation)
+        known = self._archive.index.get(key)
+        if known is not None and self._is_whole(id_):
+            return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
+        # What is stored anew must not refer to itself.
+        found = self._find_original(deposit, mode, generation) if known is None else None
+        deposit = self._archive.sign(deposit)
+        record_id = deposit.record_id
+        item = NewCapture(
+            id=id_,
+            kind=Kind.BODY if found is None else Kind.REVISIT,
+            members=compress_bundle(deposit, found, record_id),
+            url="" if found is not None and found.url == deposit.url else deposit.url,
+            arrival=None if known is None else decode_entry(known).arrival,
+        )
+        own = Original(
+            url=deposit.url,
+            time_s=deposit.time_s,
+            digest=id_.digest,
+            size=len(deposit.body),
+            record_id=record_id,
+        )
+        return Prepared(
+            id=id_,
+            outcome=Outcome.NEW if found is None else Outcome.REVISIT,
+            item=item,
+            original=own if found is None and deposit.body else None,
+            generation=generation,
+        )
+
+    def _is_whole(self, id_: CaptureId) -> bool:
+        """False when what the index knows is damaged: then this copy repairs it."""
+        try:
+            capture = self._reader.read(id_)
+        except DamagedRecordError:
+            return False
+        if capture is None and self._reader.find(id_) is not None:
+            raise MalformedRecordError("another capture of that URL and second begins with the same digest")
+        return True
+
+    def _find_original(self, deposit: Deposit, mode: Mode, generation: int) -> Original | None:
+        bucket = bucket_of(deposit.key)
+        if mode is Mode.FORCE_NEW or not deposit.body or deposit.type is not RecordType.RESPONSE:
+            return None
+        if self._archive.files.missing:
+            return None  # on a slice that is missing may stand that the original was deleted
+        if mode is Mode.COMPARE:
+            # The one compared with must be on disk: what is on its way cannot be read yet.
+            return self._reader.original(
+                bucket, deposit.sha256, len(deposit.body), deposit.body, self._leaving
+            )
+        with self._lock:
+            known = self._recent.get((bucket, deposit.sha256))
+            if known is not None:
+                self._recent.move_to_end((bucket, deposit.sha256))
+                if (known.url, known.time_s) == (deposit.url, deposit.time_s):
+                    return None  # this very capture is on its way: it must not become a revisit of itself
+        if known is None:
+            known = self._reader.original(bucket, deposit.sha256, len(deposit.body), None, self._leaving)
+            if known is not None:
+                self._remember(bucket, known, generation)
+        return known if known is not None and known.size == len(deposit.body) else None
+
+    def promise(self, prepared: Prepared) -> None:
+        """It was handed to the committer: those after it may refer to it."""
+        if prepared.original is not None:
+            self._remember(bucket_of(prepared.id.key), prepared.original, prepared.generation)
+
+    def _remember(self, bucket: int, original: Original, generation: int) -> None:
+        with self._lock:
+            if generation != self.generation:
+                return  # what was seen then may be gone: it was refused or deleted meanwhile
+            self._recent[bucket, original.digest] = original
+            while len(self._recent) > RECENT_MAX:
+                self._recent.popitem(last=False)
+
+    def forget(self) -> None:
+        """A commit failed, or something was deleted: what was remembered may not be there."""
+        with self._lock:
+            self.generation += 1
+            self._recent.clear()
+
+    @contextmanager
+    def without(self, ids: Collection[CaptureId]) -> Iterator[None]:
+        """These are about to go: nothing new comes to refer to them, also of what was prepared before."""
+        self._part_with(frozenset(ids))
+        try:
+            yield
+        finally:
+            self._part_with(frozenset())
+
+    def _part_with(self, ids: frozenset[CaptureId]) -> None:
+        with self._archive.lock:  # so that no commit is between its look at the generation and its end
+            self._leaving = ids
+            self.forget()
+
+
+def compress_bundle(
+    deposit: Deposit, original: Original | None, record_id: str | None = None
+) -> tuple[bytes, ...]:
+    """One gzip member to the record, as every WARC reader expects."""
+    first, *companions = format_bundle(deposit, original, record_id)
+    compress = gzip_stored if original is None and is_compressed(deposit.mime) else gzip_quickly
+    return (compress(first), *map(gzip_quickly, companions))
+
+
+def is_compressed(mime: str) -> bool:
+    return mime.startswith(COMPRESSED_MIMES) or mime in COMPRESSED_EXACT

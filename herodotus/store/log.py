@@ -1,0 +1,163 @@
+"""How do captures reach the disk so that a power cut cannot take them back?
+
+The ingest log is one file in arrival order. `write` puts bytes at the known tail, `flush` makes them durable;
+only then may anybody be told. A file counts only after its own name is durable. After a failed flush the
+kernel may have dropped the pages and called them clean, so it is never tried again: the file is left at its
+last good byte and a new one begun.
+
+Each log has a mark, four bytes by chance in the header of every member: behind a damaged place nothing else can be
+taken for one, such as a member that a page had as its body.
+"""
+
+import errno
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.layout import LOG_FOLDER, FileName
+from herodotus.core.warc import Fields, derive_record_id, format_date, format_record
+from herodotus.store.disk import Disk, sync_folder, write_all
+from herodotus.store.files import Files
+from herodotus.store.members import gzip_member
+
+
+def format_warcinfo(name: FileName, time_s: int, software: Fields) -> bytes:
+    block = "".join(f"{key}: {value}\r\n" for key, value in (*software, ("format", "WARC File Format 1.1")))
+    return format_record(
+        (
+            ("WARC-Type", "warcinfo"),
+            ("WARC-Record-ID", derive_record_id(b"warcinfo", name.path.encode(), b"%d" % time_s)),
+            ("WARC-Date", format_date(time_s)),
+            ("WARC-Filename", name.path.rpartition("/")[2]),
+            ("Content-Type", "application/warc-fields"),
+        ),
+        block.encode(),
+    )
+
+
+MARK_BYTES = 4
+
+
+class FullDiskError(OSError):
+    """Nothing was begun and no flush has failed, so it may be tried again when there is room."""
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
+    """A file that a full disk did not take is removed again: there may be many attempts."""
+    fd = -1
+    try:
+        fd = disk.open(name.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        return fd, write_all(disk, fd, [info], 0)
+    except OSError as error:
+        if fd >= 0:
+            disk.close(fd)
+            with suppress(OSError):
+                disk.unlink(name.path)
+        if _is_full(error):
+            raise FullDiskError(error.errno, error.strerror) from error
+        raise
+
+
+def marked(members: Iterable[bytes], mark: bytes) -> bytes:
+    """The time in a gzip header means nothing here, so it may say whose the member is."""
+    return b"".join(part for member in members for part in (member[:4], mark, memoryview(member)[8:]))
+
+
+class IngestLog:
+    def __init__(self, files: Files, software: Fields) -> None:
+        self._files = files
+        self._software = software
+        self.number = 0
+        self.tail = 0
+        self.slice = files.present[0] if files.present else 0
+        self._mark = bytes(MARK_BYTES)
+        self._disk: Disk | None = None
+        self._fd = -1
+
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
+    def begin(self, time_s: int, first: Sequence[int] = ()) -> None:
+        """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it, those
+        named first before others. Until there is one, the log before it stays in use. FullDiskError when there may
+        be one later."""
+        failures = []
+        for slice_ in (*first, *(slice_ for slice_ in self._files.present if slice_ not in first)):
+            try:
+                return self._begin_on(slice_, time_s)
+            except OSError as error:
+                failures.append(error)
+        raise next((error for error in failures if isinstance(error, FullDiskError)), failures[0])
+
+    def _begin_on(self, slice_: int, time_s: int) -> None:
+        disk = self._files.disk(slice_)
+        name = FileName(number=self._files.take_number())
+        mark = secrets.token_bytes(MARK_BYTES)
+        info = marked([gzip_member(format_warcinfo(name, time_s, self._software))], mark)
+        fd, tail = _create(disk, name, info)
+        try:
+            disk.fsync(fd)
+            sync_folder(disk, LOG_FOLDER)
+        except OSError:
+            disk.close(fd)
+            self._files.add(slice_, name)  # whatever is there must keep its number for itself
+            raise
+        self._files.add(slice_, name)
+        self.end()
+        self._mark, self.slice = mark, slice_
+        self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
+
+    def resume(self, number: int, tail: int) -> None:
+        """Go on in the last file after recovery: cut what is not whole, make durable what is."""
+        located = self._files.catalogue[number]
+        disk = self._files.disk(located.slice)
+        fd = disk.open(located.name.path, os.O_RDWR)
+        try:
+            if disk.stat(located.name.path).st_size != tail:
+                disk.ftruncate(fd, tail)
+            disk.fsync(fd)
+            sync_folder(disk, LOG_FOLDER)
+        except OSError:
+            disk.close(fd)
+            raise
+        self.slice = located.slice
+        self._mark = self._files.read_at(number, 0, 8)[4:].ljust(MARK_BYTES, b"\0")
+        self._disk, self._fd, self.number, self.tail = disk, fd, number, tail
+
+    def write(self, buffers: Sequence[bytes]) -> int:
+        """Where the bytes begin. A full disk refuses them and leaves the log as it was."""
+        assert self._disk is not None
+        start = self.tail
+        try:
+            self.tail = write_all(self._disk, self._fd, [marked(buffers, self._mark)], start)
+        except OSError as error:
+            if not _is_full(error):
+                raise
+            self._disk.ftruncate(self._fd, start)
+            raise StoreRefusedError("the disk is full") from error
+        return start
+
+    def flush(self) -> None:
+        assert self._disk is not None
+        self._disk.fdatasync(self._fd)
+
+    def abandon(self, good_tail: int) -> None:
+        """After an error nobody knows what the disk holds beyond the last good byte."""
+        if self._disk is None:
+            return
+        # Where even cutting fails, recovery reads on; what it may then keep was refused, never promised.
+        with suppress(OSError):
+            self._disk.ftruncate(self._fd, good_tail)
+        self.end()
+
+    def end(self) -> None:
+        if self._disk is not None:
+            self._disk.close(self._fd)
+        self._disk, self._fd = None, -1

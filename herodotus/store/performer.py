@@ -1,0 +1,340 @@
+"""What can be asked of an open archive from outside its process, as an order in and a report out?
+
+The same orders are carried out by a command that opened the archive itself and by a peer that has it open: then they
+come as JSON through `herodotus.operate.order_socket`. Reports are plain JSON; a capture's bytes travel beside its
+report.
+"""
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import anyio.from_thread
+import anyio.to_thread
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.urls import canonical
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.captures import StoredCapture
+from herodotus.core.disputes import disputed
+from herodotus.core.warc import TIME_MAX_S, format_date
+from herodotus.home.durable import storage_failure
+from herodotus.home.removed import forget_removed, note_removed
+from herodotus.store.import_orders import Progress, take_in
+from herodotus.store.reader import Version
+from herodotus.store.removal import RemovalReport, erase, remove_host, remove_pages
+from herodotus.store.store import DiskStore
+from herodotus.store.streams import Query
+from herodotus.store.verification import Verification, verify
+from herodotus.store.wacz import export_wacz
+from herodotus.store.warc_export import ExportReport, export_warc
+
+EXPORTS_BETWEEN_WORDS = 256
+VERIFIES_BETWEEN_WORDS = 1_024
+EXPUNGED_LISTED = 10_000
+
+Say = Callable[[str], None]
+"""Told how far a long order is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    files: tuple[str, ...]
+    resume_at: int | None = None
+    """None: where an interrupted import of the same file had come to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """`target` is a path; a stream such as stdout exists only in the process that has it."""
+
+    target: str
+    is_wacz: bool = False
+    url_pattern: str | None = None
+    from_s: int = 0
+    to_s: int = TIME_MAX_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get:
+    url: str
+    not_after_s: int = TIME_MAX_S
+    is_raw: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expunge:
+    before_s: int
+    is_rehearsal: bool = False
+    """Only say what would go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildIndex:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """Names are canonical. `is_forgotten` only takes back the note that they are removed."""
+
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    is_erased: bool = False
+    is_forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    pass
+
+
+Order = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
+ORDERS: dict[str, type[Order]] = {
+    "import": Import,
+    "export": Export,
+    "get": Get,
+    "history": History,
+    "verify": Verify,
+    "expunge": Expunge,
+    "rebuild-index": RebuildIndex,
+    "remove": Remove,
+    "stats": Statistics,
+}
+NAMES = {kind: name for name, kind in ORDERS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    facts: Any
+    """None where there is nothing of that kind."""
+    content: bytes = b""
+
+
+class Performer(Protocol):
+    """Whoever carries out orders: the archive opened here, or a peer that has it open."""
+
+    def __call__(self, order: Order, say: Say) -> Report: ...
+
+
+class RefusedWhileRunningError(ArchiveError):
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} needs the archive at rest: stop the peer first (`herodotus stop`)")
+
+
+async def perform(store: DiskStore, order: Order, say: Say, state: Path | None = None) -> Report:
+    """`state` is the folder for what an interrupted order leaves behind, to go on there."""
+    match order:
+        case Import():
+            return Report(
+                facts=await take_in(
+                    store,
+                    [Path(file) for file in order.files],
+                    start=order.resume_at,
+                    marks_path=None if state is None else state / "imports.json",
+                    tell=partial(_tell, say),
+                )
+            )
+        case Export():
+            report = await anyio.to_thread.run_sync(export_to, store, order, None, _from_thread(say))
+            return Report(facts=asdict(report))
+        case Get():
+            return await _get(store, order)
+        case History():
+            versions = await _of_spellings(order.url, store.history)
+            return Report(facts=history_as_json(versions or ()) or None)
+        case Verify():
+            found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
+            return Report(facts={**asdict(found), "is_sound": found.is_sound})
+        case Expunge():
+            return Report(facts=await _expunge(store, order, say))
+        case RebuildIndex():
+            await store.rebuild()
+            return Report(facts={"captures": (await store.statistics()).captures})
+        case Remove():
+            return await _remove(store, order, say, state)
+        case Statistics():
+            return Report(facts=asdict(await store.statistics()))
+
+
+async def perform_in_peer(store: DiskStore, order: Order, say: Say, state: Path | None = None) -> Report:
+    """What would take the index away from the readers of a running peer is refused."""
+    if isinstance(order, RebuildIndex):
+        raise RefusedWhileRunningError("rebuild-index")
+    if isinstance(order, Verify) and order.repair:
+        raise RefusedWhileRunningError("verify --repair")
+    return await perform(store, order, say, state)
+
+
+def _tell(say: Say, progress: Progress) -> None:
+    say(str(progress))
+
+
+def _from_thread(say: Say) -> Say:
+    """For work in a thread of ours: it also ends there when the order is cancelled."""
+
+    def pass_on(words: str) -> None:
+        anyio.from_thread.check_cancelled()
+        if words:
+            anyio.from_thread.run_sync(say, words)
+
+    return pass_on
+
+
+def export_to(
+    store: DiskStore, order: Export, out: BinaryIO | None, say: Say = lambda words: None
+) -> ExportReport:
+    """Blocks. The target appears when it is whole; `out` is written instead where it is given."""
+    target = Path(order.target)
+
+    def progress(report: ExportReport) -> None:
+        seen = report.captures + report.visits
+        say(f"{target}: {report.captures} captures" if seen % EXPORTS_BETWEEN_WORDS == 0 else "")
+
+    export = partial(
+        export_warc,
+        store.archive,
+        query=Query(from_s=order.from_s, to_s=order.to_s + 1),
+        url_pattern=order.url_pattern,
+        progress=progress,
+    )
+    if out is not None:
+        return export(out)
+    try:
+        return _export_beside(store, order, target, export, progress)
+    except OSError as error:
+        raise storage_failure(error, target, "write") from error
+
+
+def _export_beside(
+    store: DiskStore,
+    order: Export,
+    target: Path,
+    export: Callable[..., ExportReport],
+    progress: Callable[[ExportReport], None],
+) -> ExportReport:
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if order.is_wacz:
+        return export_wacz(
+            store.archive,
+            target,
+            query=Query(from_s=order.from_s, to_s=order.to_s + 1),
+            url_pattern=order.url_pattern,
+            progress=progress,
+        )
+    part = target.with_name(target.name + ".part")
+    try:
+        with part.open("wb") as file:
+            report = export(file, scratch=target.parent)
+        if report.captures:
+            part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return report
+
+
+async def _expunge(store: DiskStore, order: Expunge, say: Say) -> dict[str, Any]:
+    """Step by step, each of which is durable; interrupted, it goes on when it is ordered again."""
+    count, first = await store.outdated(order.before_s, EXPUNGED_LISTED)
+    gone = 0
+    while not order.is_rehearsal and (step := await store.expunge(order.before_s)):
+        gone += len(step)
+        say(f"{gone} of {count} captures deleted")
+    listed = [{"url": url, "date": format_date(id_.time_s)} for id_, url in first]
+    return {"captures": count if order.is_rehearsal else gone, "first": listed}
+
+
+def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
+    records = 0
+
+    def report(path: str, done: int, total: int) -> None:
+        nonlocal records
+        records += 1
+        say(f"{path}: {100 * done // max(1, total)} %" if records % VERIFIES_BETWEEN_WORDS == 0 else "")
+
+    return verify(store.archive, repair=order.repair, report=report)
+
+
+async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> Report:
+    """Noted before anything is deleted, so that nothing of it comes back meanwhile."""
+    report, unknown = RemovalReport(), list[str]()
+    if state is None:
+        raise ArchiveError("an archive without a home cannot note what was removed")
+    if order.is_forgotten:
+        store.archive.removed, unknown = forget_removed(state, hosts=order.hosts, urls=order.urls)
+        return Report(facts={**asdict(report), "unknown": unknown})
+    now = store.archive.now()
+    store.archive.removed = note_removed(state, hosts=order.hosts, urls=order.urls, now=now)
+    await remove_pages(store, order.urls, report)
+    for host in order.hosts:
+        say(f"{host}: {report.captures} captures deleted")
+        await remove_host(store, host, report)
+    if order.is_erased:
+        say("rewriting files")
+        await erase(store, report)
+    return Report(facts={**asdict(report), "unknown": unknown})
+
+
+async def _get(store: DiskStore, order: Get) -> Report:
+    async def newest(url: str) -> StoredCapture | None:
+        return await store.newest(url, order.not_after_s)
+
+    capture = await _of_spellings(order.url, newest)
+    if capture is None:
+        return Report(facts=None)
+    content = capture.head + capture.body if order.is_raw else capture.body
+    return Report(facts={"url": capture.url, "date": format_date(capture.time_s)}, content=content)
+
+
+async def _of_spellings(url: str, find: Any) -> Any:
+    """As it was written (imported files keep their spelling), else as the crawler would write it."""
+    for spelling in spellings(url):
+        found = await find(spelling)
+        if found:
+            return found
+    return None
+
+
+def spellings(url: str) -> tuple[str, ...]:
+    """What a person wrote may be meant in two ways; without a scheme https is meant, and http after it."""
+    tried = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
+    for text in tuple(tried):
+        try:
+            tried.append(canonical(text))
+        except MalformedUrlError:
+            continue
+    return tuple(dict.fromkeys(tried))
+
+
+def history_as_json(versions: Sequence[Version]) -> list[dict[str, Any]]:
+    of_doubt = disputed(versions)
+    return [{**_version_as_json(one), "disputed": one.id in of_doubt} for one in versions]
+
+
+def _version_as_json(version: Version) -> dict[str, Any]:
+    return {
+        "url": version.url,
+        "date": format_date(version.id.time_s),
+        "digest": f"sha256:{version.id.digest.hex()}",
+        "status": version.status,
+        "mime": version.mime,
+        "first_seen": format_date(version.first_seen_s),
+        "last_seen": format_date(version.last_seen_s),
+        "visits": version.visits,
+        "size": version.size,
+    }

@@ -1,0 +1,360 @@
+"""What does the archive hold about a URL, and how does a capture come back? Every read checks."""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from herodotus.core.archive_errors import DamagedRecordError
+from herodotus.core.captures import (
+    CaptureId,
+    Original,
+    StoredCapture,
+    parse_http_head,
+    url_key,
+)
+from herodotus.core.digests import directory_digest
+from herodotus.core.index_rows import (
+    CAPTURE,
+    DAY_S,
+    KEY_BYTES,
+    VISITS,
+    Entry,
+    Kind,
+    Place,
+    after,
+    bucket_of,
+    capture_key,
+    captures_of_payload,
+    decode_entry,
+    decode_visits,
+    family_key,
+    payload_prefix,
+    time_of,
+    url_prefix,
+)
+from herodotus.core.signatures import SIGNATURE, voucher_in
+from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
+from herodotus.store.engine import Archive
+from herodotus.store.stored_records import MemberCache, Seen, Written
+
+BUCKETS = 16
+MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
+HISTORY_MAX = 100_000  # some 40 MB; who wants more asks by spans of time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One line of a URL's history: a capture, and how often it was found unchanged since."""
+
+    id: CaptureId
+    url: str
+    status: int
+    mime: str
+    size: int
+    is_revisit: bool
+    visits: int
+    last_seen_s: int
+    sha1: str
+    """WARC-Payload-Digest as the record has it, "" when it has none."""
+    stored_bytes: int
+    """Of the member that the record is in."""
+    voucher: str = ""
+    """The key of the peer that brought it in, in hex; "" when nobody signed it."""
+
+    @property
+    def first_seen_s(self) -> int:
+        return self.id.time_s
+
+
+class Reader:
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    # -- finding ------------------------------------------------------------------------------------------
+
+    def find(self, id_: CaptureId) -> Entry | None:
+        data = self._archive.index.get(capture_key(id_))
+        return None if data is None else decode_entry(data)
+
+    def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
+        """The newest capture of a URL that is not newer than a time and can be read; damaged ones are passed
+        over."""
+        prefix = url_prefix(url_key(url))
+        end = prefix + not_after_s.to_bytes(4, "big") + b"\xff" * 4
+        while (found := self._archive.index.last_before(prefix, end)) is not None:
+            capture = self.try_read(*found)
+            if capture is not None and capture.url == url:
+                return capture
+            end = found[0]
+        return None
+
+    def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
+        """Oldest first, both ends included. Neighbours share a member, so a long history costs few reads."""
+        cache = MemberCache(self._archive.files)
+        found = (self.version_at(url, *pair, cache) for pair in self.entries_of(url, from_s, to_s, limit))
+        return [version for version in found if version is not None]
+
+    def entries_of(self, url: str, from_s: int, to_s: int, limit: int) -> Iterator[tuple[bytes, bytes]]:
+        """What the index says of a URL's captures, for `version_at`. The same pair is always the same version."""
+        prefix = url_prefix(url_key(url))
+        start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
+        return islice(self._archive.index.scan(start, end), limit)
+
+    def version_at(self, url: str, key: bytes, value: bytes, cache: MemberCache) -> Version | None:
+        """None where it is damaged, gone meanwhile, or of another URL."""
+        written = self._written_at(key, value, cache)
+        seen = None if written is None else self._try_seen(written)
+        if written is None or seen is None or seen.url != url:
+            return None
+        return self._version(key, written, seen)
+
+    def _version(self, key: bytes, written: Written, seen: Seen) -> Version:
+        data = self._archive.index.get(family_key(VISITS, key))
+        visits = decode_visits(data) if data is not None else None
+        status, mime = parse_http_head(seen.head)
+        return Version(
+            id=seen.id,
+            url=seen.url,
+            status=status,
+            mime=mime or (written.record.get("Content-Type") or "" if not seen.head else ""),
+            size=len(seen.body),
+            is_revisit=seen.is_revisit,
+            visits=0 if visits is None else visits.count,
+            last_seen_s=max(time_of(key), 0 if visits is None else visits.last_s),
+            sha1=seen.sha1 or "",
+            stored_bytes=written.place.length,
+            voucher=voucher_in(written.record.get(SIGNATURE)),
+        )
+
+    def of_payload(self, digest: bytes, buckets: range = range(BUCKETS)) -> list[CaptureId]:
+        """Every capture with a payload, revisits included: their number is the reference count."""
+        ids: dict[CaptureId, None] = {}
+        for bucket in buckets:
+            for key, value in self.entries_of_payload(bucket, digest):
+                id_ = self.id_at(key, value)
+                if id_ is not None and id_.digest == digest:
+                    ids[id_] = None
+        return list(ids)
+
+    def named_by_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[CaptureId, Kind]]:
+        """Those whose records can be read, one after the other: there may be very many."""
+        for key, value in self.entries_of_payload(bucket, digest):
+            id_ = self.id_at(key, value)
+            if id_ is not None and id_.digest == digest:
+                yield id_, decode_entry(value).kind
+
+    def has_original(self, id_: CaptureId, leaving: Container[CaptureId]) -> bool:
+        """Whether what this revisit names is here and stays."""
+        value = self._archive.index.get(capture_key(id_))
+        written = (
+            None
+            if value is None
+            else self._written_at(capture_key(id_), value, MemberCache(self._archive.files))
+        )
+        if written is None:
+            return False
+        try:
+            original = _named_original(written.record, id_)
+        except DamagedRecordError as error:
+            self._note(written.place, error)
+            return False
+        found = None if original is None else self.find(original)
+        return found is not None and found.kind is Kind.BODY and original not in leaving
+
+    def entries_of_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Index entries that may have the payload: those with the body before those that refer to it."""
+        prefix = payload_prefix(bucket, digest)
+        for found, _ in self._archive.index.scan(prefix, after(prefix)):
+            url_start, time_s = captures_of_payload(found)
+            at = url_start
+            # Nearly always there is one URL with these eight bytes; its versions are not walked through.
+            while (first := next(self._archive.index.scan(at, after(url_start)), None)) is not None:
+                url = first[0][: 1 + KEY_BYTES]
+                moment = url + time_s.to_bytes(4, "big")
+                yield from self._archive.index.scan(moment, after(moment))
+                at = after(url)
+
+    def id_at(self, key: bytes, value: bytes) -> CaptureId | None:
+        seen = self._seen_at(key, value)
+        return None if seen is None else seen.id
+
+    def named_at(self, key: bytes, value: bytes) -> tuple[CaptureId, str] | None:
+        """With its URL."""
+        seen = self._seen_at(key, value)
+        return None if seen is None else (seen.id, seen.url)
+
+    def _seen_at(self, key: bytes, value: bytes) -> Seen | None:
+        written = self._written_at(key, value, MemberCache(self._archive.files))
+        return None if written is None else self._try_seen(written)
+
+    def _try_seen(self, written: Written) -> Seen | None:
+        try:
+            return written.seen()
+        except DamagedRecordError as error:
+            self._note(written.place, error)
+            return None
+
+    def _written_at(self, key: bytes, value: bytes, cache: MemberCache) -> Written | None:
+        """None when it is damaged, which is noted, or was deleted meanwhile."""
+        entry = decode_entry(value)
+        for _ in range(MOVES_MAX):
+            try:
+                return cache.written(entry.place)
+            except DamagedRecordError as error:
+                self._note(entry.place, error)
+                return None
+            except FileNotFoundError as error:
+                # Sealing moved it between the two steps; the index knows the new place.
+                data = self._archive.index.get(key)
+                if data is None:
+                    return None
+                if decode_entry(data) == entry:
+                    self._note(entry.place, error)  # on a slice that is missing
+                    return None
+                entry = decode_entry(data)
+        return None
+
+    def directory(self, directory: int, day: int) -> list[CaptureId]:
+        """The thesis's directory: captures of one day whose position starts with 16 bits, in key order."""
+        prefix = CAPTURE + directory.to_bytes(2, "big")
+        ids = []
+        for key, value in self._archive.index.scan(prefix, after(prefix)):
+            if time_of(key) // DAY_S == day:
+                id_ = self.id_at(key, value)
+                if id_ is not None:
+                    ids.append(id_)
+        return ids
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def read(self, id_: CaptureId) -> StoredCapture | None:
+        """None when there is no such capture; DamagedRecordError when it is there and broken."""
+        key = capture_key(id_)
+        data = self._archive.index.get(key)
+        for _ in range(MOVES_MAX):
+            if data is None:
+                return None
+            entry = decode_entry(data)
+            try:
+                capture = self.read_entry(entry)
+            except FileNotFoundError as error:
+                # Sealing may have moved it between the two steps; the index knows the new place.
+                moved = self._archive.index.get(key)
+                if moved == data:
+                    path = self._archive.files.path(entry.place.file)
+                    raise DamagedRecordError(path, entry.place.offset, str(error)) from error
+                data = moved
+            else:
+                return capture if capture.id == id_ else None  # the key has only the start of each
+        raise DamagedRecordError("", 0, "the capture keeps moving")
+
+    def try_read(self, key: bytes, value: bytes) -> StoredCapture | None:
+        try:
+            return self.read_entry(decode_entry(value))
+        except FileNotFoundError:
+            moved = self._archive.index.get(key)
+            if moved is None or moved == value:
+                return None
+            return self.try_read(key, moved)
+        except DamagedRecordError:
+            return None
+
+    def read_entry(self, entry: Entry, cache: MemberCache | None = None) -> StoredCapture:
+        try:
+            return self.complete((cache or MemberCache(self._archive.files)).written(entry.place))
+        except DamagedRecordError as error:
+            self._note(entry.place, error)
+            raise
+
+    def complete(self, written: Written) -> StoredCapture:
+        seen = written.seen()
+        body = seen.body
+        if seen.is_revisit:
+            body = self._body_of_original(written.record, seen.id)
+        elif self._archive.digest_of(body) != seen.id.digest:
+            raise DamagedRecordError(seen.url, 0, "the payload does not match its digest")
+        return StoredCapture(
+            id_=seen.id, url=seen.url, is_revisit=seen.is_revisit, head=seen.head, body=body, written=written
+        )
+
+    def _body_of_original(self, record: WarcRecord, id_: CaptureId) -> bytes:
+        for original in self._possible_originals(record, id_):
+            if self._archive.digest_of(original.body) == id_.digest:
+                return original.body
+        raise DamagedRecordError(record.url or "", 0, "the original of this revisit is not here")
+
+    def _possible_originals(self, record: WarcRecord, id_: CaptureId) -> Iterator[Seen]:
+        """The one that is named, then any other that has the body."""
+        original = _named_original(record, id_)
+        if original is not None:
+            key = capture_key(original)
+            value = self._archive.index.get(key)
+            if value is not None:
+                named = self._seen_at(key, value)
+                if named is not None and not named.is_revisit:
+                    yield named
+        for _, seen in self._bodies(bucket_of(id_.key), id_.digest):
+            yield seen
+
+    def _bodies(self, bucket: int, digest: bytes) -> Iterator[tuple[Written, Seen]]:
+        for key, value in self.entries_of_payload(bucket, digest):
+            if decode_entry(value).kind is Kind.BODY:
+                written = self._written_at(key, value, MemberCache(self._archive.files))
+                seen = None if written is None else self._try_seen(written)
+                if written is not None and seen is not None and not seen.is_revisit:
+                    yield written, seen
+
+    def read_records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
+        """The capture's own record and its companions, as written."""
+        written = MemberCache(self._archive.files).written(place)
+        return written.record, written.companions
+
+    def original(
+        self,
+        bucket: int,
+        digest: bytes,
+        size: int,
+        body: bytes | None,
+        leaving: Container[CaptureId] = frozenset(),
+    ) -> Original | None:
+        """A capture with this payload in the bucket that stays; with a body given, every byte of it is compared."""
+        for written, seen in self._bodies(bucket, digest):
+            is_same = seen.id.digest == digest and len(seen.body) == size
+            if is_same and seen.id not in leaving and (body is None or seen.body == body):
+                return original_of(written.record, seen.id, size)
+        return None
+
+    def _note(self, place: Place, error: Exception) -> None:
+        self._archive.note_damage(place.file, place.offset, str(error))
+
+
+def original_of(record: WarcRecord, id_: CaptureId, size: int) -> Original:
+    return Original(
+        url=record.url or "", time_s=id_.time_s, digest=id_.digest, size=size, record_id=record.record_id
+    )
+
+
+def _named_original(record: WarcRecord, id_: CaptureId) -> CaptureId | None:
+    url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
+    if url is None or date is None:
+        return None
+    return CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest)
+
+
+def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, Entry]]:
+    for key, value in archive.index.scan(start, end):
+        yield key, decode_entry(value)
+
+
+def directory_digests(
+    archive: Archive, key_from: bytes, key_to: bytes | None
+) -> dict[tuple[int, int], bytes]:
+    start = CAPTURE + key_from[:12]
+    end = after(CAPTURE) if key_to is None else CAPTURE + key_to[:12]
+    members: dict[tuple[int, int], list[bytes]] = {}
+    for key, _ in archive.index.scan(start, end):
+        directory = int.from_bytes(key[1:3], "big"), time_of(key) // DAY_S
+        members.setdefault(directory, []).append(key[1:])
+    return {directory: directory_digest(keys) for directory, keys in members.items()}

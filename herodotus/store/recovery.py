@@ -1,0 +1,300 @@
+"""How does the archive open after anything, and how is the index made again from the files alone?
+
+The files are the truth. The index carries the position in the log up to which it knows everything; what came
+after is applied again, and the last log is cut where it stops being whole. A sealing that was under way is
+finished or forgotten by its journal. An index that is missing, of another version, or ahead of the files (a
+home copied while it ran) is made anew.
+"""
+
+import hashlib
+import logging
+
+from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveError
+from herodotus.core.index_rows import (
+    AUXILIARY,
+    CAPTURE,
+    Entry,
+    Kind,
+    Place,
+    after,
+    arrival_of,
+    auxiliary_key,
+    auxiliary_place,
+    capture_key,
+    decode_entry,
+    decode_numbers,
+    encode_numbers,
+)
+from herodotus.core.layout import README
+from herodotus.core.notes import VISITS_TYPE, parse_tombstones, parse_visits
+from herodotus.store.disk import exists, write_file
+from herodotus.store.engine import (
+    EPOCH_KEY,
+    FORMAT,
+    FORMAT_KEY,
+    INCARNATION_KEY,
+    MISSING_KEY,
+    Applying,
+    Archive,
+)
+from herodotus.store.index import Batch
+from herodotus.store.journal import settle_journals
+from herodotus.store.notes import note_at, note_places
+from herodotus.store.resync import Search
+from herodotus.store.scan import Bundle, Progress, scan_bundles
+
+logger = logging.getLogger(__name__)
+
+BATCH_CHANGES_MAX = 10_000
+VISITS_AT_ONCE = 50_000
+"""Held in memory, and as many again of the last note: some 30 MB."""
+
+
+def open_archive(archive: Archive) -> None:
+    """Ready to serve, whatever a crash left. A disk that cannot be written is served read-only."""
+    with archive.lock:
+        are_of_one_moment = _prepare_folders(archive)
+        archive.files.load()
+        if are_of_one_moment and _index_fits(archive) and _is_loaded(archive):
+            _note_missing(archive)
+            _catch_up_with_sealing(archive)
+            _apply_logs(archive, *archive.applied, counts_visits=True)
+        else:
+            _rebuild(archive)
+
+
+def rebuild(archive: Archive) -> None:
+    """The index anew. Cursors of streams expire, nothing else changes."""
+    with archive.upkeep_lock, archive.lock:
+        archive.log.end()
+        archive.files.load()
+        _rebuild(archive)
+
+
+def _prepare_folders(archive: Archive) -> bool:
+    """False when a journal and the files are not of one moment: then no index is of the same as both."""
+    are_of_one_moment = True
+    try:
+        archive.files.make_folders()
+        are_of_one_moment = settle_journals(archive.files)
+        for number in archive.files.present:
+            if not exists(archive.files.disk(number), "README.txt"):
+                write_file(archive.files.disk(number), "README.txt", [README.encode()])
+    except OSError as error:
+        archive.refusal = f"the disk cannot be written: {error.strerror}"
+    return are_of_one_moment
+
+
+def _index_fits(archive: Archive) -> bool:
+    if archive.index.get(FORMAT_KEY) != FORMAT:
+        return False
+    missing = archive.files.missing
+    if any(slice_ not in missing for slice_ in decode_numbers(archive.index.get(MISSING_KEY) or b"")):
+        return False  # it was made or used while a slice was away that is here again
+    if not missing and archive.epoch > _last_epoch(archive) and not _has_its_files(archive):
+        return False  # of a later moment than the files: they are a copy
+    number, offset = archive.applied
+    if number in archive.files.catalogue:
+        return archive.files.size(number) >= offset
+    # Its log was sealed since, or lies on a slice that is missing.
+    return number == 0 or any(log > number for log in archive.files.logs())
+
+
+def _note_missing(archive: Archive) -> None:
+    """What the index has not heard of may lie there, too, and is passed over now: it is made anew when that is back."""
+    if archive.files.missing:
+        archive.index.write(Batch([(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))]))
+
+
+def _has_its_files(archive: Archive) -> bool:
+    """An epoch whose captures were all deleted leaves no file, and no capture looks for one."""
+    places = (decode_entry(value).place for _, value in archive.index.scan(CAPTURE, after(CAPTURE)))
+    return all(place.file in archive.files.catalogue for place in places)
+
+
+def _is_loaded(archive: Archive) -> bool:
+    try:
+        archive.load_counts()
+    except (UnusableArchiveError, MalformedRecordError) as error:
+        logger.warning("index given up error=%s", error)
+        return False
+    return True
+
+
+def _rebuild(archive: Archive) -> None:
+    archive.index.clear()
+    archive.load_counts()
+    seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
+    first = Batch([(INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
+    first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
+    first.put(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))
+    archive.index.write(first)
+    # Ascending: of two records of one capture the later file has the one that counts.
+    for number in sorted(archive.files.segments()):
+        _Indexing(archive, number).run(0)
+    _apply_logs(archive, 0, 0, counts_visits=False)
+    _count_visits(archive)
+    # Last: what a crash leaves of an index that was being made must not be taken for a whole one.
+    archive.index.write(Batch([(FORMAT_KEY, FORMAT)]))
+    if archive.refusal is None:
+        # With a number above every segment's, so that new captures arrive last.
+        if archive.log.number < max(archive.files.catalogue) and not archive.begin_log():
+            archive.log.end()
+        archive.flush_index()
+
+
+def _last_epoch(archive: Archive) -> int:
+    return max((located.name.epoch for located in archive.files.catalogue.values()), default=0)
+
+
+def _catch_up_with_sealing(archive: Archive) -> None:
+    """Segments were put in place and the index had not heard yet: give it their places."""
+    known = archive.epoch
+    if _last_epoch(archive) <= known:
+        return
+    # The visits in them were counted when they were in the log; only their place is new.
+    for number in sorted(archive.files.segments()):
+        if archive.files.catalogue[number].name.epoch > known:
+            _Indexing(archive, number).run(0)
+    batch = Batch()
+    if not archive.files.missing:
+        for key, _ in archive.index.scan(AUXILIARY, after(AUXILIARY)):
+            if auxiliary_place(key)[0] not in archive.files.catalogue:
+                batch.delete(key)
+    batch.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
+    archive.index.write(batch)
+
+
+def _apply_logs(archive: Archive, number: int, offset: int, *, counts_visits: bool) -> None:
+    logs = [log for log in archive.files.logs() if log >= number]
+    end = (number, offset)
+    counting = Applying() if counts_visits else None
+    for log in logs:
+        end = log, _Indexing(archive, log, counting).run(offset if log == number else 0)
+    if logs:
+        _resume(archive, *end)
+    archive.finish(counting or Applying(), end)
+    if not archive.log.is_open and archive.refusal is None:
+        archive.begin_log()
+
+
+def _count_visits(archive: Archive) -> None:
+    """Of an index that was made anew. Captures come first: a visit counts for the newest version before it,
+    wherever that is filed."""
+    counting = Applying()
+    for file, offset in note_places(archive):
+        note = note_at(archive, file, offset)
+        if note is None:
+            counting.batch.delete(auxiliary_key(file, offset))
+            continue
+        counting.visits += note.visits
+        if len(counting.visits) > VISITS_AT_ONCE:
+            archive.finish(counting, archive.applied)
+            counting = Applying()
+    archive.finish(counting, archive.applied)
+
+
+def _resume(archive: Archive, log: int, end: int) -> None:
+    archive.log.number, archive.log.tail = log, end
+    if log in archive.files.unreadable:
+        return  # what the disk would not read today it may read tomorrow: nothing is cut, another log is begun
+    size = archive.files.size(log)
+    if size > end:
+        archive.counters.truncated_bytes += size - end
+        logger.warning("log cut path=%s from=%d to=%d", archive.files.path(log), size, end)
+    if archive.refusal is None:
+        try:
+            archive.log.resume(log, end)
+        except OSError as error:
+            archive.refusal = f"the disk cannot be written: {error.strerror}"
+
+
+class _Indexing:
+    """One file, from an offset to where it stops being whole."""
+
+    def __init__(self, archive: Archive, number: int, counting: Applying | None = None) -> None:
+        """Visits are counted if there is something to count them in; else their notes' places are enough."""
+        self.archive = archive
+        self.number = number
+        self.counting = counting
+        self.batch = Batch()
+        name = archive.files.catalogue[number].name
+        self.is_segment = not name.is_log
+        self.is_last_log = name.is_log and number == archive.files.logs()[-1]
+
+    def run(self, start: int) -> int:
+        size = self.archive.files.size(self.number)
+        progress = Progress()
+        dictionary = self.archive.files.dictionary(self.number)
+        search = Search(self.archive.files, self.number)
+        while True:
+            try:
+                for bundle in scan_bundles(self._read_at, start, size, progress, dictionary=dictionary):
+                    self._apply(bundle)
+                break
+            except MalformedRecordError as error:
+                following = search.next_whole(progress.whole_to + 1, size)
+                reason = error.reason
+                if search.is_given_up:
+                    reason += "; what follows was not searched to its end"
+                    self.archive.files.unreadable.add(self.number)  # so that nothing is cut
+                elif following is None and self.is_last_log:
+                    break  # what a power cut leaves; everything acknowledged lies before
+                # What lies behind was written later, so this was whole once: it is rot, and costs only itself.
+                self.archive.note_damage(self.number, progress.whole_to, reason)
+                start = size if following is None else following
+        self.archive.write(self.batch)
+        return progress.whole_to
+
+    def _read_at(self, offset: int, length: int) -> bytes:
+        return self.archive.files.read_at(self.number, offset, length)
+
+    def _apply(self, bundle: Bundle) -> None:
+        if bundle.id is not None:
+            self._apply_capture(bundle)
+        elif bundle.record.get("Content-Type") == VISITS_TYPE:
+            self._apply_visits(bundle)
+        else:
+            self.archive.put_tombstones(
+                self.batch, parse_tombstones(bundle.record), self.number, bundle.offset
+            )
+            self._write()  # what follows must see it
+        if len(self.batch.changes) > BATCH_CHANGES_MAX:
+            self._write()
+
+    def _apply_visits(self, bundle: Bundle) -> None:
+        if self.counting is not None:
+            try:
+                self.counting.visits += parse_visits(bundle.record)
+            except MalformedRecordError as error:
+                self.archive.note_damage(self.number, bundle.offset, error.reason)
+                return
+        self.batch.put(auxiliary_key(self.number, bundle.offset))
+        if self.counting is not None and len(self.counting.visits) > VISITS_AT_ONCE:
+            self._write()
+            self.archive.finish(self.counting, (self.number, bundle.end))
+            self.counting.visits.clear()
+
+    def _apply_capture(self, bundle: Bundle) -> None:
+        assert bundle.id is not None
+        place = Place(self.number, bundle.offset, bundle.length, bundle.skip)
+        arrival = arrival_of(self.number, bundle.offset)
+        self.archive.counters.recovered += 1
+        known = self.archive.index.get(capture_key(bundle.id))
+        if known is not None:
+            # It was sealed into this file, or written anew when its original was deleted: it arrived before.
+            entry = decode_entry(known)
+            is_there = entry.place.file in self.archive.files.catalogue
+            is_older = self.is_segment and entry.place.file > self.number
+            # A capture gets the body of an original that goes, and never loses it again: what refers is older, wherever
+            # it lies. Rewriting without the slice that has the body may have given it a higher number.
+            is_superseded = is_older if entry.kind is bundle.kind else entry.kind is Kind.BODY
+            if is_there and is_superseded:
+                return
+            arrival = entry.arrival
+        entry = Entry(place=place, kind=bundle.kind, arrival=arrival)
+        self.archive.put(self.batch, bundle.id, entry, url=bundle.record.url or "")
+
+    def _write(self) -> None:
+        self.archive.write(self.batch)
+        self.batch = Batch()

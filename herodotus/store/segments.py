@@ -1,0 +1,188 @@
+"""How does a sealed segment come to be? Ring-ordered captures, versions of a URL in one frame, an index
+beside it.
+
+A segment is written as `.part` and gets its name from the journal. It is never changed afterwards.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from herodotus.core.cdxj import format_line, move_line
+from herodotus.core.index_rows import Entry, Place
+from herodotus.core.layout import DICTIONARY_FIELD, Codec, FileName
+from herodotus.core.warc import Fields
+from herodotus.store.disk import exists, make_folder, write_all
+from herodotus.store.files import Files
+from herodotus.store.journal import PART
+from herodotus.store.log import format_warcinfo
+from herodotus.store.members import Dictionary, gzip_member, gzip_stored, zstd_frame
+from herodotus.store.stored_records import Seen
+
+PACK_VERSIONS_MAX = 16
+PACK_BYTES_MAX = 256 * 1024
+_BUFFER_BYTES = 1024 * 1024
+_FAST_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moving:
+    """A capture on its way: its index key, the value that must still stand there, its records as written."""
+
+    key: bytes
+    value: bytes
+    entry: Entry
+    seen: Seen
+    mime: str
+    """As declared, in lower case; of the record when there is no HTTP head."""
+    status: int
+    parts: tuple[bytes, ...]
+    packed: bytes | None
+    """Its members, when they can go on as they are."""
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.parts))
+
+
+class Moved(NamedTuple):
+    key: bytes
+    value: bytes
+    entry: Entry
+
+
+class SegmentWriter:
+    def __init__(
+        self,
+        files: Files,
+        slice_: int,
+        name: FileName,
+        software: Fields,
+        time_s: int,
+        dictionary: Dictionary | None = None,
+    ) -> None:
+        self.name = name
+        self.slice = slice_
+        self._file_name = name.path.rpartition("/")[2]
+        self.moved: list[Moved] = []
+        self._disk = files.disk(slice_)
+        self._lines: list[str] = []
+        self._buffers: list[bytes] = []
+        self._buffered = 0
+        self._written = 0
+        make_folder(self._disk, name.path.rpartition("/")[0])
+        self._fd = self._disk.open(name.path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        self.dictionary = dictionary
+        if dictionary is not None:
+            self._append(dictionary.frame)
+            software = (*software, (DICTIONARY_FIELD, f"sha256:{dictionary.sha256.hex()}"))
+        info = format_warcinfo(name, time_s, software)
+        self._append(zstd_frame(info) if name.codec is Codec.ZSTD else gzip_member(info))
+
+    @property
+    def size(self) -> int:
+        return self._written + self._buffered
+
+    def add_pack(self, pack: Sequence[Moving], *, is_compressed: bool) -> None:
+        """Versions of one URL, oldest first: one zstd frame, or a gzip member to the record."""
+        if self.name.codec is Codec.ZSTD:
+            content, skips = bytearray(), []
+            for moving in pack:
+                skips.append(len(content))
+                for part in moving.parts:
+                    content += part
+            self._add_member(pack, self._encode(bytes(content), is_compressed=is_compressed), skips)
+            return
+        encode = gzip_stored if is_compressed else gzip_member
+        for moving in pack:
+            member = moving.packed
+            if member is None:
+                member = b"".join((encode(moving.parts[0]), *map(gzip_member, moving.parts[1:])))
+            self._add_member([moving], member, [0])
+
+    def add_copied(
+        self, member: bytes, pack: Sequence[tuple[bytes, bytes, Entry]], lines: Sequence[str]
+    ) -> None:
+        """A member of another segment as it is: keys, values and entries of its captures, and their lines."""
+        offset = self._append(member)
+        for (key, value, entry), line in zip(pack, lines, strict=True):
+            place = Place(self.name.number, offset, len(member), entry.place.skip)
+            self.moved.append(Moved(key, value, Entry(place, entry.kind, entry.arrival)))
+            self._lines.append(move_line(line, offset, self._file_name))
+
+    def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
+        offset = self._append(member)
+        for moving, skip in zip(pack, skips, strict=True):
+            place = Place(self.name.number, offset, len(member), skip)
+            self.moved.append(
+                Moved(moving.key, moving.value, Entry(place, moving.entry.kind, moving.entry.arrival))
+            )
+            self._lines.append(self._line_of(moving, place))
+
+    def _line_of(self, moving: Moving, place: Place) -> str:
+        return format_line(
+            url=moving.seen.url,
+            time_s=moving.seen.id.time_s,
+            mime="warc/revisit" if moving.seen.is_revisit else moving.mime,
+            status=moving.status,
+            digest=moving.seen.sha1 or "-",
+            place=place,
+            file_name=self._file_name,
+        )
+
+    def add_note(self, record: bytes) -> int:
+        return self._append(self._encode(record))
+
+    def _encode(self, content: bytes, *, is_compressed: bool = False) -> bytes:
+        if self.name.codec is not Codec.ZSTD:
+            return gzip_member(content)
+        if is_compressed:
+            return zstd_frame(content, _FAST_LEVEL)
+        return zstd_frame(content) if self.dictionary is None else self.dictionary.encode(content)
+
+    def _append(self, member: bytes) -> int:
+        offset = self.size
+        self._buffers.append(member)
+        self._buffered += len(member)
+        if self._buffered >= _BUFFER_BYTES:
+            self._write()
+        return offset
+
+    def _write(self) -> None:
+        self._written = write_all(self._disk, self._fd, self._buffers, self._written)
+        self._buffers, self._buffered = [], 0
+
+    def give_up(self) -> None:
+        """Remove what was written so far; what even that cannot remove goes at the next opening."""
+        with suppress(OSError):
+            if self._fd >= 0:
+                self._disk.close(self._fd)
+        self._fd = -1
+        for path in (self.name.path, self.name.cdxj, self.name.zdict):
+            if exists(self._disk, path + PART):
+                with suppress(OSError):
+                    self._disk.unlink(path + PART)
+
+    def finish(self) -> list[tuple[int, str]]:
+        """Slice and path of the files, whole and durable but for their names."""
+        self._write()
+        self._disk.fsync(self._fd)
+        self._disk.close(self._fd)
+        self._fd = -1
+        lines = "".join(f"{line}\n" for line in sorted(self._lines)).encode()
+        beside = [(self.name.cdxj, lines)]
+        if self.dictionary is not None:
+            beside.append((self.name.zdict, self.dictionary.content))
+        for path, content in beside:
+            self._write_beside(path, content)
+        return [(self.slice, self.name.path), *((self.slice, path) for path, _ in beside)]
+
+    def _write_beside(self, path: str, content: bytes) -> None:
+        fd = self._disk.open(path + PART, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            write_all(self._disk, fd, [content], 0)
+            self._disk.fsync(fd)
+        finally:
+            self._disk.close(fd)

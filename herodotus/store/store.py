@@ -1,0 +1,382 @@
+"""What may the rest of the peer ask of its archive? One asynchronous face, on disk or in memory.
+
+Small captures are hashed and compressed where they come in, as a trip to another thread would cost more;
+large ones, and everything that waits for a disk, go to threads. Storing returns when the capture is durable:
+many wait for one flush.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from threading import Event
+from typing import Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from herodotus import clock
+from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
+from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
+from herodotus.core.copies.cells import Sketch
+from herodotus.core.notes import Visit
+from herodotus.core.warc import TIME_MAX_S
+from herodotus.store.bell import Bell, current_bell
+from herodotus.store.committer import Committer, PreparedInVainError
+from herodotus.store.deletion import count_outdated, delete, expunge, outdated
+from herodotus.store.engine import Archive
+from herodotus.store.intake import Intake, Outcome, Prepared
+from herodotus.store.items import Item, NewVisits
+from herodotus.store.reader import HISTORY_MAX, Reader, Version, directory_digests
+from herodotus.store.recovery import open_archive, rebuild
+from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal
+from herodotus.store.streams import Cursor, Query, Stream
+from herodotus.store.throttle import Throttle
+from herodotus.store.verification import Verification, verify
+
+READERS = 4  # two cores are full with two; more only helps slow disks
+INLINE_BYTES_MAX = 64 * 1024
+IN_FLIGHT_MAX = 1_024
+STREAM_PAGE = 64
+
+T = TypeVar("T")
+Acknowledge = Callable[[CaptureId], Awaitable[None]]
+
+
+async def at_once(id_: CaptureId) -> None:
+    """Durable here is enough."""
+    del id_
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    id: CaptureId
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveStatistics:
+    captures: int
+    bytes: int
+    """Of the WARC files."""
+    index_bytes: int
+    files: int
+    logs: int
+    stored: int
+    """Since opening, as all that follow."""
+    commits: int
+    refused: int
+    damaged: int
+    recovered: int
+    truncated_bytes: int
+    refusal: str | None
+    """Why nothing can be stored now, or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    captures: tuple[StoredCapture, ...]
+    cursor: Cursor
+    is_last: bool
+    skipped: int
+
+
+class ArchiveStore(Protocol):
+    acknowledge: Acknowledge
+    """Waited for before a new capture counts as stored: until other peers have it, where that is wanted."""
+
+    def is_removed(self, url: str) -> bool:
+        """Whether the operator removed it for good: then nothing of it is stored."""
+        ...
+
+    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+        """Durable when it returns. StoreRefusedError when the disk cannot take it."""
+        ...
+
+    async def note_visits(self, visits: Sequence[Visit]) -> None:
+        """Found unchanged: some bytes each, durable when it returns."""
+        ...
+
+    async def newest(self, url: str, not_after_s: int) -> StoredCapture | None: ...
+
+    async def read(self, id_: CaptureId) -> StoredCapture | None:
+        """DamagedRecordError when it is there and broken."""
+        ...
+
+    async def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
+        """Oldest first, both ends included, at most `limit`."""
+        ...
+
+    async def of_payload(self, digest: bytes) -> list[CaptureId]: ...
+
+    async def directory(self, directory: int, day: int) -> list[CaptureId]: ...
+
+    async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
+        """SHA-1 of each (directory, day) of an arc: two peers with equal captures have equal digests."""
+        ...
+
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        """Of the directories of 16 bits of an arc; `top_digests` and `root_digest` go on from there. Kept while
+        nothing changes; a URL on a day counts once, whatever its content."""
+        ...
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        """Of the same members: two of them subtracted give away what differs."""
+        ...
+
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        """What other peers ask of it (`herodotus.store.parcels`), where waiting for the disk holds up nobody."""
+        ...
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
+        """A stream by pieces: give the cursor of one page for the next."""
+        ...
+
+    def stream(self, query: Query, cursor: Cursor | None = None) -> AsyncIterator[StoredCapture]: ...
+
+    async def delete(self, ids: Iterable[CaptureId]) -> int: ...
+
+    async def delete_url(self, url: str) -> int: ...
+
+    async def delete_payload(self, digest: bytes) -> int: ...
+
+    async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
+        """Old versions that newer ones follow; what went, for the crawler."""
+        ...
+
+    async def verify(self, *, repair: bool = False) -> Verification: ...
+
+    async def rebuild(self) -> None: ...
+
+    async def seal(self) -> Sealed: ...
+
+    async def compact(self) -> Sealed: ...
+
+    async def statistics(self) -> ArchiveStatistics: ...
+
+
+class DiskStore:
+    """The archive of a peer. Made by `open_store`, which also closes it."""
+
+    def __init__(self, archive: Archive, bell: Bell) -> None:
+        self.archive = archive
+        self._bell = bell
+        self._intake = Intake(archive)
+        self._reader = Reader(archive)
+        self._committer = Committer(archive, self._intake)
+        self._readers = anyio.CapacityLimiter(READERS)
+        self._upkeep = anyio.CapacityLimiter(1)
+        self._closing = Event()
+        self.acknowledge: Acknowledge = at_once
+        # Without a turn of the loop when there is room: committing waits anyway.
+        self._in_flight = anyio.Semaphore(IN_FLIGHT_MAX, fast_acquire=True)
+
+    async def _in_thread(self, work: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
+        return await anyio.to_thread.run_sync(work, limiter=limiter or self._readers)
+
+    def start(self) -> None:
+        self._committer.start()
+
+    def stop(self) -> None:
+        self._closing.set()
+        self._committer.stop()
+        self.archive.close()
+
+    # -- storing ------------------------------------------------------------------------------------------
+
+    def is_removed(self, url: str) -> bool:
+        return self.archive.removed.covers(url)
+
+    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+        async with self._in_flight:
+            prepared = await self._prepare(deposit, mode)
+            while prepared.item is not None and not await self._commit(prepared.item, prepared):
+                prepared = await self._prepare(deposit, mode)
+        if prepared.item is not None:
+            await self.acknowledge(prepared.id)
+        return Stored(id=prepared.id, outcome=prepared.outcome)
+
+    async def _prepare(self, deposit: Deposit, mode: Mode) -> Prepared:
+        if len(deposit.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
+            return self._intake.prepare(deposit, mode)
+        return await self._in_thread(lambda: self._intake.prepare(deposit, mode))
+
+    async def note_visits(self, visits: Sequence[Visit]) -> None:
+        if visits:
+            async with self._in_flight:
+                await self._commit(NewVisits(visits=tuple(visits)), None)
+
+    async def _commit(self, item: Item, prepared: Prepared | None) -> bool:
+        """False when it was prepared in vain. Whoever is cancelled here may have stored all the same."""
+        done = anyio.Event()
+        failure: list[ArchiveError] = []
+        bell = self._bell
+
+        def tell(error: ArchiveError | None) -> None:
+            if error is not None:
+                failure.append(error)
+            bell.ring(done.set)
+
+        generation = None if prepared is None else prepared.generation
+        if not self._committer.submit(item, tell, generation):
+            return False
+        if prepared is not None:
+            self._intake.promise(prepared)
+        await done.wait()
+        if failure and isinstance(failure[0], PreparedInVainError):
+            return False
+        if failure:
+            raise failure[0]
+        return True
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    async def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
+        return await self._in_thread(lambda: self._reader.newest(url, not_after_s))
+
+    async def read(self, id_: CaptureId) -> StoredCapture | None:
+        return await self._in_thread(lambda: self._reader.read(id_))
+
+    async def history(
+        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
+    ) -> list[Version]:
+        return await self._in_thread(lambda: self._reader.history(url, from_s, to_s, limit))
+
+    async def of_payload(self, digest: bytes) -> list[CaptureId]:
+        return await self._in_thread(lambda: self._reader.of_payload(digest))
+
+    async def directory(self, directory: int, day: int) -> list[CaptureId]:
+        return await self._in_thread(lambda: self._reader.directory(directory, day))
+
+    async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
+        return await self._in_thread(lambda: directory_digests(self.archive, key_from, key_to), self._upkeep)
+
+    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+        return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), self._upkeep)
+
+    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+        return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), self._upkeep)
+
+    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
+        return await self._in_thread(lambda: work(self.archive, self._intake))
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
+        def work() -> Page:
+            stream = Stream(self.archive, query, cursor)
+            captures = tuple(stream.take(limit))
+            return Page(
+                captures=captures, cursor=stream.cursor, is_last=len(captures) < limit, skipped=stream.skipped
+            )
+
+        return await self._in_thread(work)
+
+    async def stream(self, query: Query, cursor: Cursor | None = None) -> AsyncIterator[StoredCapture]:
+        stream = Stream(self.archive, query, cursor)
+        captures = iter(stream)
+        while True:
+            batch = await self._in_thread(
+                lambda: [capture for _, capture in zip(range(STREAM_PAGE), captures, strict=False)]
+            )
+            for capture in batch:
+                yield capture
+            if len(batch) < STREAM_PAGE:
+                return
+
+    # -- upkeep -------------------------------------------------------------------------------------------
+
+    async def delete(self, ids: Iterable[CaptureId]) -> int:
+        victims = list(ids)
+        return await self._in_thread(lambda: delete(self.archive, self._intake, victims), self._upkeep)
+
+    async def delete_url(self, url: str) -> int:
+        return await self.delete([version.id for version in await self.history(url)])
+
+    async def delete_payload(self, digest: bytes) -> int:
+        return await self.delete(await self.of_payload(digest))
+
+    async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
+        return await self._in_thread(
+            lambda: expunge(self.archive, self._intake, before_s, limit), self._upkeep
+        )
+
+    async def outdated(self, before_s: int, limit: int) -> tuple[int, list[tuple[CaptureId, str]]]:
+        """What `expunge` would delete: how many, and the first of them with their URLs."""
+
+        def work() -> tuple[int, list[tuple[CaptureId, str]]]:
+            return count_outdated(self.archive, before_s), outdated(self.archive, before_s, limit)
+
+        return await self._in_thread(work, self._upkeep)
+
+    async def verify(self, *, repair: bool = False) -> Verification:
+        return await self._in_thread(lambda: verify(self.archive, repair=repair), self._upkeep)
+
+    async def rebuild(self) -> None:
+        await self._in_thread(lambda: rebuild(self.archive), self._upkeep)
+
+    async def seal(self) -> Sealed:
+        return await self._in_thread(lambda: seal(self.archive, self._pace()), self._upkeep)
+
+    async def compact(self, dead_min: float = DEAD_MIN) -> Sealed:
+        return await self._in_thread(lambda: compact(self.archive, dead_min, self._pace()), self._upkeep)
+
+    def _pace(self) -> Pace:
+        throttle = Throttle(
+            self.archive.settings.upkeep_bytes_per_s, clock.monotonic_seconds, self._closing.wait
+        )
+
+        def pace(moved: int) -> None:
+            throttle(moved)
+            if self._closing.is_set():
+                raise UpkeepStoppedError
+
+        return pace
+
+    def end_upkeep(self) -> None:
+        """Sealing and compaction under way are given up, and none begins: before closing, so that it is quick."""
+        self._closing.set()
+
+    async def statistics(self) -> ArchiveStatistics:
+        return await self._in_thread(lambda: statistics_of(self.archive), self._upkeep)
+
+
+def digests_of(archive: Archive, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+    with archive.lock:
+        return archive.standing.digests(key_from, key_to)
+
+
+def sketch_of(archive: Archive, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
+    with archive.lock:
+        return archive.standing.sketch(key_from, key_to, cells)
+
+
+def statistics_of(archive: Archive) -> ArchiveStatistics:
+    counters = archive.counters
+    numbers = list(archive.files.catalogue)
+    return ArchiveStatistics(
+        captures=archive.captures,
+        bytes=sum(archive.files.size(number) for number in numbers),
+        index_bytes=archive.index.bytes_used(),
+        files=len(numbers),
+        logs=len(archive.files.logs()),
+        stored=counters.stored,
+        commits=counters.commits,
+        refused=counters.refused,
+        damaged=counters.damaged,
+        recovered=counters.recovered,
+        truncated_bytes=counters.truncated_bytes,
+        refusal=archive.problem,
+    )
+
+
+@asynccontextmanager
+async def open_store(archive: Archive) -> AsyncIterator[DiskStore]:
+    """Recover, serve, and on leaving commit what was submitted."""
+    await anyio.to_thread.run_sync(open_archive, archive)
+    store = DiskStore(archive, current_bell())
+    store.start()
+    try:
+        yield store
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(store.stop)

@@ -1,0 +1,216 @@
+"""How does somebody read a million captures, stop, and go on tomorrow where they were?
+
+A stream is a query over the captures that had arrived when it began. Its state is a cursor of some 40 bytes
+that the reader keeps; the archive remembers nothing, so a stream survives sealing, compaction and restarts,
+and an abandoned one costs nothing. Each capture of the snapshot that is still there comes exactly once, in
+ring order or in arrival order.
+"""
+
+import base64
+import binascii
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+from urllib.parse import urlsplit
+
+from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError, MalformedRecordError
+from herodotus.core.captures import StoredCapture
+from herodotus.core.index_rows import CAPTURE, Entry, after, arrival_of, decode_entry, time_of
+from herodotus.store.engine import Archive
+from herodotus.store.reader import Reader
+from herodotus.store.stored_records import MemberCache
+
+WINDOW_MAX = 8_192  # arrival order sorts so many at a time; each window costs one walk over the index
+RING_BATCH = 512
+
+
+Found = tuple[bytes, Entry, int, int]
+"""Key, entry, arrival, and how often captures had been deleted or written anew when the entry was read."""
+
+
+class Order(Enum):
+    RING = b"r"
+    ARRIVAL = b"a"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which captures. Bounds include their start and leave out their end."""
+
+    order: Order = Order.RING
+    key_from: bytes = b""
+    key_to: bytes | None = None
+    from_s: int = 0
+    to_s: int = 2**32
+    host: str | None = None
+    """This host and those below it: `org` takes a whole top-level domain."""
+    mime: str | None = None
+    """The start of the media type: `image/` takes all images."""
+    status: int | None = None
+
+    def fits(self, capture: StoredCapture) -> bool:
+        if self.status is not None and capture.status != self.status:
+            return False
+        if self.mime is not None and not capture.mime.startswith(self.mime):
+            return False
+        return self.host is None or _is_below(capture.url, self.host)
+
+
+def _is_below(url: str, host: str) -> bool:
+    try:
+        found = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return found == host or found.endswith(f".{host}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Where a stream is: the last capture it gave, and what had arrived when it began."""
+
+    incarnation: bytes
+    boundary: int
+    arrival: int = 0
+    key: bytes = b""
+
+    def encode(self) -> str:
+        data = (
+            self.incarnation + self.boundary.to_bytes(8, "big") + self.arrival.to_bytes(8, "big") + self.key
+        )
+        return base64.urlsafe_b64encode(data).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> "Cursor":
+        try:
+            data = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error) as error:
+            raise MalformedRecordError("this is no cursor") from error
+        if not 24 <= len(data) <= 64:
+            raise MalformedRecordError("this is no cursor")
+        return cls(
+            incarnation=data[:8],
+            boundary=int.from_bytes(data[8:16], "big"),
+            arrival=int.from_bytes(data[16:24], "big"),
+            key=data[24:],
+        )
+
+
+class Stream:
+    """One reader's walk. `cursor` is always the place after the last capture given."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        query: Query,
+        cursor: Cursor | None = None,
+        *,
+        is_whole: bool = False,
+        arrived_from: int = 0,
+    ) -> None:
+        """`is_whole` is for who needs the records that belong to a capture, too: they are parsed and checked,
+        and a capture whose companions are damaged is passed over. `arrived_from` leaves out what came before."""
+        self._archive = archive
+        self._query = query
+        self._is_whole = is_whole
+        self._arrived_from = arrived_from
+        self._reader = Reader(archive)
+        self._cache = MemberCache(archive.files, reads_ahead=True)
+        with archive.lock:
+            boundary = arrival_of(archive.log.number, archive.log.tail)
+        begun = cursor or Cursor(incarnation=archive.incarnation, boundary=boundary)
+        self._incarnation, self._boundary = begun.incarnation, begun.boundary
+        self._last = begun.arrival, begun.key
+        self.skipped = 0
+        """Damaged captures, passed over."""
+
+    @property
+    def cursor(self) -> Cursor:
+        arrival, key = self._last
+        return Cursor(incarnation=self._incarnation, boundary=self._boundary, arrival=arrival, key=key)
+
+    def take(self, limit: int) -> list[StoredCapture]:
+        """The next captures, at most `limit`; fewer only at the end."""
+        return list(islice(self, limit))
+
+    def __iter__(self) -> Iterator[StoredCapture]:
+        if self._incarnation != self._archive.incarnation:
+            raise CursorExpiredError
+        query = self._query
+        is_filtered = query.status is not None or query.mime is not None or query.host is not None
+        found = self._in_ring_order() if query.order is Order.RING else self._in_arrival_order()
+        for key, entry, arrival, rewrites in found:
+            capture = self._read(key, entry, rewrites)
+            self._last = arrival, key
+            if capture is not None and (not is_filtered or query.fits(capture)):
+                yield capture
+
+    def _bounds(self) -> tuple[bytes, bytes]:
+        start = CAPTURE + self._query.key_from[:12]
+        end = after(CAPTURE) if self._query.key_to is None else CAPTURE + self._query.key_to[:12]
+        return start, end
+
+    def _admits(self, key: bytes, entry: Entry) -> bool:
+        is_in_time = self._query.from_s <= time_of(key) < self._query.to_s
+        return self._arrived_from <= entry.arrival < self._boundary and is_in_time
+
+    def _in_ring_order(self) -> Iterator[Found]:
+        start, end = self._bounds()
+        if self._last[1]:
+            start = max(start, self._last[1] + b"\0")
+        while True:
+            rewrites = self._archive.rewrites
+            # A short batch each time: an iterator kept open would hold back what compaction wants to free.
+            batch = list(islice(self._archive.index.scan(start, end), RING_BATCH))
+            if not batch:
+                return
+            for key, value in batch:
+                entry = decode_entry(value)
+                if self._admits(key, entry):
+                    yield key, entry, entry.arrival, rewrites
+            start = batch[-1][0] + b"\0"
+
+    def _in_arrival_order(self) -> Iterator[Found]:
+        start, end = self._bounds()
+        while True:
+            last = self._last
+            rewrites = self._archive.rewrites
+            candidates = (
+                (entry.arrival, key, entry)
+                for key, entry in (
+                    (key, decode_entry(value)) for key, value in self._archive.index.scan(start, end)
+                )
+                if self._admits(key, entry) and (entry.arrival, key) > last
+            )
+            window = heapq.nsmallest(WINDOW_MAX, candidates)
+            if not window:
+                return
+            for arrival, key, entry in window:
+                yield key, entry, arrival, rewrites
+
+    def _read(self, key: bytes, entry: Entry, rewrites: int) -> StoredCapture | None:
+        """None when it was deleted meanwhile, or is damaged."""
+        if self._archive.rewrites != rewrites:
+            value = self._archive.index.get(key)
+            if value is None:
+                return None
+            entry = decode_entry(value)
+        for _ in range(2):
+            try:
+                capture = self._reader.read_entry(entry, self._cache)
+                if self._is_whole:
+                    _ = capture.companions
+            except DamagedRecordError as error:
+                self._archive.note_damage(entry.place.file, entry.place.offset, str(error))
+                break
+            except FileNotFoundError:
+                # It was moved between the two steps.
+                value = self._archive.index.get(key)
+                if value is None:
+                    return None
+                entry = decode_entry(value)
+                continue
+            return capture
+        self.skipped += 1
+        return None

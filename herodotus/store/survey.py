@@ -1,0 +1,278 @@
+"""What is in the archive, counted, and which page links to which? Found by reading each capture once.
+
+The index knows where captures are, not what is in them. A survey follows the archive, some captures at a time:
+statistics by host, media type, status and day, and the links of each page by where they lead. All of it is in the
+index and derived like the rest: `rebuild-index` throws it away, and the next survey begins anew. A batch carries
+its results and how far it came, so a crash counts nothing twice. What is deleted later stays counted.
+"""
+
+import logging
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from crawler.core.capture import Capture
+from crawler.core.urls import STANDARD
+from crawler.reading import read_capture
+from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.index_rows import (
+    KEY_BYTES,
+    LINK,
+    META,
+    TALLY,
+    arrival_of,
+    decode_numbers,
+    encode_numbers,
+)
+from herodotus.core.warc import format_digits
+from herodotus.crawl.gear import capture_of
+from herodotus.store.engine import Archive
+from herodotus.store.index import Batch
+from herodotus.store.store import DiskStore
+from herodotus.store.streams import Cursor, Query, Stream
+
+logger = logging.getLogger(__name__)
+
+CAPTURES_A_STEP = 64
+SLICES = 256
+"""A step looks at one of so many parts of the ring, so that a large index is not walked through at once."""
+VALUE_BYTES_MAX = 255
+PERIOD_S = 10.0
+PAUSE_MAX_S = 600.0
+"""Before what failed is tried again; from `PERIOD_S` on it is doubled."""
+WORK_SHARE = 0.25
+"""Of one processor at most, as crawling and reading come first."""
+_STATE_KEY = META + b"survey"
+
+
+class Property(Enum):
+    """What captures are counted by."""
+
+    TOTAL = b"t"
+    HOST = b"h"
+    MIME = b"m"
+    STATUS = b"s"
+    DAY = b"d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    captures: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Of the captures of a page that have a certain link."""
+
+    first_s: int
+    last_s: int
+
+    def with_time(self, time_s: int) -> "Span":
+        return Span(first_s=min(self.first_s, time_s), last_s=max(self.last_s, time_s))
+
+
+def tally_key(property_: Property, value: str) -> bytes:
+    return TALLY + property_.value + value.encode("utf-8", "replace")[:VALUE_BYTES_MAX]
+
+
+def link_key(target: str, source: str) -> bytes:
+    return LINK + url_key(target)[:KEY_BYTES] + url_key(source)[:KEY_BYTES]
+
+
+def links_to(target_key: bytes) -> bytes:
+    """The prefix of all rows of links to a URL."""
+    return LINK + target_key[:KEY_BYTES]
+
+
+def encode_tally(tally: Tally) -> bytes:
+    return encode_numbers((tally.captures, tally.bytes))
+
+
+def decode_tally(data: bytes) -> Tally:
+    captures, size = decode_numbers(data)
+    return Tally(captures=captures, bytes=size)
+
+
+def encode_span(span: Span) -> bytes:
+    return encode_numbers((span.first_s, span.last_s - span.first_s))
+
+
+def decode_span(data: bytes) -> Span:
+    first_s, length = decode_numbers(data)
+    return Span(first_s=first_s, last_s=first_s + length)
+
+
+@dataclass(slots=True, kw_only=True)
+class _State:
+    """All that arrived before `done` is surveyed; of what came from then to `until`, the slices before `slice`, and
+    of that one what `key` leads to."""
+
+    done: int = 0
+    until: int = 0
+    slice: int = 0
+    key: bytes = b""
+
+    @classmethod
+    def load(cls, archive: Archive) -> "_State":
+        data = archive.index.get(_STATE_KEY)
+        if data is None:
+            return cls()
+        numbers, key = data[:32], data[32:]
+        done, until, slice_ = decode_numbers(numbers.rstrip(b"\xff"))
+        return cls(done=done, until=until, slice=slice_, key=key)
+
+    def encode(self) -> bytes:
+        # No number ends in a byte of ones, so padding by them is told from it.
+        return encode_numbers((self.done, self.until, self.slice)).ljust(32, b"\xff") + self.key
+
+
+@dataclass(slots=True)
+class _Found:
+    tallies: Counter[tuple[Property, str]] = field(default_factory=Counter)
+    sizes: Counter[tuple[Property, str]] = field(default_factory=Counter)
+    links: dict[bytes, Span] = field(default_factory=dict)
+
+    def count(self, stored: StoredCapture) -> None:
+        values = {
+            Property.TOTAL: "",
+            Property.HOST: _host_of(stored.url),
+            Property.MIME: stored.mime or "unknown",
+            Property.STATUS: str(stored.status) if stored.status else "none",
+            Property.DAY: format_digits(stored.time_s)[:8],
+        }
+        for pair in values.items():
+            self.tallies[pair] += 1
+            self.sizes[pair] += len(stored.body)
+
+    def read(self, stored: StoredCapture) -> None:
+        capture: Capture = capture_of(stored)
+        for target in read_capture(capture, product_token="", rules=STANDARD).links:
+            if target.url == stored.url:
+                continue
+            key = link_key(target.url, stored.url)
+            known = self.links.get(key)
+            self.links[key] = (
+                Span(first_s=stored.time_s, last_s=stored.time_s)
+                if known is None
+                else known.with_time(stored.time_s)
+            )
+
+
+class Survey:
+    """Synchronous; one at a time over an archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    def is_current(self) -> bool:
+        """Whether all that was stored so far is in it."""
+        return _State.load(self._archive).done >= self._tail()
+
+    def _tail(self) -> int:
+        with self._archive.lock:
+            return arrival_of(self._archive.log.number, self._archive.log.tail)
+
+    def step(self) -> bool:
+        """Some captures further; False: there is nothing left to do."""
+        return self._step(CAPTURES_A_STEP)
+
+    def step_one_by_one(self) -> None:
+        """The same after a fault: a capture whose links cannot be read is counted, and not tried for ever."""
+        for _ in range(CAPTURES_A_STEP):
+            try:
+                has_more = self._step(1)
+            except (ArchiveError, OSError):
+                raise
+            except Exception:  # here a fault of ours, on some stranger's page, meets its supervisor
+                logger.exception("the links of a capture could not be read: it is passed over")
+                has_more = self._step(1, reads_links=False)
+            if not has_more:
+                return
+
+    def _step(self, limit: int, *, reads_links: bool = True) -> bool:
+        state = _State.load(self._archive)
+        if not state.until:
+            state.until = self._tail()
+            if state.until == state.done:
+                return False
+        found, stream = _Found(), self._stream(state)
+        captures = stream.take(limit)
+        for capture in captures:
+            found.count(capture)
+            if reads_links:
+                found.read(capture)
+        if len(captures) == limit:
+            state.key = stream.cursor.key
+        elif state.slice + 1 < SLICES:
+            state.slice, state.key = state.slice + 1, b""
+        else:
+            state = _State(done=state.until)
+        self._write(found, state)
+        return True
+
+    def catch_up(self) -> None:
+        while self.step():
+            pass
+
+    def _stream(self, state: _State) -> Stream:
+        is_last = state.slice + 1 == SLICES
+        query = Query(key_from=bytes((state.slice,)), key_to=None if is_last else bytes((state.slice + 1,)))
+        cursor = Cursor(incarnation=self._archive.incarnation, boundary=state.until, key=state.key)
+        return Stream(self._archive, query, cursor, arrived_from=state.done)
+
+    def _write(self, found: _Found, state: _State) -> None:
+        index, batch = self._archive.index, Batch()
+        for (property_, value), count in found.tallies.items():
+            key = tally_key(property_, value)
+            data = index.get(key)
+            known = decode_tally(data) if data is not None else Tally()
+            size = known.bytes + found.sizes[property_, value]
+            batch.put(key, encode_tally(Tally(captures=known.captures + count, bytes=size)))
+        for key, span in found.links.items():
+            data = index.get(key)
+            batch.put(key, encode_span(span if data is None else _united(span, decode_span(data))))
+        batch.put(_STATE_KEY, state.encode())
+        index.write(batch)
+
+
+def _united(one: Span, other: Span) -> Span:
+    return one.with_time(other.first_s).with_time(other.last_s)
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or "none"
+    except ValueError:
+        return "none"
+
+
+async def keep_surveyed(
+    store: DiskStore, *, period_s: float = PERIOD_S, work_share: float = WORK_SHARE
+) -> None:
+    """Until it is cancelled: what was stored is surveyed soon after, as slowly as it must not disturb."""
+    survey, pause_s = Survey(store.archive), period_s
+    while True:
+        try:
+            started = anyio.current_time()
+            while await anyio.to_thread.run_sync(survey.step):
+                worked_s = anyio.current_time() - started
+                await anyio.sleep(worked_s * (1 / work_share - 1))
+                started = anyio.current_time()
+            pause_s = period_s
+        except (ArchiveError, OSError) as error:
+            logger.warning("the archive could not be surveyed error=%s", error)
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        except Exception:  # a fault of the survey must not take the archive from those who read and store
+            logger.exception("the archive could not be surveyed")
+            pause_s = min(2 * pause_s, PAUSE_MAX_S)
+            with suppress(Exception):  # what fails again is tried again later, ever more rarely
+                await anyio.to_thread.run_sync(survey.step_one_by_one)
+                pause_s = period_s
+        await anyio.sleep(pause_s)

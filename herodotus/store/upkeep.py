@@ -1,0 +1,87 @@
+"""When does the log become segments? A running peer looks every minute, a command that stored looks before it ends.
+
+Sealing is paced, so it may take a while; a peer that stops and a command that is interrupted give it up, and the next
+one begins it again.
+"""
+
+import logging
+
+import anyio
+import anyio.to_thread
+
+from herodotus.core.archive_errors import ArchiveError, StoreRefusedError, UpkeepStoppedError
+from herodotus.store.sealing import NOTHING, Sealed
+from herodotus.store.store import DiskStore
+
+logger = logging.getLogger(__name__)
+
+SEALED_FROM_BYTES = 64 * 1024 * 1024
+"""Of the log: some 20,000 captures, whose sealing takes seconds; fewer would make many small segments."""
+PERIOD_S = 60.0
+
+
+async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
+    """Seal when the log is long enough, then rewrite segments of which a good part is dead."""
+    if await anyio.to_thread.run_sync(_log_bytes, store) < from_bytes:
+        return NOTHING
+    try:
+        sealed = await store.seal()
+    except StoreRefusedError:
+        await store.compact()  # what was deleted may be the room that was missing: the next sealing has it
+        raise
+    await store.compact()
+    return sealed
+
+
+async def keep_tidy(
+    store: DiskStore, period_s: float = PERIOD_S, from_bytes: int = SEALED_FROM_BYTES
+) -> None:
+    """Until it is cancelled or the store ends its upkeep. A disk that refuses is asked again the next time."""
+    while True:
+        await anyio.sleep(period_s)
+        try:
+            sealed = await tidy(store, from_bytes)
+        except UpkeepStoppedError:
+            return
+        except (ArchiveError, OSError) as error:
+            logger.warning("the archive could not be tidied error=%s", error)
+        except Exception:  # a fault of upkeep must not take the archive from those who read and store
+            logger.exception("the archive could not be tidied")
+        else:
+            if sealed is not NOTHING:
+                logger.info("archive sealed captures=%d", sealed.captures)
+
+
+async def tidy_before_leaving(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
+    """For a command that stored, as its last act. What cannot be tidied now is left to the next."""
+    sealed = NOTHING
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_upkeep_with, store)
+        try:
+            sealed = await tidy(store, from_bytes)
+        except UpkeepStoppedError:
+            pass
+        except (ArchiveError, OSError) as error:
+            logger.warning("the archive could not be tidied error=%s", error)
+        tasks.cancel_scope.cancel()
+    return sealed
+
+
+async def _end_upkeep_with(store: DiskStore) -> None:
+    """Nobody can cancel a thread: it is told to give up as soon as who waits for it is cancelled."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        store.end_upkeep()
+
+
+def _log_bytes(store: DiskStore) -> int:
+    files = store.archive.files
+    return sum(_size(store, number) for number in files.logs() if number not in files.unreadable)
+
+
+def _size(store: DiskStore, number: int) -> int:
+    try:
+        return store.archive.files.size(number)
+    except (KeyError, FileNotFoundError):
+        return 0  # sealed meanwhile

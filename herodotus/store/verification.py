@@ -1,0 +1,204 @@
+"""Is everything that the archive says it has really there and unharmed?
+
+Every file is read from its first byte to its last: checksums, digests, payloads. Then the index is compared
+with what was found, and revisits are looked for whose original is gone. Repairing makes the index anew and tells
+which captures must come from another copy.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.index_rows import (
+    CAPTURE,
+    PAYLOAD,
+    PAYLOAD_PREFIX_BYTES,
+    TOMBSTONE,
+    Entry,
+    Kind,
+    Place,
+    after,
+    capture_key,
+    decode_entry,
+    family_key,
+)
+from herodotus.store.engine import DAMAGE_MAX, Archive, Damage
+from herodotus.store.notes import note_places
+from herodotus.store.reader import Reader
+from herodotus.store.recovery import rebuild
+from herodotus.store.resync import Search
+from herodotus.store.scan import Bundle, Progress, check_payload, scan_bundles
+
+Report = Callable[[str, int, int], None]
+"""Path, bytes done, bytes altogether."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Verification:
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    """Of which the first 10,000 are named."""
+    damaged: int = 0
+    orphans: int = 0
+    """Damaged, too: revisits that are whole and whose original is not."""
+    missing: int = 0
+    """The index knows them, no file has them: captures, and notes of visits and deletions."""
+    unknown: int = 0
+    """A file has them, the index does not."""
+    foreign: tuple[str, ...] = ()
+    """Files in our folders that are none of ours: left alone."""
+    is_repaired: bool = False
+
+    @property
+    def is_sound(self) -> bool:
+        return not (self.damaged or self.missing or self.unknown)
+
+
+def verify(
+    archive: Archive, *, repair: bool = False, report: Report = lambda path, done, total: None
+) -> Verification:
+    """Reading and storing go on meanwhile; sealing waits."""
+    with archive.upkeep_lock:
+        found = Verification()
+        with archive.lock:
+            ends = {number: archive.files.size(number) for number in sorted(archive.files.catalogue)}
+            if archive.log.is_open:
+                ends[archive.log.number] = archive.log.tail
+        seen = _Seen(ends, archive.files.catalogue, archive.log.number)
+        for number, end in ends.items():
+            _verify_file(archive, number, end, found, seen, report)
+        found.missing = sum(
+            seen.misses(decode_entry(value).place) for _, value in archive.index.scan(CAPTURE, after(CAPTURE))
+        )
+        found.missing += sum(seen.misses(Place(*place, 0)) for place in note_places(archive))
+        for orphan in _orphans(archive, seen):
+            found.orphans += 1
+            _note(archive, orphan.place.file, orphan.place.offset, "its original is not here", found)
+        with archive.lock:  # or a log that is begun meanwhile would be forgotten again
+            archive.files.load()
+        found.foreign = tuple(archive.files.foreign)
+        if repair and not found.is_sound:
+            rebuild(archive)
+            found.is_repaired = True
+        return found
+
+
+class _Seen:
+    """Where captures and notes were found: eight bytes each, ascending within a file."""
+
+    def __init__(self, ends: Mapping[int, int], catalogue: Container[int], log: int) -> None:
+        self._ends = ends
+        self._log = log
+        self._catalogue = catalogue
+        self._places: dict[int, array[int]] = {number: array("Q") for number in ends}
+        self.unsound: set[Place] = set()
+        """Found, and not what they say; the first of them, as they are read again before anything is said."""
+
+    def add(self, place: Place) -> None:
+        self._places[place.file].append(place.offset << 32 | place.skip)
+
+    def misses(self, place: Place) -> bool:
+        """What was stored since verifying began is not looked for."""
+        if place.file not in self._ends:
+            return place.file not in self._catalogue
+        if place.file == self._log and place.offset >= self._ends[place.file]:
+            return False
+        of_file = self._places[place.file]
+        wanted = place.offset << 32 | place.skip
+        at = bisect_left(of_file, wanted)
+        return at == len(of_file) or of_file[at] != wanted
+
+
+def _orphans(archive: Archive, seen: _Seen) -> Iterator[Entry]:
+    """Revisits without a body. Where one may be missing they are read, which looks everywhere for it."""
+    reader = Reader(archive)
+    payloads = archive.index.scan(PAYLOAD, after(PAYLOAD))
+    for prefix, group in groupby(payloads, key=lambda found: found[0][:PAYLOAD_PREFIX_BYTES]):
+        if not any(key[PAYLOAD_PREFIX_BYTES] == Kind.REVISIT for key, _ in group):
+            continue
+        for _, value in reader.entries_of_payload(prefix[1], prefix[2:]):
+            entry = decode_entry(value)
+            if entry.kind is Kind.BODY and not seen.misses(entry.place) and _short(entry) not in seen.unsound:
+                break
+            if (
+                entry.kind is Kind.REVISIT
+                and not seen.misses(entry.place)
+                and not _is_readable(reader, entry)
+            ):
+                yield entry
+
+
+def _short(entry: Entry) -> Place:
+    return entry.place._replace(length=0)
+
+
+def _is_readable(reader: Reader, entry: Entry) -> bool:
+    try:
+        reader.read_entry(entry)
+    except DamagedRecordError:
+        return False
+    except FileNotFoundError:
+        return True  # missing itself, and counted as that
+    return True
+
+
+def _verify_file(
+    archive: Archive,
+    number: int,
+    end: int,
+    found: Verification,
+    seen: _Seen,
+    report: Report,
+) -> None:
+    found.files += 1
+    found.bytes += end
+    path = archive.files.path(number)
+    progress = Progress()
+    search = Search(archive.files, number)
+    start = 0
+    while start < end:
+        try:
+            for bundle in scan_bundles(
+                lambda at, n: archive.files.read_at(number, at, n),
+                start,
+                end,
+                progress,
+                dictionary=archive.files.dictionary(number),
+                is_thorough=True,
+            ):
+                found.records += 1
+                report(path, bundle.end, end)
+                seen.add(Place(number, bundle.offset, 0, bundle.skip))
+                if bundle.id is None:
+                    continue
+                _verify_capture(archive, number, bundle, found, seen)
+            start = end
+        except MalformedRecordError as error:
+            _note(archive, number, progress.whole_to, error.reason, found)
+            following = search.next_whole(progress.whole_to + 1, end)
+            start = end if following is None else following
+
+
+def _verify_capture(archive: Archive, number: int, bundle: Bundle, found: Verification, seen: _Seen) -> None:
+    assert bundle.id is not None
+    key = capture_key(bundle.id)
+    if archive.index.get(key) is None and archive.index.get(family_key(TOMBSTONE, key)) is None:
+        found.unknown += 1
+    try:
+        check_payload(bundle.record, bundle.id, archive.digest_of)
+    except MalformedRecordError as error:
+        _note(archive, number, bundle.offset, error.reason, found)
+        if len(seen.unsound) < DAMAGE_MAX:
+            seen.unsound.add(Place(number, bundle.offset, 0, bundle.skip))
+
+
+def _note(archive: Archive, number: int, offset: int, reason: str, found: Verification) -> None:
+    found.damaged += 1
+    if len(found.damage) < DAMAGE_MAX:
+        found.damage.append(Damage(path=archive.files.path(number), offset=offset, reason=reason))
+    archive.note_damage(number, offset, reason)

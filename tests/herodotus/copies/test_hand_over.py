@@ -1,0 +1,156 @@
+"""Does everything reach its heirs, of a peer that leaves, and of one whose share became smaller?"""
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from dht import Contact
+from herodotus.copies.hand_over import HandedOver, hand_over
+from herodotus.copies.surplus import SURPLUS_DIRECTORIES_MAX
+from herodotus.core.copies.directories import RANGES_MAX, Range, Scope
+from herodotus.core.copies.ledger import PROMISE_KEPT_S
+from herodotus.core.copies.places import PeerKey, Places
+from herodotus.core.index_rows import KEY_BYTES
+from simnet.host import TrioCarrier, run_world
+from tests.herodotus.copies.storm import watched_drops
+from tests.herodotus.copies.world import Net, Peer, deposit
+
+
+def ranges(count: int) -> Scope:
+    """Apart from each other."""
+    ends = [(2 * n).to_bytes(KEY_BYTES, "big") for n in range(1, count + 2)]
+    return tuple(Range(low, low[:-1] + bytes((low[-1] | 1,))) for low in ends[:count])
+
+
+@dataclass
+class Heirs:
+    """Peers by what they will hold; each part lacks something the first time it is asked for."""
+
+    scopes: dict[PeerKey, Scope]
+    away: set[PeerKey] = field(default_factory=set)
+    has: set[tuple[PeerKey, Scope]] = field(default_factory=set)
+    told: list[HandedOver] = field(default_factory=list)
+
+    async def give(self, peer: PeerKey, scope: Scope) -> int | None:
+        await anyio.sleep(1)
+        if peer in self.away:
+            return None
+        lacked = 0 if (peer, scope) in self.has else 5
+        self.has.add((peer, scope))
+        return lacked
+
+    async def all_given(self) -> HandedOver:
+        return await hand_over(lambda: self.scopes, self.give, self.told.append)
+
+
+def test_each_part_is_asked_about_until_nothing_is_lacking() -> None:
+    async def play(_: TrioCarrier) -> None:
+        heirs = Heirs({b"a": ranges(RANGES_MAX + 1), b"b": ranges(2)})
+        done = await heirs.all_given()
+        assert done == HandedOver(peers=2, parts=3, parts_over=3)
+        assert [one.parts_over for one in heirs.told] == sorted(one.parts_over for one in heirs.told)
+        assert heirs.told[0] == HandedOver(peers=2, parts=3)
+
+    run_world(play, seed=1)
+
+
+def test_who_is_away_holds_nobody_up_and_gets_his_part_when_he_is_back() -> None:
+    async def play(_: TrioCarrier) -> None:
+        heirs = Heirs({b"a": ranges(1), b"b": ranges(1)}, away={b"b"})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heirs.all_given)
+            await anyio.sleep(30)
+            assert heirs.told[-1] == HandedOver(peers=2, parts=2, parts_over=1, silent=1)
+            heirs.away.clear()
+        assert heirs.told[-1] == HandedOver(peers=2, parts=2, parts_over=2)
+
+    run_world(play, seed=1)
+
+
+def test_heirs_of_a_ring_that_changed_get_it_instead() -> None:
+    async def play(_: TrioCarrier) -> None:
+        heirs = Heirs({b"a": ranges(1), b"b": ranges(1)}, away={b"b"})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heirs.all_given)
+            await anyio.sleep(30)
+            heirs.scopes = {b"a": ranges(1), b"c": ranges(2)}
+        assert heirs.told[-1] == HandedOver(peers=2, parts=2, parts_over=2)
+        assert (b"c", ranges(2)) in heirs.has
+
+    run_world(play, seed=1)
+
+
+def test_without_heirs_it_is_over_at_once() -> None:
+    async def play(_: TrioCarrier) -> None:
+        assert await Heirs({}).all_given() == HandedOver()
+
+    run_world(play, seed=1)
+
+
+class Wide(Net):
+    """Peers may have several positions."""
+
+    positions = 1
+    """Of peer 0."""
+
+    def of(self, peer: Peer) -> tuple[Contact, ...]:
+        count = self.positions if peer.number == 0 else 1
+        return tuple(Contact.at(peer.contact.peer, peer.contact.address, 0, n, "off") for n in range(count))
+
+    def seen_by(self, peer: Peer) -> tuple[Contact, ...]:
+        there = (one for one in self.peers if one.is_in_ring and one.side == peer.side)
+        return tuple(sorted((c for one in there for c in self.of(one)), key=lambda c: c.position))
+
+    def places(self) -> Places:
+        there = (one for one in self.peers if one.is_in_ring)
+        return Places([(c.position, c.peer) for one in there for c in self.of(one)], self.copies)
+
+
+def test_who_offers_less_than_before_hands_over_before_it_drops() -> None:
+    async def play(_: TrioCarrier) -> None:
+        async with anyio.create_task_group() as tasks:
+            net = Wide(tasks, seed=1)
+            net.positions = 8
+            with watched_drops(net):  # which raises where anything goes that six others do not have
+                for _number in range(10):
+                    await net.start(net.add())
+                await anyio.sleep(60)
+                keys = {await deposit(net.peers[n % 10], f"http://example.org/{n}") for n in range(80)}
+                await net.settle(keys, within_s=900 + PROMISE_KEPT_S)
+                large = net.peers[0]
+                before = len(large.ids())
+                net.crash(large)
+                net.positions = 1
+                await net.start(large)
+                await net.settle(keys, within_s=1_500 + PROMISE_KEPT_S)
+            after = len(large.ids())
+            assert after < 0.75 * before
+            assert large.copies.parts.counts.dropped >= before - after
+            tasks.cancel_scope.cancel()
+
+    run_world(play, seed=1)
+
+
+def test_a_leaf_hands_over_more_than_one_survey_looks_at() -> None:
+    async def play(_: TrioCarrier) -> None:
+        async with anyio.create_task_group() as tasks:
+            net = Net(tasks, seed=1, copies=2)
+            leaf = net.add()
+            keys = {
+                await deposit(leaf, f"http://example.org/{n}") for n in range(SURPLUS_DIRECTORIES_MAX + 44)
+            }
+            assert len({key[:2] for key in keys}) > SURPLUS_DIRECTORIES_MAX + 20
+            for _number in range(2):
+                await net.start(net.add())
+            await net.start(leaf)
+            leaf.is_in_ring = False
+            net.tell()
+            await anyio.sleep(60)
+            assert leaf.copies.parts.view.scope == ()
+            done = await leaf.copies.hand_over()
+            assert (done.peers, done.parts_over) == (2, done.parts)
+            net.crash(leaf)
+            assert not net.wrong(keys)
+            tasks.cancel_scope.cancel()
+
+    run_world(play, seed=1)

@@ -1,0 +1,154 @@
+"""What must not happen between the look at promises and the deed? Each moment at which a copy could go too early."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from herodotus.copies import surplus, wire
+from herodotus.copies.meter import Meter
+from herodotus.copies.own_share import View
+from herodotus.copies.services import Answers
+from herodotus.copies.shared_state import Parts
+from herodotus.copies.surplus import DEED_S, Survey, let_go
+from herodotus.core.copies.directories import WHOLE_RING, Range, Scope
+from herodotus.core.copies.places import Places, Segment
+from herodotus.core.index_rows import CAPTURE, after
+from herodotus.peers.calls import Services
+from herodotus.store.engine import Archive
+from herodotus.store.intake import Intake
+from herodotus.store.memory import MemoryStore
+from herodotus.store.parcels import drop
+from tests.herodotus.copies.sets import Straight
+from tests.herodotus.store.making import NOW_S, page
+
+pytestmark = pytest.mark.anyio
+ME, OTHERS = b"\0" * 32, tuple(bytes((number,)) * 32 for number in range(1, 7))
+HALF: Scope = (Range(bytes(12), b"\x80" + bytes(11)),)
+
+
+class Scene:
+    """A peer whose whole archive is surplus, and six who promised to hold it."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(lambda: float(NOW_S))
+        self.now = 1_000.0
+        self.stored = 0
+        self.fresh: list[bytes] = []
+        view = View(me=ME, copies=6, places=Places((), 6), scope=HALF, wide_scope=WHOLE_RING)
+        self.parts = Parts(
+            view=view,
+            store=lambda: self.store,
+            calls=lambda: Straight(Services()),
+            sign=lambda deposit: deposit,
+            random=random.Random(0),
+            upload=Meter(),
+            download=Meter(),
+            now=lambda: self.now,
+            hear=self.hear,
+        )
+        self.segment = Segment(ranges=WHOLE_RING, holders=OTHERS)
+        for peer in OTHERS:
+            self.parts.ledger.confirm(
+                self.parts.ledger.begin(peer, WHOLE_RING, self.now), (), is_promise=True, is_exact=True
+            )
+
+    def hear(self) -> None:
+        while self.fresh:
+            self.parts.ledger.stored(self.fresh.pop())
+
+    def note(self, key: bytes) -> None:
+        """As the thread does that made it durable."""
+        self.fresh.append(key)
+        self.stored += 1
+
+    async def let_go(self) -> int:
+        found = Survey(surplus=[self.segment], standing=(0, 0, self.parts.view.version))
+        return await let_go(self.parts, self.store, found, keep_s=30.0, stored=lambda: self.stored)
+
+    @property
+    def captures(self) -> list[bytes]:
+        return [key[1:] for key, _ in self.store.archive.index.scan(CAPTURE, after(CAPTURE))]
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    made = Scene()
+    for number in range(3):
+        await made.store.store(page(f"http://example.org/{number}", NOW_S))
+    return made
+
+
+async def test_what_all_six_promised_goes(scene: Scene) -> None:
+    assert await scene.let_go() == 3
+    assert scene.captures == []
+
+
+async def test_what_was_stored_and_not_heard_of_stays(scene: Scene) -> None:
+    scene.note(scene.captures[0])
+    assert await scene.let_go() == 0
+
+
+async def test_fewer_than_k_holders_let_nothing_go(scene: Scene) -> None:
+    scene.segment = Segment(ranges=WHOLE_RING, holders=OTHERS[:5])
+    assert await scene.let_go() == 0
+
+
+async def test_who_is_among_the_holders_lets_nothing_go(scene: Scene) -> None:
+    scene.segment = Segment(ranges=WHOLE_RING, holders=(ME, *OTHERS[:5]))
+    assert await scene.let_go() == 0
+
+
+async def test_a_survey_of_another_ring_lets_nothing_go(scene: Scene) -> None:
+    found = Survey(surplus=[scene.segment], standing=(0, 0, scene.parts.view.version))
+    scene.parts.view.version += 1
+    assert await let_go(scene.parts, scene.store, found, keep_s=30.0, stored=lambda: 0) == 0
+
+
+def something_stored(scene: Scene) -> None:
+    scene.note(scene.captures[0])
+
+
+def ring_changed(scene: Scene) -> None:
+    scene.parts.view.version += 1
+
+
+def promised(scene: Scene) -> None:
+    scene.parts.view.promise(OTHERS[0], WHOLE_RING, scene.now + 600)
+
+
+def slept(scene: Scene) -> None:
+    scene.now += DEED_S + 1
+
+
+@pytest.mark.parametrize("happens", [something_stored, ring_changed, promised, slept])
+async def test_what_changes_between_the_look_and_the_deed_stops_it(
+    scene: Scene, happens: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It happens while the deed waits for its thread."""
+
+    def later(
+        archive: Archive, intake: Intake, low: bytes, high: bytes | None, may_go: Callable[[], bool]
+    ) -> int:
+        happens(scene)
+        return drop(archive, intake, low, high, may_go)
+
+    monkeypatch.setattr(surplus, "drop", later)
+    assert await scene.let_go() == 0
+    assert len(scene.captures) == 3
+
+
+async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Scene) -> None:
+    """Else what goes in between would be counted on."""
+    given: list[int] = []
+
+    class Watched(MemoryStore):
+        async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+            given.append(scene.parts.view.given)
+            return await super().digests(key_from, key_to)
+
+    scene.store = Watched(lambda: float(NOW_S))
+    answers = Answers(scene.parts, on_come=lambda: None)
+    question = wire.encode_scope(WHOLE_RING, b"n" * 16, wants_promise=True)
+    await answers.services().calls[wire.ROOT](OTHERS[0], question)
+    assert given == [1]

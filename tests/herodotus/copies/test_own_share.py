@@ -1,0 +1,53 @@
+"""Is a promise kept as long as it was given, whatever else is promised meanwhile?"""
+
+from herodotus.copies.own_share import PROMISED_MAX, PROMISES_MAX, View
+from herodotus.core.copies.directories import Range, Scope
+from herodotus.core.copies.places import Places
+
+A, B = b"a" * 32, b"b" * 32
+
+
+def part(number: int) -> Scope:
+    return (Range(bytes((number,)) + bytes(11), bytes((number + 1,)) + bytes(11)),)
+
+
+def view() -> View:
+    return View(me=b"m" * 32, copies=6, places=Places((), 6))
+
+
+def test_a_promise_holds_until_its_time_and_for_its_part_only() -> None:
+    mine = view()
+    mine.promise(A, part(1), until=100)
+    mine.promise(A, part(5), until=50)  # the same peer asks about something else
+    mine.promise(B, part(1), until=20)
+    assert not mine.is_promised(part(3), 10)
+    assert mine.is_promised(part(5), 49)
+    assert not mine.is_promised(part(5), 50)
+    assert mine.is_promised(part(1), 99)
+    assert not mine.is_promised(part(1), 100)
+    assert mine.promises == {}
+
+
+def test_a_shorter_promise_takes_nothing_from_a_longer_one() -> None:
+    mine = view()
+    mine.promise(A, part(1), until=100)
+    mine.promise(A, part(1), until=10)
+    assert mine.is_promised(part(1), 99)
+
+
+def test_many_promises_to_one_peer_become_one_that_covers_all() -> None:
+    mine = view()
+    for number in range(PROMISES_MAX + 1):
+        mine.promise(A, part(2 * number), until=100 + number)
+    assert len(mine.promises[A]) == 1
+    assert all(mine.is_promised(part(2 * number), 100) for number in range(PROMISES_MAX + 1))
+    assert not mine.is_promised(part(1), 100)
+
+
+def test_promises_to_more_peers_than_there_can_be_are_not_given() -> None:
+    mine = view()
+    for number in range(PROMISED_MAX):
+        assert mine.promise(number.to_bytes(32, "big"), part(1), until=100)
+    assert not mine.promise(A, part(1), until=200)
+    mine.end_promises(100)
+    assert mine.promise(A, part(1), until=200)

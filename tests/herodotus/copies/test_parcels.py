@@ -1,0 +1,85 @@
+"""What do parcels cost the peer that takes them in?"""
+
+import random
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from herodotus.copies import parcels
+from herodotus.copies.meter import Meter, freely
+from herodotus.copies.own_share import View
+from herodotus.copies.parcels import LIGHT_BYTES_MAX, receive_all
+from herodotus.copies.shared_state import Parts
+from herodotus.copies.wire import BROKEN, STORED
+from herodotus.core.captures import Deposit
+from herodotus.core.copies.directories import WHOLE_RING
+from herodotus.core.copies.places import PeerKey, Places
+from herodotus.core.signatures import signed
+from herodotus.store.intake import compress_bundle
+from tests.herodotus.copies.world import new_store
+from tests.herodotus.store.making import NOW_S, page
+
+pytestmark = pytest.mark.anyio
+SENDER = PeerKey(b"\2" * 32)
+KEY = Ed25519PrivateKey.from_private_bytes(b"\3" * 32)
+
+
+def parcel(number: int, size: int) -> bytes:
+    deposit = page(f"http://example.org/{number}", NOW_S, bytes(size) + b"%d" % number)
+    return b"".join(compress_bundle(signed(KEY, deposit), None))
+
+
+async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = new_store()
+    parts = Parts(
+        view=View(me=bytes(32), copies=6, places=Places((), 6), wide_scope=WHOLE_RING),
+        store=lambda: store,
+        calls=lambda: pytest.fail("nobody is called"),
+        sign=lambda deposit: deposit,
+        random=random.Random(1),
+        upload=Meter(freely),
+        download=Meter(freely),
+    )
+    held: set[bytes] = set()
+    held_at_once: list[int] = []
+    take_in = parcels._take_in
+
+    async def watched(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int, bytes]:
+        held.add(deposit.key)
+        held_at_once.append(len(held))
+        await anyio.lowlevel.checkpoint()
+        result = await take_in(parts, deposit, sender)
+        held.discard(deposit.key)
+        return result
+
+    monkeypatch.setattr(parcels, "_take_in", watched)
+    large = [parcel(number, LIGHT_BYTES_MAX) for number in range(4)]
+    small = [parcel(number, 100) for number in range(10, 14)]
+    assert [outcome for outcome, _ in await receive_all(parts, large, SENDER)] == [STORED] * 4
+    assert max(held_at_once) == 1
+    held_at_once.clear()
+    assert [outcome for outcome, _ in await receive_all(parts, small, SENDER)] == [STORED] * 4
+    assert max(held_at_once) == 4
+    assert await receive_all(parts, [b"x"], SENDER) == [(BROKEN, b"")]
+    assert parts.counts.refused == 1
+
+
+async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_is() -> None:
+    told: list[tuple[str, bytes]] = []
+    store = new_store()
+    parts = Parts(
+        view=View(me=bytes(32), copies=6, places=Places((), 6), wide_scope=WHOLE_RING),
+        store=lambda: store,
+        calls=lambda: pytest.fail("nobody is called"),
+        sign=lambda deposit: deposit,
+        random=random.Random(1),
+        upload=Meter(freely),
+        download=Meter(freely),
+        on_received=lambda deposit, signer: told.append((deposit.url, signer)),
+    )
+    await receive_all(parts, [parcel(1, 10)], SENDER)
+    await receive_all(parts, [parcel(1, 10), b"broken"], SENDER)
+    assert told == [("http://example.org/1", KEY.public_key().public_bytes_raw())]

@@ -1,0 +1,78 @@
+"""Does what is new go out at once, whatever else a holder is waiting for?"""
+
+import anyio
+import pytest
+
+from herodotus.copies import push_queue, wire
+from tests.herodotus.copies.test_faults import in_world, ring_of
+from tests.herodotus.copies.world import Net, Peer, deposit
+
+
+def hears_first_from_another(peer: Peer, times: int) -> None:
+    """So many times it says that all it is offered is coming already."""
+    left = times
+
+    def tamper(service: str, answer: bytes) -> bytes:
+        nonlocal left
+        if service != wire.LACKS or left == 0:
+            return answer
+        left -= 1
+        return bytes([wire.COMING]) * len(answer)
+
+    peer.tamper = tamper
+
+
+def test_new_captures_do_not_wait_for_one_that_is_coming_from_another() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        sender, holder = net.peers
+        hears_first_from_another(holder, 1)
+        coming = await deposit(sender, "http://example.org/coming")
+        await anyio.sleep(1)
+        pusher = sender.copies._pusher
+        for number in range(push_queue.COMING_TRIES + 1):  # as often as it would be asked in vain
+            key = await deposit(sender, f"http://example.org/{number}")
+            await anyio.sleep(0.5)
+            assert key in holder.ids()
+            assert coming not in holder.ids()
+            assert pusher.is_pending(holder.me)
+        await anyio.sleep(push_queue.COMING_S)
+        assert coming in holder.ids()
+        assert not pusher.is_pending(holder.me)
+
+    in_world(play)
+
+
+def test_what_never_comes_is_left_to_the_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_queue, "COMING_TRIES", 2)
+
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        sender, holder = net.peers
+        hears_first_from_another(holder, 3)
+        coming = await deposit(sender, "http://example.org/coming")
+        await anyio.sleep(2 * push_queue.COMING_S)
+        assert sender.copies._pusher.pending == 1
+        with anyio.fail_after(push_queue.COMING_S - 5):  # it is not waited for a third time
+            while coming not in holder.ids():  # noqa: ASYNC110  # an archive in virtual time tells nobody
+                await anyio.sleep(1)
+
+    in_world(play)
+
+
+def test_many_holders_that_do_not_answer_hold_up_none_of_the_others() -> None:
+    """More of them than are sent to at a time."""
+
+    async def play(net: Net) -> None:
+        net.copies = 2 * push_queue.PEERS_AT_ONCE
+        await ring_of(net, *[None] * net.copies)
+        sender = net.peers[0]
+        around = sorted(net.peers[1:], key=lambda peer: peer.me)
+        silent, others = around[: push_queue.PEERS_AT_ONCE + 1], around[push_queue.PEERS_AT_ONCE + 1 :]
+        for peer in silent:
+            peer.is_up = False  # and the ring has not noticed
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(10)
+        assert all(key in peer.ids() for peer in others)
+
+    in_world(play)

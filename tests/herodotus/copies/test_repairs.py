@@ -1,0 +1,113 @@
+"""What does looking for damage cost, and what is counted?"""
+
+import random
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from herodotus.copies import repairs
+from herodotus.copies.meter import Meter, freely
+from herodotus.copies.own_share import View
+from herodotus.copies.repairs import SCAN_S, Repairs
+from herodotus.copies.shared_state import Parts
+from herodotus.core.copies.places import Places
+from herodotus.core.index_rows import CAPTURE, decode_entry
+from herodotus.store import engine
+from tests.herodotus.copies.world import key_of, new_store
+from tests.herodotus.store.making import NOW_S, page
+
+
+class Looking:
+    """A store of some captures that all lie in damage when asked to, and how often its index was read through."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.store = new_store()
+        self.now = 0.0
+        self.scans = 0
+        self.keys: list[bytes] = []
+        self.repairs = Repairs(
+            Parts(
+                view=View(me=bytes(32), copies=6, places=Places((), 6)),
+                store=lambda: self.store,
+                calls=lambda: pytest.fail("nobody is called"),
+                sign=lambda deposit: deposit,
+                random=random.Random(1),
+                upload=Meter(freely),
+                download=Meter(freely),
+                now=lambda: self.now,
+            )
+        )
+        index = self.store.archive.index
+        scan = index.scan
+
+        def counted(low: bytes, high: bytes) -> Iterator[tuple[bytes, bytes]]:
+            self.scans += 1
+            return scan(low, high)
+
+        monkeypatch.setattr(index, "scan", counted)
+
+    async def fill(self, count: int) -> None:
+        for number in range(count):
+            stored = await self.store.store(page(f"http://example.org/{number}", NOW_S, b"%d" % number))
+            self.keys.append(key_of(stored.id))
+        self.scans = 0
+
+    def damage(self, number: int) -> None:
+        archive = self.store.archive
+        value = archive.index.get(CAPTURE + self.keys[number])
+        assert value is not None
+        place = decode_entry(value).place
+        archive.note_damage(place.file, place.offset, "rotten")
+
+    async def look_at(self, now: float) -> bool:
+        self.now = now
+        return await self.repairs.look(self.store)
+
+
+def test_each_new_damage_does_not_read_the_whole_index_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        looking = Looking(monkeypatch)
+        await looking.fill(20)
+        assert not await looking.look_at(0.0)
+        assert looking.scans == 0
+        for number in range(15):
+            looking.damage(number)
+            assert await looking.look_at(30.0 * number)  # the first one is looked for at once
+        assert (looking.scans, len(looking.repairs)) == (1, 1)
+        assert await looking.look_at(SCAN_S)
+        assert (looking.scans, len(looking.repairs)) == (2, 15)
+        assert await looking.look_at(3 * SCAN_S)
+        assert looking.scans == 2  # nothing was noted since
+
+    anyio.run(play)
+
+
+def test_more_than_can_be_repaired_at_once_is_not_looked_for_all_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(repairs, "BROKEN_MAX", 3)
+
+    async def play() -> None:
+        looking = Looking(monkeypatch)
+        await looking.fill(10)
+        for number in range(10):
+            looking.damage(number)
+        for second in range(0, int(2 * SCAN_S), 30):
+            assert await looking.look_at(float(second))
+        assert (looking.scans, len(looking.repairs)) == (2, 3)
+
+    anyio.run(play)
+
+
+def test_damage_that_is_not_noted_is_not_counted_at_every_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "DAMAGE_MAX", 2)
+
+    async def play() -> None:
+        looking = Looking(monkeypatch)
+        await looking.fill(4)
+        for number in (0, 1, 2, 3, 3, 3):
+            looking.damage(number)
+        assert (looking.store.archive.counters.damaged, len(looking.store.archive.damage)) == (2, 2)
+
+    anyio.run(play)

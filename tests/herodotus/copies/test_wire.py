@@ -1,0 +1,121 @@
+"""The bytes of docs/protocol/replication.md, and what any other bytes come to."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from herodotus.copies import wire
+from herodotus.copies.wire import Frame, MalformedMessageError
+from herodotus.core.copies import directories as scopes
+from herodotus.core.copies.directories import WHOLE_RING, Range
+from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
+from herodotus.core.digests import leaf_digest
+
+NONCE = b"n" * 16
+SCOPE = (Range(b"\x10" + bytes(11), b"\x80" + bytes(11)), Range(b"\xf0" + bytes(11), None))
+SCOPE_BYTES = bytes.fromhex(
+    "82 a6 72616e676573 92 92 c40c 100000000000000000000000 c40c 800000000000000000000000"
+    "92 c40c f00000000000000000000000 c400   a5 6e6f6e6365 c410 6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e"
+)
+CAPTURED = bytes.fromhex("63bbf5caaf2e8efeeaf919e0004cdb63")
+DELETED = bytes.fromhex("1122334455667788990011aa004cdb74")
+CELLS = bytes.fromhex(
+    "7299c68efa48f97673f9084a00000017d6ffdeed93a444bc04"
+    "1122334455667788990011aa004cdb742d7cbfbffd97725502"
+    "63bbf5caaf2e8efeeaf919e0004cdb63fb8361526e3336e902"
+)
+
+
+def test_a_scope() -> None:
+    assert wire.encode_scope(SCOPE, NONCE) == SCOPE_BYTES
+    assert wire.decode_scope(SCOPE_BYTES) == (SCOPE, NONCE)
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        (Range(b"\x20" + bytes(11), b"\x10" + bytes(11)),),
+        (Range(bytes(12), b"\x10" + bytes(11)), Range(b"\x10" + bytes(11), None)),
+        (SCOPE[1], SCOPE[0]),
+    ],
+    ids=["backwards", "touching", "not in order"],
+)
+def test_a_scope_that_is_none_is_refused(ranges: scopes.Scope) -> None:
+    with pytest.raises(MalformedMessageError):
+        wire.decode_scope(wire.encode_scope(ranges))
+
+
+def test_digests_and_the_root() -> None:
+    leaves = {0x63BB: leaf_digest([CAPTURED]), 0x1122: leaf_digest([DELETED])}
+    tops = scopes.tops_of(WHOLE_RING, [leaves])
+    assert len(tops) == 256
+    assert tops[0x11].hex() == "1d67f9b4838b87d775f3470e58cb069fb9a5b4c3"
+    assert tops[0x63].hex() == "9ecbd9135372950c2a05c38aadf91fb94ae5be8b"
+    root = scopes.root_of(tops)
+    assert root.hex() == "6aafbaabeff9d1b023be70dbeb2272915de1701a"
+    answer = wire.RootAnswer(root=scopes.salted(root, NONCE), is_holder=True)
+    data = bytes.fromhex("82a4726f6f74c414f8f12c2319c274c665f4be5047003897ad8a5240a969735f686f6c646572c3")
+    assert wire.encode_root(answer) == data
+    assert wire.decode_root(data) == answer
+    assert wire.decode_tops(wire.encode_tops(tops), WHOLE_RING) == tops
+
+
+def test_cells_however_they_are_cut() -> None:
+    cells = Symbols([CAPTURED, DELETED]).cells(0, 3)
+    assert encode_cells(cells) == CELLS
+    for cut in range(len(CELLS)):
+        reader = CellReader()
+        assert reader.feed(CELLS[:cut]) + reader.feed(CELLS[cut:]) == cells
+
+
+def test_frames_however_they_are_cut() -> None:
+    missing = bytes.fromhex("6e0000001063bbf5caaf2e8efeeaf919e0004cdb63")
+    assert list(wire.frames_of(wire.MISSING, CAPTURED)) == [missing]
+    large = random.Random(1).randbytes(wire.FRAME_BYTES_MAX * 2 + 5)
+    data = missing + b"".join(wire.frames_of(wire.PARCEL, large))
+    wanted = [Frame(kind=wire.MISSING, data=CAPTURED), Frame(kind=wire.PARCEL, data=large)]
+    assert wire.split_frames(data) == wanted
+    for cut in (1, 20, 21, 22, 30, 1_048_600):
+        frames = wire.Frames()
+        assert [*frames.feed(data[:cut]), *frames.feed(data[cut:])] == wanted
+    with pytest.raises(MalformedMessageError):
+        wire.split_frames(data[:-1])
+
+
+def test_polls_and_proofs() -> None:
+    assert wire.decode_poll(wire.encode_poll(NONCE, [CAPTURED])) == (NONCE, [CAPTURED])
+    proof = wire.Proof(time_s=1_700_000_000, digest=b"d" * 32, proof=b"p" * 20)
+    data = bytes.fromhex("92" + "91" + "93ce6553f100" + "c420" + "64" * 32 + "c414" + "70" * 20 + "90")
+    assert wire.encode_proofs([[proof], []]) == data
+    assert wire.decode_proofs(data, 2) == [[proof], []]
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [
+        wire.decode_scope,
+        wire.decode_root,
+        lambda data: wire.decode_tops(data, WHOLE_RING),
+        wire.decode_count,
+        wire.decode_members,
+        wire.decode_keys,
+        lambda data: wire.decode_outcomes(data, 3),
+        wire.decode_poll,
+        lambda data: wire.decode_proofs(data, 1),
+        wire.split_frames,
+    ],
+)
+def test_any_bytes_are_a_message_or_an_error(decode: Callable[[bytes], object]) -> None:
+    rng = random.Random(7)
+    refused = 0
+    for _ in range(2_000):
+        data = rng.randbytes(rng.randrange(80))
+        if rng.random() < 0.5:
+            start = rng.choice([SCOPE_BYTES, wire.encode_poll(NONCE, [CAPTURED]), CELLS])
+            data = bytes(byte ^ (rng.random() < 0.03) for byte in start)
+        try:
+            decode(data)
+        except MalformedMessageError:
+            refused += 1
+    assert refused > 500

@@ -1,0 +1,245 @@
+"""Peers that keep copies, without sockets: the real `Copies` and stores in memory, on a ring that is an oracle.
+
+Calls go straight to the other peer's handlers, after a while and only while both are up and on the same side of a
+split. Time is trio's mock clock.
+"""
+
+import hashlib
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+import anyio
+import anyio.abc
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from dht import Contact, EventsLost, Subscription
+from dht.core.ids import PeerKey
+from dht.core.records import Address
+from herodotus.copies.copies import Copies, CopiesPorts
+from herodotus.core.captures import CaptureId
+from herodotus.core.copies.places import Places
+from herodotus.core.index_rows import CAPTURE, after
+from herodotus.core.settings.sections import CopiesSettings
+from herodotus.core.signatures import signed
+from herodotus.peers.calls import Calls, Services, UnreachableError
+from herodotus.store.memory import MemoryStore
+from tests.herodotus.store.making import NOW_S, page
+
+LATENCY_S = 0.05
+DAY_S = 86_400.0
+SETTINGS = CopiesSettings(
+    compare_s=600.0,
+    departed_s=600.0,
+    low_s=60.0,
+    keep_s=30.0,
+    audit_s=300.0,
+)
+Tamper = Callable[[str, bytes], bytes]
+"""What a lying peer makes of what it should have answered."""
+
+
+def key_number(number: int) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"peer %d" % number).digest())
+
+
+@dataclass
+class Peer:
+    number: int
+    net: "Net"
+    key: Ed25519PrivateKey
+    contact: Contact
+    store: MemoryStore
+    copies: Copies
+    is_up: bool = False
+    is_in_ring: bool = False
+    side: int = 0
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    subscriptions: list[Subscription] = field(default_factory=list)
+    tamper: Tamper | None = None
+    stalls: Collection[str] = ()
+    """Streams that never end, once they began."""
+    lost: tuple[float, Collection[bytes]] = (0.0, ())
+
+    @property
+    def me(self) -> bytes:
+        return self.contact.peer
+
+    def ids(self) -> set[bytes]:
+        index = self.store.archive.index
+        return {key[1:] for key, _ in index.scan(CAPTURE, after(CAPTURE))}
+
+    def positions(self) -> tuple[Contact, ...]:
+        return self.net.seen_by(self)
+
+    @contextmanager
+    def events(self) -> Iterator[Subscription]:
+        subscription = Subscription()
+        self.subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self.subscriptions.remove(subscription)
+
+
+class Wires:
+    """`Calls` of one peer."""
+
+    def __init__(self, net: "Net", me: Peer) -> None:
+        self._net, self._me = net, me
+
+    def _services(self, to: Contact) -> tuple[Peer, Services]:
+        peer = self._net.by_key.get(to.peer)
+        if peer is None or not peer.is_up or not self._me.is_up or peer.side != self._me.side:
+            raise UnreachableError
+        return peer, peer.copies.services()
+
+    async def call(self, to: Contact, service: str, body: bytes, *, deadline_s: float = 30.0) -> bytes:
+        await anyio.sleep(LATENCY_S)
+        peer, services = self._services(to)
+        with anyio.move_on_after(deadline_s):
+            answer = await services.calls[service](self._me.me, body)
+            await anyio.sleep(LATENCY_S)
+            self._services(to)
+            self._net.count(service, len(body) + len(answer))
+            return answer if peer.tamper is None else peer.tamper(service, answer)
+        raise UnreachableError
+
+    def stream(
+        self, to: Contact, service: str, body: bytes
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._stream(to, service, body)
+
+    @asynccontextmanager
+    async def _stream(self, to: Contact, service: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
+        await anyio.sleep(LATENCY_S)
+        peer, services = self._services(to)
+        pieces = cast("AsyncGenerator[bytes]", services.streams[service](self._me.me, body))
+        self._net.count(service, len(body))
+
+        async def read() -> AsyncGenerator[bytes]:
+            async for piece in pieces:
+                await anyio.sleep(LATENCY_S / 10)
+                self._services(to)
+                self._net.count(service, len(piece))
+                yield piece if peer.tamper is None else peer.tamper(service, piece)
+                if service in peer.stalls:
+                    await anyio.sleep_forever()
+
+        async with aclosing(pieces), aclosing(read()) as reading:
+            yield reading
+
+
+class Net:
+    def __init__(self, tasks: anyio.abc.TaskGroup, *, seed: int = 0, copies: int = 6) -> None:
+        self.tasks, self.copies = tasks, copies
+        self.random = random.Random(seed)
+        self.by_key: dict[bytes, Peer] = {}
+        self.peers: list[Peer] = []
+        self.bytes: dict[str, int] = {}
+        self.settings = SETTINGS
+
+    def count(self, service: str, size: int) -> None:
+        self.bytes[service] = self.bytes.get(service, 0) + size
+
+    def seen_by(self, peer: Peer) -> tuple[Contact, ...]:
+        there = [one.contact for one in self.peers if one.is_in_ring and one.side == peer.side]
+        return tuple(sorted(there, key=lambda contact: contact.position))
+
+    def tell(self) -> None:
+        """The ring changed; everybody looks."""
+        for peer in self.peers:
+            for subscription in peer.subscriptions:
+                subscription.put(EventsLost())
+
+    def add(self, store: MemoryStore | None = None) -> Peer:
+        number = len(self.peers)
+        key = key_number(number)
+        address = Address(host=bytes((127, 0, 0, 1)), port=4_000 + number)
+        contact = Contact.at(PeerKey(key.public_key().public_bytes_raw()), address, 0, 0, "off")
+        peer = Peer(number, self, key, contact, store or new_store(), cast("Copies", None))
+        self.peers.append(peer)
+        self.by_key[contact.peer] = peer
+        return peer
+
+    async def start(self, peer: Peer) -> None:
+        async def opened() -> None:
+            await anyio.lowlevel.checkpoint()
+
+        ports = CopiesPorts(
+            me=peer.me,
+            copies=self.copies,
+            ring=lambda: peer,
+            store=lambda: peer.store,
+            store_opened=opened,
+            calls=lambda: cast("Calls", Wires(self, peer)),
+            sign=partial(signed, peer.key),
+            random=random.Random(self.random.random()),
+            now=anyio.current_time,
+        )
+        peer.copies = Copies(ports, self.settings)
+        peer.is_up = peer.is_in_ring = True
+        peer.scope = anyio.CancelScope()
+        await self.tasks.start(self._run, peer)
+        self.tell()
+
+    async def _run(self, peer: Peer, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+        with peer.scope:
+            async with peer.copies.opened():
+                task_status.started()
+                await anyio.sleep_forever()
+
+    def crash(self, peer: Peer, *, loses_disk: bool = False) -> None:
+        peer.scope.cancel()
+        peer.is_up = peer.is_in_ring = False
+        if loses_disk:
+            peer.lost = anyio.current_time(), peer.ids()
+            peer.store = new_store()
+        self.tell()
+
+    def split(self, sides: dict[int, int]) -> None:
+        for number, side in sides.items():
+            self.peers[number].side = side
+        self.tell()
+
+    def heal(self) -> None:
+        self.split({peer.number: 0 for peer in self.peers})
+
+    def places(self) -> Places:
+        return Places([(p.contact.position, p.me) for p in self.peers if p.is_in_ring], self.copies)
+
+    def copies_of(self, key: bytes) -> set[int]:
+        return {peer.number for peer in self.peers if peer.is_up and key in peer.ids()}
+
+    def wrong(self, keys: set[bytes]) -> list[str]:
+        """Where the captures are not with just those who must have them."""
+        places, found = self.places(), []
+        held = {peer.number: peer.ids() for peer in self.peers if peer.is_up}
+        for key in sorted(keys):
+            wanted = {self.by_key[one].number for one in places.holders(key[:12] + bytes(8))}
+            there = {number for number, ids in held.items() if key in ids}
+            if there != wanted:
+                found.append(f"{key.hex()[:8]} is with {sorted(there)}, not {sorted(wanted)}")
+        return found
+
+    async def settle(self, keys: set[bytes], *, within_s: float) -> None:
+        with anyio.move_on_after(within_s):
+            while self.wrong(keys):  # noqa: ASYNC110  # what peers hold in virtual time tells nobody
+                await anyio.sleep(5)
+        assert not self.wrong(keys), self.wrong(keys)[:5]
+
+
+def new_store() -> MemoryStore:
+    return MemoryStore(lambda: float(NOW_S))
+
+
+async def deposit(peer: Peer, url: str, *, time_s: int = NOW_S, body: bytes = b"") -> bytes:
+    stored = await peer.store.store(page(url, time_s, body or url.encode() * 20))
+    return key_of(stored.id)
+
+
+def key_of(id_: CaptureId) -> bytes:
+    return id_.key[:12] + id_.time_s.to_bytes(4, "big") + id_.digest[:3]

@@ -1,0 +1,347 @@
+"""Do peers notice who stores what no site sent? Whole crawlers of one web, of which one alters what it fetches."""
+
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+import trio.testing
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from crawler.core.capture import Capture, PayloadDigest, payload_digests
+from crawler.core.politeness import Lease, Wait
+from crawler.core.recrawl import Result
+from crawler.core.urls import Origin, url_key
+from crawler.frontier import FoundLink
+from crawler.ports import FetchRequest, Skipped
+from herodotus.core.captures import Deposit, Mode, make_deposit
+from herodotus.core.disputes import disputed
+from herodotus.core.signatures import signed
+from herodotus.core.status import CrossFetchStatus
+from herodotus.crawl.links.cross_fetches import ACCUSATION
+from herodotus.peers.net.memory_calls import LineFaults
+from herodotus.store.intake import Outcome
+from herodotus.store.memory import MemoryStore
+from herodotus.store.store import Stored
+from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, WorldFetcher
+from simnet.linkworld import DAY_S, LinkPeer, LinkWorld
+from simnet.web import Web, WebSettings
+
+pytestmark = pytest.mark.anyio
+DELAY_S = 0.5
+RUN_S = 1_200.0
+Alter = Callable[[CrawlPeer, Capture], bytes]
+"""What a peer says that a site said."""
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+@dataclass
+class Watched:
+    """A world in which each capture goes to all peers at once, as if they had been pushed it."""
+
+    world: CrawlWorld
+    leases: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Granted, by peer and host."""
+    fetches: Counter[tuple[int, str]] = field(default_factory=Counter)
+
+    def of(self, peer: int) -> CrossFetchStatus:
+        return self.world.peers[peer].exchange.cross_fetches()
+
+    async def contents(self, peer: int) -> dict[str, int]:
+        """How many different captures of each page a peer has."""
+        store = self.world.peers[peer].store
+        urls = {url for url in self.world.visits[0] if not url.endswith("/robots.txt")}
+        return {url: len({one.id.digest for one in await store.history(url)}) for url in urls}
+
+    async def disputed(self, peer: int) -> int:
+        store = self.world.peers[peer].store
+        return sum([bool(disputed(await store.history(url))) for url in self.world.visits[0]])
+
+
+@asynccontextmanager
+async def crawled(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+    alter: Alter = lambda _peer, capture: capture.body,
+) -> AsyncIterator[Watched]:
+    web = Web(WebSettings(seed=5, hosts=3, names="test", pages_min=8, pages_max=12, troubles=False))
+    settings = CrawlWorldSettings(
+        peers=3, day_s=DAY_S, delay_s=DELAY_S, loss=0.0, skew_s=0.0, wait_s=5.0, cross_fetch_share=share
+    )
+    watched = Watched(CrawlWorld(folder, 5, web, settings))
+    fetch = WorldFetcher.fetch
+
+    async def fetch_and_alter(self: WorldFetcher, request: FetchRequest) -> Capture | Skipped:
+        peer = self._peer
+        watched.fetches[peer.number, urlsplit(request.url).netloc] += not request.url.endswith("/robots.txt")
+        found = await fetch(self, request)
+        if not isinstance(found, Capture) or not found.body or found.status != 200:
+            return found
+        body = alter(peer, found)
+        sha256, sha1 = payload_digests(body)
+        return replace(found, body=body, sha256=PayloadDigest(sha256), sha1=sha1)
+
+    monkeypatch.setattr(WorldFetcher, "fetch", fetch_and_alter)
+    async with watched.world.running() as world:
+        for peer in world.peers:
+            _push_at_once(world, peer, monkeypatch)
+            _count_leases(watched, peer, monkeypatch)
+        await world.seed(world.servers.oracle.front_pages())
+        await anyio.sleep(RUN_S)
+        yield watched
+
+
+def _push_at_once(world: CrawlWorld, peer: CrawlPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"%d" % peer.number).digest())
+
+    async def store(deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+        vouched = signed(key, deposit)
+        stored = await MemoryStore.store(peer.store, vouched, mode)
+        for other in world.peers:
+            if other is not peer and stored.outcome in (Outcome.NEW, Outcome.REVISIT):
+                await MemoryStore.store(other.store, vouched)
+                other.exchange.came(vouched, peer.key)
+        return stored
+
+    monkeypatch.setattr(peer.store, "store", store)
+
+
+def _count_leases(watched: Watched, peer: CrawlPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask: Callable[[Origin, str], Awaitable[Lease | Wait]] = peer.steward.lease
+
+    async def lease(origin: Origin, address: str) -> Lease | Wait:
+        answer = await ask(origin, address)
+        watched.leases[peer.number, urlsplit(origin).netloc] += isinstance(answer, Lease)
+        return answer
+
+    monkeypatch.setattr(peer.steward, "lease", lease)
+
+
+def altered_by(liar: int) -> Alter:
+    return lambda peer, found: found.body + b"<!-- so they said -->" * (peer.number == liar)
+
+
+async def test_who_alters_pages_is_disputed_and_named_once_it_stands_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crawled(tmp_path, monkeypatch, 1.0, altered_by(2)) as watched:
+        liar = watched.world.peers[2]
+        honest = watched.world.peers[:2]
+        assert {peer for one in honest for peer, _ in one.accused} == {liar.key}
+        assert {how for one in honest for _, how in one.accused} == {ACCUSATION}
+        counts = [watched.of(one.number) for one in honest]
+        against = sum(one.peers.get(liar.key.hex()[:16], {"differed": 0})["differed"] for one in counts)
+        assert against >= 8
+        assert sum(one.differed for one in counts) == against
+        assert await watched.disputed(0) >= against
+
+
+async def test_of_honest_peers_nobody_is_accused_and_nothing_is_stored_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crawled(tmp_path, monkeypatch, 1.0) as watched:
+        counts = [watched.of(number) for number in range(3)]
+        assert sum(one.agreed for one in counts) >= 20
+        assert [(one.differed, one.changing, one.unclear) for one in counts] == [(0, 0, 0)] * 3
+        assert set((await watched.contents(0)).values()) == {1}
+        assert not any(peer.accused for peer in watched.world.peers)
+
+
+async def test_pages_that_are_other_each_time_speak_against_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crawled(
+        tmp_path, monkeypatch, 1.0, lambda _peer, found: found.body + b"%f" % anyio.current_time()
+    ) as watched:
+        counts = [watched.of(number) for number in range(3)]
+        assert sum(one.changing for one in counts) >= 20
+        assert [(one.agreed, one.differed) for one in counts] == [(0, 0)] * 3
+        assert not any(peer.accused for peer in watched.world.peers)
+
+
+async def test_each_fetch_of_a_second_look_has_a_lease_and_hosts_have_their_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crawled(tmp_path, monkeypatch, 1.0, altered_by(2)) as watched:
+        seen = [len(who) for url, who in watched.world.visits[0].items() if not url.endswith("/robots.txt")]
+        assert max(seen) == 3, "the owner, another peer, and that one once more"
+        assert watched.fetches <= watched.leases
+        for starts in watched.world.servers.starts.values():
+            assert all(second.at - first.at >= DELAY_S - 1e-6 for first, second in pairwise(starts))
+
+
+async def test_without_a_share_each_page_is_fetched_once_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with crawled(tmp_path, monkeypatch, 0.0) as watched:
+        pages = [who for url, who in watched.world.visits[0].items() if not url.endswith("/robots.txt")]
+        assert len(pages) >= 20
+        assert {len(who) for who in pages} == {1}
+
+
+# -- which captures, and what becomes of a look: exchanges alone, whose frontiers a test fills
+
+
+PAGE = "http://example.org/page"
+
+
+def capture(url: str = PAGE, *, status: int = 200, time_s: float | None = None) -> Deposit:
+    at = anyio.current_time() if time_s is None else time_s
+    return make_deposit(
+        url=url,
+        time_s=int(at),
+        head=b"HTTP/1.1 %d Said\r\nContent-Type: text/html\r\n\r\n" % status,
+        body=b"so",
+    )
+
+
+@asynccontextmanager
+async def exchanges(
+    folder: Path, url: str = PAGE, *, is_known: bool = True
+) -> AsyncIterator[tuple[LinkPeer, LinkPeer, list[LinkPeer]]]:
+    """The owner of a URL, its first stand-in and the others. Each may know the URL, and the owner was there today."""
+    world = LinkWorld(folder, 1, LineFaults(delay_s=0.05), cross_fetch_share=1.0)
+    async with world.running(5):
+        await anyio.sleep(10)
+        owner, checker, *others = world.holders(url)
+        if is_known:
+            owner.found([FoundLink(url, depth=1)])
+            await anyio.sleep(600)
+            owner.frontier.visit(url)
+        yield owner, checker, others
+
+
+def turns(peers: list[LinkPeer], url: str = PAGE) -> list[LinkPeer]:
+    return [peer for peer in peers if peer.exchange.is_our_turn(url)]
+
+
+def visited(peer: LinkPeer, result: Result, url: str = PAGE) -> None:
+    """Its crawler was there."""
+    peer.frontier.visit(url)
+    known = peer.frontier.known_of([url_key(url)])[0]
+    assert known is not None
+    known.last_result = result.value
+
+
+async def test_of_all_holders_that_get_a_capture_the_first_besides_its_owner_looks_again(
+    tmp_path: Path,
+) -> None:
+    async with exchanges(tmp_path) as (owner, checker, others):
+        for peer in (owner, checker, *others):
+            peer.exchange.came(capture(), owner.key)
+        assert turns([checker, *others]) == [checker]
+        assert PAGE in checker.frontier.urls
+
+
+async def test_what_a_stand_in_fetched_its_owner_looks_at_unless_it_was_there_today(tmp_path: Path) -> None:
+    async with exchanges(tmp_path) as (owner, checker, others):
+        for peer in (owner, *others):
+            peer.exchange.came(capture(), checker.key)
+        await anyio.sleep(20)
+        assert turns(others) == []
+        assert owner.exchange.cross_fetches().made == 0
+        owner.frontier.today = 1
+        owner.exchange.came(capture(time_s=DAY_S + 5), checker.key)
+        known = owner.frontier.known_of([url_key(PAGE)])[0]
+        assert known is not None
+        assert (known.due_day, known.digest) == (1, hashlib.sha256(b"so").digest())
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "day"),
+    [
+        (PAGE, 200, 1),
+        (PAGE, 404, 0),
+        ("http://example.org/robots.txt", 200, 0),
+        ("http://EXAMPLE.org/not canonical", 200, 0),
+    ],
+)
+async def test_old_captures_other_answers_and_strange_addresses_are_not_looked_at(
+    tmp_path: Path, url: str, status: int, day: int
+) -> None:
+    async with exchanges(tmp_path, url, is_known=url == PAGE) as (owner, checker, others):
+        for peer in (checker, *others):
+            peer.frontier.today = 0
+            peer.exchange.came(capture(url, status=status, time_s=(day + 0.1) * DAY_S), owner.key)
+            assert url not in peer.frontier.urls
+
+
+async def test_a_page_that_nobody_linked_to_is_looked_at_as_well(tmp_path: Path) -> None:
+    async with exchanges(tmp_path, is_known=False) as (owner, checker, others):
+        for peer in (owner, checker, *others):
+            peer.exchange.came(capture(), owner.key)
+        assert turns([checker, *others]) == [checker]
+        assert PAGE in checker.frontier.urls
+
+
+async def test_a_page_that_the_origin_does_not_have_differs_at_once(tmp_path: Path) -> None:
+    async with exchanges(tmp_path) as (owner, checker, _):
+        checker.exchange.came(capture(), owner.key)
+        visited(checker, Result.GONE)
+        await anyio.sleep(20)
+        assert checker.exchange.cross_fetches().differed == 1
+
+
+async def test_an_origin_that_does_not_answer_and_a_day_that_ends_say_nothing(tmp_path: Path) -> None:
+    async with exchanges(tmp_path) as (owner, checker, _):
+        checker.exchange.came(capture(), owner.key)
+        visited(checker, Result.FAILED)
+        await anyio.sleep(20)
+        assert (checker.exchange.cross_fetches().unclear, checker.exchange.cross_fetches().made) == (1, 1)
+    async with exchanges(tmp_path / "again") as (owner, checker, _):
+        checker.exchange.came(capture(), owner.key)
+        await anyio.sleep(20)
+        assert checker.exchange.cross_fetches().made == 0, "it is still to be fetched"
+        checker.frontier.today = 1
+        await anyio.sleep(20)
+        assert (checker.exchange.cross_fetches().unclear, checker.exchange.cross_fetches().made) == (1, 1)
+        assert turns([checker]) == []
+        assert PAGE not in checker.frontier.urls
+
+
+async def test_the_third_look_comes_as_long_after_the_second_as_that_after_the_first(tmp_path: Path) -> None:
+    async with exchanges(tmp_path) as (owner, checker, _):
+        checker.exchange.came(capture(time_s=anyio.current_time() - 500), owner.key)
+        await anyio.sleep(100)
+        visited(checker, Result.CHANGED)
+        known = checker.frontier.known_of([url_key(PAGE)])[0]
+        assert known is not None
+        known.digest = b"ours"
+        await anyio.sleep(550)
+        assert known.due_day == 1
+        await anyio.sleep(100)
+        assert known.due_day == 0, "once more today"
+        visited(checker, Result.UNCHANGED)
+        await anyio.sleep(20)
+        assert checker.exchange.cross_fetches().differed == 1
+
+
+async def test_what_an_interrupted_crawl_reads_from_its_archive_speaks_against_nobody(tmp_path: Path) -> None:
+    async with exchanges(tmp_path) as (owner, checker, _):
+        checker.exchange.came(capture(), owner.key)
+        visited(checker, Result.CHANGED)  # with the digest of what came: nobody asked the origin
+        await anyio.sleep(20)
+        assert (checker.exchange.cross_fetches().unclear, checker.exchange.cross_fetches().made) == (1, 1)
+
+
+async def test_of_what_a_stranger_signed_its_owner_asks_the_origin_and_names_nobody(tmp_path: Path) -> None:
+    async with exchanges(tmp_path) as (owner, checker, others):
+        owner.frontier.today = 1
+        for peer in (owner, checker, *others):
+            peer.exchange.came(capture(time_s=DAY_S + 5), b"nobody knows me".ljust(32))
+        visited(owner, Result.GONE)
+        await anyio.sleep(20)
+        assert (owner.exchange.cross_fetches().differed, owner.exchange.cross_fetches().peers) == (1, {})
+        assert not any(peer.exchange.cross_fetches().made for peer in (checker, *others))

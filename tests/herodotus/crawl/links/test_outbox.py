@@ -1,0 +1,141 @@
+"""What does the outbox keep, over walks and restarts, and how much?"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dht.core.ids import Key, key_of
+from herodotus.core.errors import StorageFailure
+from herodotus.crawl.links import outbox as outbox_module
+from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.outbox import Outbox, short
+from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.wire import OutLink
+
+ANNA, BERT = b"a" * 32, b"b" * 32
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[ExchangeDisk]:
+    disk = ExchangeDisk(tmp_path / "exchange")
+    yield disk
+    disk.close()
+
+
+def link(number: int) -> OutLink:
+    return OutLink(f"http://h{number % 7}.example/{number}", number % 60, is_embedded=number % 2 == 0)
+
+
+def keys_in(box: Outbox) -> list[Key]:
+    keys = box.begin()
+    return [keys[place] for place in range(len(keys))]
+
+
+def test_links_come_out_sorted_by_key_each_once(disk: ExchangeDisk) -> None:
+    box = Outbox(disk)
+    assert box.add([link(n) for n in range(100)], 0.0) == 100
+    assert box.add([link(n) for n in range(100)], 0.0) == 0
+    keys = keys_in(box)
+    assert keys == sorted(key_of(link(n).url.encode()) for n in range(100))
+    assert set(box.read(keys)) == {link(n) for n in range(100)}
+    assert box.statistics().repeated == 100
+
+
+def test_what_comes_during_a_walk_is_the_next_ones(disk: ExchangeDisk) -> None:
+    box = Outbox(disk)
+    box.add([link(1)], 0.0)
+    first = keys_in(box)
+    box.add([link(2)], 0.0)
+    assert keys_in(box) == first
+    box.settle(first, gone=set(first), have={})
+    box.end()
+    assert [found.url for found in box.read(keys_in(box)) if found] == [link(2).url]
+
+
+def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    disk = ExchangeDisk(tmp_path / "x")
+    box = Outbox(disk)
+    box.add([link(1), link(2)], 0.0)
+    first = keys_in(box)
+    box.note_done(ANNA, b"mark")
+    box.note_have(first[:1], BERT)
+    box.add([link(3)], 0.0)
+    disk.close()
+    disk = ExchangeDisk(tmp_path / "x")
+    again = Outbox(disk)
+    assert again.is_walking
+    assert len(again) == 3
+    assert keys_in(again) == first
+    assert again.done() == {short(ANNA): b"mark"}
+    assert again.have(first) == [{short(BERT)}, frozenset()]
+    again.settle(first, gone={first[0]}, have={first[1]: frozenset({short(ANNA)})})
+    again.end()
+    assert again.done() == {}
+    assert len(again) == 2
+    assert again.have(first) == [frozenset(), {short(ANNA)}]
+    disk.close()
+
+
+def test_a_page_farm_gets_its_share_and_others_theirs(disk: ExchangeDisk) -> None:
+    box = Outbox(disk, host_links_max=500)
+    farm = [OutLink(f"http://farm.example/{n}") for n in range(2_000)]
+    assert box.add(farm, 0.0) == 500
+    assert box.add([OutLink("http://other.example/")], 0.0) == 1
+    assert box.statistics().over_budget == 1_500
+    keys = keys_in(box)
+    box.settle(keys, gone=set(keys), have={})
+    box.end()
+    assert box.add([OutLink(f"http://farm.example/later/{n}") for n in range(600)], 0.0) == 500
+
+
+def test_lately_sent_links_are_remembered_up_to_a_bound(
+    disk: ExchangeDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "REMEMBERED_MAX", 100)
+    box = Outbox(disk)
+    box.add([link(n) for n in range(60)], 0.0)
+    keys = keys_in(box)
+    box.settle(keys, gone=set(keys), have={})
+    box.end()
+    assert box.add([link(59)], 0.0) == 0
+    box.add([link(n) for n in range(1_000, 1_100)], 0.0)
+    assert box.add([link(0)], 0.0) == 1  # forgotten, and sent once more
+
+
+def test_what_a_peer_knows_and_holds_no_more_goes_again_though_it_went_lately(disk: ExchangeDisk) -> None:
+    """Those who got it then may be gone, or hold it no more themselves."""
+    box = Outbox(disk)
+    box.add([link(1)], 0.0)
+    assert box.add([link(1)], 0.0, is_own=True) == 0  # it waits
+    keys = keys_in(box)
+    box.settle(keys, gone=set(keys), have={})
+    box.end()
+    assert box.add([link(1)], 0.0) == 0
+    assert box.add([link(1)], 0.0, is_own=True) == 1
+
+
+def test_only_those_that_waited_for_long_are_given_up(disk: ExchangeDisk) -> None:
+    box = Outbox(disk)
+    box.add([link(1)], 100.0)
+    box.add([link(2)], 200.0)
+    assert box.give_up(keys_in(box), 150.0) == [key_of(link(1).url.encode())]
+    assert box.statistics().given_up == 1
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    disk = ExchangeDisk(tmp_path / "x")
+    disk.put(b"mformat", b"\x00\x09")
+    disk.close()
+    with pytest.raises(StorageFailure, match="format is 9"):
+        ExchangeDisk(tmp_path / "x")
+
+
+def test_the_standby_remembers_in_the_order_of_keys(disk: ExchangeDisk) -> None:
+    standby = Standby(disk)
+    assert standby.add([link(n) for n in range(20)]) == 20
+    assert standby.add([link(n) for n in range(25)]) == 5
+    keys = sorted(key_of(link(n).url.encode()) for n in range(25))
+    assert [key for key, _ in standby.after(None)] == keys
+    assert [key for key, _ in standby.after(keys[3], keys[6])] == keys[4:7]
+    assert len(Standby(disk)) == 25

@@ -1,0 +1,136 @@
+"""Are batches of links as `docs/protocol/links.md` shows them, and what of strangers' bytes is refused?"""
+
+import hashlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dht.core.records import Address, Contact
+from herodotus.crawl.links import wire
+from herodotus.crawl.links.wire import (
+    BATCH_BYTES_MAX,
+    CONTACTS_MAX,
+    OutLink,
+    Taken,
+    WireError,
+    decode_batch,
+    decode_taken,
+    encode_batch,
+    encode_taken,
+    in_order,
+)
+from simnet.linkworld import contact_of, link_peer
+
+GOLDEN = bytes.fromhex("01202e250100c80300110411050e04050a612e6578616d706c652f622e706e67030036052cf85692a92e")
+LINKS = [
+    OutLink("http://a.example/", 1),
+    OutLink("http://a.example/b.png", 1, is_embedded=True),
+    OutLink("https://b.example/", 2, is_doubtful=True),
+]
+links = st.lists(
+    st.builds(
+        OutLink,
+        st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80).map(
+            "http://".__add__
+        ),
+        st.integers(0, 63),
+        st.booleans(),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=40,
+    unique_by=lambda link: link.url,
+)
+
+
+def packed(plain: bytes) -> bytes:
+    return b"\x01" + wire._packer().compress(plain)
+
+
+def test_these_bytes_are_these_links() -> None:
+    assert decode_batch(GOLDEN) == LINKS
+    assert decode_batch(encode_batch(LINKS)) == LINKS
+
+
+def test_the_dictionary_is_the_protocols() -> None:
+    digest = hashlib.sha256(wire._DICTIONARY).hexdigest()
+    assert digest == "adef4eece6ddb8fc2e8925327340107248a948f4937ddda2f2d23c3def705805"
+    assert len(wire._DICTIONARY) == 1_386
+
+
+def test_answers_are_these_bytes() -> None:
+    assert encode_taken(Taken()).hex() == "9401909090"
+    assert encode_taken(Taken(strays=(1,), rubbish=(2,))).hex() == "94019101910290"
+
+
+@given(links)
+def test_every_batch_comes_out_as_it_went_in(found: list[OutLink]) -> None:
+    assert decode_batch(encode_batch(in_order(found))) == in_order(found)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_batch_or_refused(data: bytes) -> None:
+    with suppress(WireError):
+        decode_batch(data)
+    with suppress(WireError):
+        decode_batch(b"\x01" + data)
+
+
+@given(st.binary(max_size=200))
+def test_any_unpacked_bytes_are_a_batch_or_refused(plain: bytes) -> None:
+    with suppress(WireError):
+        found = decode_batch(packed(plain))
+        assert [link.url for link in found] == sorted({link.url for link in found})
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "version"),
+        (b"\x02" + GOLDEN[1:], "version"),
+        (GOLDEN[:-4], "packing|length"),
+        (packed(b"\x00"), "count"),
+        (packed(b"\x91\x4e"), "count"),  # 10,001
+        (packed(b"\x01\x00\x05\x00abc"), "length"),
+        (packed(b"\x01\x01\x03\x00abc"), "length"),  # shares with nothing
+        (packed(b"\x02\x00\x00\x03\x03\x00\x00abcabc"), "order"),
+        (packed(b"\x01\x00\x02\x00\xc3\xa9"), "letters"),
+        (packed(b"\x01\x00\x81\x20\x00" + b"a" * 4_097), "length"),
+        (packed(b"\xff\xff\xff\xff"), "number"),
+        (packed(bytes(BATCH_BYTES_MAX + 1)), "size|packing"),
+    ],
+)
+def test_what_breaks_the_rules_is_no_batch(data: bytes, word: str) -> None:
+    with pytest.raises(WireError, match=word):
+        decode_batch(data)
+
+
+def test_a_small_batch_that_unpacks_to_very_much_is_refused_early() -> None:
+    bomb = packed(bytes(1 << 28))
+    assert len(bomb) < 1 << 16
+    with pytest.raises(WireError):
+        decode_batch(bomb)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_an_answer_or_refused(data: bytes) -> None:
+    with suppress(WireError):
+        found = decode_taken(data, 10, "ip")
+        assert all(0 <= place < 10 for place in (*found.strays, *found.rubbish))
+
+
+def test_an_answer_names_places_that_were_sent_and_contacts_where_they_sit() -> None:
+    named = tuple(contact_of(link_peer(number)) for number in range(3))
+    taken = Taken(strays=(0, 4), rubbish=(2,), contacts=named)
+    assert decode_taken(encode_taken(taken), 5, "ip") == taken
+    with pytest.raises(WireError):
+        decode_taken(encode_taken(taken), 4, "ip")
+    with pytest.raises(WireError):
+        decode_taken(encode_taken(Taken(strays=(1,), rubbish=(1,))), 5, "ip")
+    many = Taken(contacts=tuple(contact_of(link_peer(number)) for number in range(40)))
+    assert len(decode_taken(encode_taken(many), 1, "ip").contacts) == CONTACTS_MAX
+    nowhere = Contact.at(named[0].peer, Address(host=b"abc", port=1), 0, 0, "ip")
+    with pytest.raises(WireError):
+        decode_taken(encode_taken(Taken(contacts=(nowhere,))), 1, "ip")

@@ -1,0 +1,122 @@
+"""The bytes of leases: as the protocol's page has them, there and back, and safe from whatever a stranger sends."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from herodotus.crawl.stewards import wire
+from herodotus.crawl.stewards.wire import (
+    Answers,
+    Ask,
+    Asks,
+    Granted,
+    MalformedError,
+    NewRules,
+    No,
+    NoRules,
+    NotYet,
+    Return,
+    RulesAnswer,
+    RulesLater,
+    SameRules,
+)
+
+ASKED = "93 01 91 95 ae 686f73743a612e6578616d706c65 03 00 00 b0 687474703a2f2f612e6578616d706c65 91 97 ae 686f73743a622e6578616d706c65 07 02 cc c8 78 ff a0"  # noqa: E501  # bytes as the page shows them
+GRANTED = "92 01 91 97 00 0c cd 05dc cd 1b58 03 cd 07d0 05"
+
+
+def test_the_bytes_of_version_1_stay_what_they_are() -> None:
+    asks = [Ask("host:a.example", 3, purpose="http://a.example")]
+    returns = [Return("host:b.example", 7, 2, 200, 120)]
+    assert wire.encode_asks(asks, returns) == bytes.fromhex(ASKED)
+    answers = [Granted(12, 1_500, 7_000, 3, 2_000, 5)]
+    assert wire.encode_answers(answers) == bytes.fromhex(GRANTED)
+    assert wire.encode_rules(SameRules(5, 1_000)) == bytes.fromhex("92 01 93 00 05 cd 03e8")
+    assert wire.encode_rules_ask("http://a.example", b"12345678") == bytes.fromhex(
+        "93 01 b0 687474703a2f2f612e6578616d706c65 c4 08 3132333435363738"
+    )
+
+
+def test_the_page_shows_these_bytes() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "protocol" / "leases.md").read_text()
+    shown = "".join(page.split())
+    assert "".join(ASKED.split()) in shown
+    assert "".join(GRANTED.split()) in shown
+
+
+@pytest.mark.parametrize(
+    "answer", [SameRules(1, 2), NewRules(1, 2, b"12345678", True, b"user-agent:*\n", "why"), RulesLater(3, "soon"),
+               NoRules("opted-out")]
+)  # fmt: skip
+def test_answers_about_rules_come_back_as_they_were(answer: RulesAnswer) -> None:
+    assert wire.decode_rules(wire.encode_rules(answer)) == answer
+
+
+def test_asks_and_answers_come_back_as_they_were() -> None:
+    asks = [Ask("host:a.example", 1), Ask("address:192.0.2.1", 2, 30, 40, "5 host:a.example")]
+    returns = [Return("host:a.example", 9, 1, 0, 5, 6, "p")]
+    assert wire.decode_asks(wire.encode_asks(asks, returns)) == Asks(1, asks, returns)
+    answers: list[wire.Answer] = [Granted(1, 2, 3, 4, 5, 6), NotYet(7, "resting"), No("not-steward")]
+    assert wire.decode_answers(wire.encode_answers(answers), expected=3) == answers
+
+
+def test_fields_of_a_later_release_are_ignored() -> None:
+    raw = msgspec.msgpack.encode([1, [["host:a.example", 1, 0, 0, "", "new"]], [], "newer"])
+    assert wire.decode_asks(raw).asks == [Ask("host:a.example", 1)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Asks(2, [], []),
+        Asks(1, [Ask("host:a", 0)], []),
+        Asks(1, [Ask("host:a", 1_025)], []),
+        Asks(1, [Ask("a.example", 1)], []),
+        Asks(1, [Ask("host:" + 300 * "a", 1)], []),
+        Asks(1, [Ask("host:a", 1, purpose=301 * "a")], []),
+        Asks(1, [Ask("host:a", 1, lasts_ms=-1)], []),
+        Asks(1, [Ask("host:a", 1, from_ms=10**12)], []),
+        Asks(1, 257 * [Ask("host:a", 1)], []),
+        Asks(1, [], 1_025 * [Return("host:a", 1, 1, 200, 1)]),
+        Asks(1, [], [Return("host:a", -1, 1, 200, 1)]),
+        Asks(1, [], [Return("host:a", 1, 1, 1_000, 1)]),
+        Asks(1, [], [Return("host:a", 1, 1, 200, 1, -2)]),
+    ],
+)
+def test_asks_that_break_the_bounds_are_refused(message: Asks) -> None:
+    with pytest.raises(MalformedError):
+        wire.decode_asks(msgspec.msgpack.encode(message))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [],
+        [Granted(1, -1, 1, 1, 1)],
+        [Granted(1, 1, 1, 0, 1)],
+        [Granted(1, 1, 10**12, 1, 1)],
+        [Granted(2**60, 1, 1, 1, 1)],
+        [NotYet(10**12, "x")],
+        [NotYet(1, "x\x1b[2J")],
+        [No(101 * "x")],
+    ],
+)
+def test_answers_that_break_the_bounds_are_refused(answers: list[wire.Answer]) -> None:
+    with pytest.raises(MalformedError):
+        wire.decode_answers(msgspec.msgpack.encode(Answers(1, answers)), expected=1)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_message_or_malformed(body: bytes) -> None:
+    for decode in (wire.decode_asks, wire.decode_rules_ask, wire.decode_rules):
+        with suppress(MalformedError):
+            decode(body)
+
+
+@given(st.floats(allow_nan=False), st.booleans())
+def test_any_time_fits_what_may_travel(seconds: float, up: bool) -> None:
+    assert 0 <= wire.to_ms(seconds, up=up) <= wire.TIME_MS_MAX

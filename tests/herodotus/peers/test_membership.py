@@ -1,0 +1,57 @@
+"""How settings, the last run and the router become what a peer says of itself."""
+
+from dataclasses import replace
+
+import pytest
+
+from dht.core.messages import SUCCESSORS_MAX
+from dht.core.records import Address
+from dht.discovery.port_mapping import MappingOutcome, MappingState
+from herodotus.core.charter import Charter
+from herodotus.core.errors import SettingError
+from herodotus.peers.membership import first_slot, outside_port
+from simnet.rings import peer_number
+
+HOME = Address(host=bytes((192, 0, 2, 7)), port=4484)
+
+
+@pytest.mark.parametrize(
+    ("stated", "last", "here", "expected"),
+    [
+        (0, None, HOME, 0),
+        (0, (HOME, 3), HOME, 3),  # the slot that was free the last time
+        (2, (HOME, 3), HOME, 2),  # the settings say another
+        (0, (Address(host=bytes((192, 0, 2, 8)), port=4484), 3), HOME, 0),  # it was free elsewhere
+        (0, (Address(host=HOME.host, port=9), 3), HOME, 3),  # the port takes no part in positions
+    ],
+)
+def test_a_peer_begins_in_the_slot_of_its_last_run(
+    stated: int, last: tuple[Address, int] | None, here: Address, expected: int
+) -> None:
+    record = None
+    if last is not None:
+        record = replace(peer_number(1), addresses=(last[0],), slot=last[1])
+    assert first_slot(stated, record, here) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "external", "expected"),
+    [
+        (MappingState.MAPPED, 50_001, 50_001),
+        (MappingState.MAPPED, 4484, 4484),
+        (MappingState.DOUBLE_NAT, 50_001, 4484),  # nobody outside reaches that one
+        (MappingState.FAILED, None, 4484),
+    ],
+)
+def test_the_port_that_a_router_opened_is_what_others_are_told(
+    state: MappingState, external: int | None, expected: int
+) -> None:
+    outcome = MappingOutcome(state=state, explanation="", external_port=external)
+    assert outside_port(outcome, 4484) == expected
+
+
+def test_no_charter_has_longer_lists_than_a_state_can_carry() -> None:
+    for_all = {"name": "ours", "contact_required": False}
+    Charter.from_table({**for_all, "successors": SUCCESSORS_MAX}, source="f")
+    with pytest.raises(SettingError, match="successors"):
+        Charter.from_table({**for_all, "successors": SUCCESSORS_MAX + 1}, source="f")

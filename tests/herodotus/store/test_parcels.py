@@ -1,0 +1,215 @@
+"""What does an archive give to other peers, and let go of for them?"""
+
+from dataclasses import replace
+
+import pytest
+
+from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.captures import Deposit, RecordType
+from herodotus.core.digests import member_of
+from herodotus.core.index_rows import capture_key
+from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
+from herodotus.core.warc import Fields, WarcRecord, format_record
+from herodotus.store.deletion import delete
+from herodotus.store.intake import Intake, Outcome, compress_bundle
+from herodotus.store.items import NOTE_TARGET
+from herodotus.store.members import gzip_member
+from herodotus.store.memory import MemoryDisk
+from herodotus.store.parcels import (
+    bury,
+    count_captures,
+    drop,
+    has_member,
+    keys_of,
+    members_in,
+    parcel_at,
+    parcels_of,
+    unpacked,
+)
+from herodotus.store.reader import Reader
+from herodotus.store.recovery import rebuild
+from herodotus.store.sealing import compact, seal
+from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
+
+URL = "http://example.org/"
+ALL = (bytes(12), None)
+
+
+def unsigned(deposit: Deposit) -> Deposit:
+    return deposit
+
+
+def member(deposit: Deposit) -> bytes:
+    return member_of(capture_key(deposit.id))
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_parcel_is_the_capture_with_its_whole_body_wherever_it_lies(is_sealed: bool) -> None:
+    archive = open_on(MemoryDisk())
+    first, again = page(URL, NOW_S, b"body" * 500), page(URL, NOW_S + DAY_S, b"body" * 500)
+    assert store(archive, first, again) == [Outcome.NEW, Outcome.REVISIT]
+    if is_sealed:
+        seal(archive)
+    for deposit in (first, again):
+        (parcel,) = parcels_of(archive, member(deposit), unsigned)
+        arrived = unpacked(parcel.data)
+        assert (arrived.id, arrived.body, arrived.head) == (deposit.id, deposit.body, deposit.head)
+        there = open_on(MemoryDisk())
+        assert store(there, arrived) == [Outcome.NEW]
+        found = Reader(there).read(deposit.id)
+        assert found is not None
+        assert [one.block for one in found.companions] == [deposit.request]
+
+
+def test_what_lies_in_the_log_travels_as_it_lies() -> None:
+    archive = open_on(MemoryDisk())
+    deposit = page(URL, NOW_S, b"body" * 500)
+    store(archive, deposit)
+    parcel = parcel_at(archive, capture_key(deposit.id)[1:], unsigned)
+    assert parcel is not None
+    assert archive.files.read_at(archive.log.number, 0, archive.log.tail).endswith(parcel.data)
+
+
+def test_broken_parcels_are_refused() -> None:
+    archive = open_on(MemoryDisk())
+    deposit = page(URL, NOW_S, b"body" * 500)
+    store(archive, deposit)
+    (parcel,) = parcels_of(archive, member(deposit), unsigned)
+    members = compress_bundle(deposit, None)
+    two = b"".join(members) + b"".join(compress_bundle(page(URL, NOW_S + 1), None))
+    for data in (b"", b"x", parcel.data[:-1], members[1], two, members[0] + members[0]):
+        with pytest.raises(MalformedRecordError):
+            unpacked(data)
+    refused = 0
+    for at in range(0, len(parcel.data), 7):
+        changed = parcel.data[:at] + bytes((parcel.data[at] ^ 0x10,)) + parcel.data[at + 1 :]
+        try:
+            assert unpacked(changed).id == deposit.id  # a bit of gzip's own head, which means nothing
+        except MalformedRecordError:
+            refused += 1
+    assert refused > len(parcel.data) // 7 * 0.9
+
+
+def _beside(deposit: Deposit, *records: bytes) -> bytes:
+    return b"".join((*compress_bundle(deposit, None), *map(gzip_member, records)))
+
+
+def test_a_parcel_cannot_bring_tombstones_of_other_captures_along() -> None:
+    archive = open_on(MemoryDisk())
+    victim, bait = page(URL, NOW_S), page(f"{URL}bait", NOW_S)
+    store(archive, victim)
+    note = format_tombstones([victim.id], NOTE_TARGET)
+    with pytest.raises(MalformedRecordError, match="a capture or a note itself"):
+        unpacked(_beside(bait, note))
+    rebuild(archive)
+    assert Reader(archive).read(victim.id) is not None
+
+
+def test_a_parcel_of_many_bombs_is_refused_before_it_fills_the_memory() -> None:
+    one = format_record((("WARC-Type", "metadata"),), bytes(200_000))
+    bombs = _beside(page(URL, NOW_S), *[one] * 20)
+    assert len(bombs) < 50_000
+    assert len(unpacked(bombs, 5_000_000).companions) == 21
+    with pytest.raises(MalformedRecordError, match="more than 1000000 bytes"):
+        unpacked(bombs, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (("WARC-Type", "metadata"), ("Content-Type", f"{TOMBSTONES_TYPE}\x01")),
+        (("WARC-Type", "resource\x01"), ("WARC-Date", "2023-01-01T00:00:00Z"), ("WARC-Target-URI", URL)),
+        (("WARC-Type", "metadata"), ("Content-Length\x01", "3")),
+        (("WARC-Type", "metadata"), ("WARC-Block-Digest", "\x01sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ")),
+    ],
+)
+def test_a_record_that_would_be_read_as_another_one_does_not_come_in(fields: Fields) -> None:
+    """What breaks lines is cleaned away when it is written, which may make something else of it."""
+    record = WarcRecord(fields=fields, block=b"not nothing")
+    archive = open_on(MemoryDisk())
+    with pytest.raises(MalformedRecordError):
+        store(archive, replace(page(URL, NOW_S), companions=(record,)))
+
+
+def test_a_field_that_would_be_read_as_another_one_does_not_come_in() -> None:
+    archive = open_on(MemoryDisk())
+    resource = replace(page(URL, NOW_S), type=RecordType.RESOURCE, head=b"")
+    for field in (
+        ("\x01X-Continued", "on"),
+        ("Content-Length\x01", "3"),
+        ("Content-Type", "application/http"),
+    ):
+        with pytest.raises(MalformedRecordError):
+            store(archive, replace(resource, extra=(field, ("Content-Type", "text/plain"))))
+    store(archive, replace(resource, extra=(("X-Other", "\x01fine"), ("Content-Type", "text/plain"))))
+    rebuild(archive)
+    assert Reader(archive).read(resource.id) is not None
+
+
+def test_what_is_dropped_is_no_tombstone_and_takes_no_body_along() -> None:
+    """Two URLs of a bucket share a body; the one that has it goes, the other must keep it."""
+    archive = open_on(MemoryDisk())
+    by_bucket: dict[int, list[Deposit]] = {}
+    for number in range(60):
+        deposit = page(f"http://example.org/{number}", NOW_S, b"the same" * 100)
+        by_bucket.setdefault(deposit.key[0] >> 4, []).append(deposit)
+    first, second = next(some for some in by_bucket.values() if len(some) > 1)[:2]
+    assert store(archive, first, second) == [Outcome.NEW, Outcome.REVISIT]
+    position = first.key[:12]
+    after = (int.from_bytes(position, "big") + 1).to_bytes(12, "big")
+    intake = Intake(archive)
+    assert drop(archive, intake, position, after, lambda: False) == 0
+    assert drop(archive, intake, position, after) == 1
+    assert Reader(archive).read(first.id) is None
+    assert not has_member(archive, member(first))
+    kept = Reader(archive).read(second.id)
+    assert kept is not None
+    assert kept.body == second.body
+    assert (archive.captures, count_captures(archive, *ALL)) == (1, 1)
+    assert members_in(archive, *ALL) == [member(second)]
+    assert store(archive, first) == [Outcome.REVISIT]  # it may come back
+
+
+def test_dropped_bytes_go_with_the_next_compaction_and_not_before() -> None:
+    archive = open_on(MemoryDisk())
+    deposits = [page(f"http://example.org/{n}", NOW_S, b"%d" % n * 300) for n in range(40)]
+    store(archive, *deposits)
+    seal(archive)
+    intake = Intake(archive)
+    for deposit in deposits[:30]:
+        drop(
+            archive,
+            intake,
+            deposit.key[:12],
+            (int.from_bytes(deposit.key[:12], "big") + 1).to_bytes(12, "big"),
+        )
+    assert archive.captures == 10
+    rebuild(archive)
+    assert archive.captures == 40  # the index forgot, the files did not
+    for deposit in deposits[:30]:
+        drop(
+            archive,
+            intake,
+            deposit.key[:12],
+            (int.from_bytes(deposit.key[:12], "big") + 1).to_bytes(12, "big"),
+        )
+    compact(archive)
+    rebuild(archive)
+    assert archive.captures == 10
+
+
+def test_what_others_deleted_is_buried_also_where_it_never_was() -> None:
+    theirs, ours, strangers = (open_on(MemoryDisk()) for _ in range(3))
+    deposit = page(URL, NOW_S)
+    for archive in (theirs, ours):
+        store(archive, deposit)
+    keys = keys_of(theirs, member(deposit))
+    assert delete(theirs, Intake(theirs), [deposit.id]) == 1
+    assert bury(ours, Intake(ours), keys) == 1
+    assert bury(strangers, Intake(strangers), keys) == 0
+    for archive in (ours, strangers):
+        assert store(archive, deposit) == [Outcome.DELETED]
+        assert has_member(archive, member(deposit))
+        rebuild(archive)
+        assert store(archive, deposit) == [Outcome.DELETED]
+        assert members_in(archive, *ALL) == members_in(theirs, *ALL)

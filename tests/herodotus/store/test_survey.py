@@ -1,0 +1,177 @@
+"""Does a survey find every link and count every capture once, however the archive changes meanwhile?"""
+
+import random
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler.core.capture import Capture
+from crawler.reading import Reading, read_capture
+from herodotus.core.captures import Deposit, url_key
+from herodotus.core.index_rows import LINK, TALLY, after
+from herodotus.store.engine import Archive
+from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.memory import MemoryDisk
+from herodotus.store.sealing import seal
+from herodotus.store.store import DiskStore
+from herodotus.store.survey import (
+    Property,
+    Span,
+    Survey,
+    Tally,
+    decode_span,
+    decode_tally,
+    keep_surveyed,
+    links_to,
+    tally_key,
+)
+from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
+
+A, B, C = "https://a.example/", "https://b.example/", "https://c.example/x"
+
+
+def linking(url: str, time_s: int, *targets: str) -> Deposit:
+    body = "".join(f'<a href="{target}">there</a>' for target in targets)
+    return page(url, time_s, f"<html>{time_s}{body}".encode())
+
+
+def surveyed(*deposits: Deposit) -> Archive:
+    archive = open_on(MemoryDisk())
+    store(archive, *deposits)
+    Survey(archive).catch_up()
+    return archive
+
+
+def links(archive: Archive, target: str) -> dict[bytes, Span]:
+    prefix = links_to(url_key(target))
+    return {key[13:]: decode_span(value) for key, value in archive.index.scan(prefix, after(prefix))}
+
+
+def tally(archive: Archive, property_: Property, value: str) -> Tally:
+    data = archive.index.get(tally_key(property_, value))
+    return Tally() if data is None else decode_tally(data)
+
+
+def test_links_are_found_by_where_they_lead_with_the_time_in_which_they_stood() -> None:
+    archive = surveyed(
+        linking(A, NOW_S, B, C),
+        linking(A, NOW_S + DAY_S, B),
+        linking(A, NOW_S + 2 * DAY_S, C),
+        linking(C, NOW_S, B),
+    )
+    assert links(archive, B) == {
+        url_key(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + DAY_S),
+        url_key(C)[:12]: Span(first_s=NOW_S, last_s=NOW_S),
+    }
+    assert links(archive, C) == {url_key(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + 2 * DAY_S)}
+    assert links(archive, A) == {}
+
+
+def test_a_page_does_not_link_to_itself() -> None:
+    assert links(surveyed(linking(A, NOW_S, A)), A) == {}
+
+
+def test_captures_are_counted_by_host_type_status_and_day() -> None:
+    archive = surveyed(
+        page(A, NOW_S, b"x" * 10), page(f"{A}i", NOW_S, b"y" * 20, "image/png"), page(B, NOW_S + DAY_S, b"z")
+    )
+    assert tally(archive, Property.TOTAL, "") == Tally(captures=3, bytes=31)
+    assert tally(archive, Property.HOST, "a.example") == Tally(captures=2, bytes=30)
+    assert tally(archive, Property.MIME, "image/png") == Tally(captures=1, bytes=20)
+    assert tally(archive, Property.STATUS, "200") == Tally(captures=3, bytes=31)
+    assert tally(archive, Property.DAY, "20231114") == Tally(captures=2, bytes=30)
+    assert tally(archive, Property.DAY, "20231115") == Tally(captures=1, bytes=1)
+
+
+def test_what_comes_later_is_counted_once_and_sealing_changes_nothing() -> None:
+    archive = surveyed(page(A, NOW_S))
+    survey = Survey(archive)
+    assert survey.is_current()
+    store(archive, page(B, NOW_S))
+    assert not survey.is_current()
+    survey.catch_up()
+    seal(archive)
+    store(archive, page(C, NOW_S))
+    survey.catch_up()
+    assert tally(archive, Property.TOTAL, "").captures == 3
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_a_survey_broken_off_anywhere_goes_on_without_counting_twice(
+    counts: list[int], chance: random.Random
+) -> None:
+    """A crash keeps a prefix of the batches: each step is tried again on a copy that lost the last one."""
+    archive, number = open_on(MemoryDisk()), 0
+    survey = Survey(archive)
+    for count in counts:
+        store(archive, *(linking(f"{A}{number + i}", NOW_S + i, B) for i in range(count)))
+        number += count
+        for _ in range(chance.randrange(300)):
+            before = _index(archive).content()
+            survey.step()
+            if chance.random() < 0.05:
+                _forget(archive, before)
+    survey.catch_up()
+    assert tally(archive, Property.TOTAL, "").captures == number
+    assert len(links(archive, B)) == number
+
+
+def _forget(archive: Archive, content: list[tuple[bytes, bytes]]) -> None:
+    """Only what the survey wrote since: the archive's own part is another test's."""
+    kept = dict(content)
+    for key in [key for key, _ in _index(archive).content() if key[:1] in (LINK, TALLY) or key == b"msurvey"]:
+        archive.index.write(Batch([(key, kept.get(key))]))
+
+
+def _index(archive: Archive) -> MemoryIndex:
+    assert isinstance(archive.index, MemoryIndex)
+    return archive.index
+
+
+# -- captures that no reader can take ---------------------------------------------------------------------
+
+
+def faulty(monkeypatch: pytest.MonkeyPatch, *urls: str) -> None:
+    def reading(capture: Capture, **options: Any) -> Reading:
+        if capture.url in urls:
+            raise ZeroDivisionError
+        return read_capture(capture, **options)
+
+    monkeypatch.setattr("herodotus.store.survey.read_capture", reading)
+
+
+def test_a_capture_that_cannot_be_read_is_counted_and_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faulty(monkeypatch, A)
+    archive = open_on(MemoryDisk())
+    store(archive, linking(A, NOW_S, B), linking(C, NOW_S, B), linking(B, NOW_S, A))
+    survey = Survey(archive)
+    with pytest.raises(ZeroDivisionError):
+        survey.catch_up()
+    while not survey.is_current():
+        survey.step_one_by_one()
+    assert set(links(archive, B)) == {url_key(C)[:12]}
+    assert set(links(archive, A)) == {url_key(B)[:12]}
+    assert tally(archive, Property.TOTAL, "").captures == 3
+
+
+@pytest.mark.anyio
+async def test_a_survey_is_not_held_for_ever_by_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty(monkeypatch, A)
+    archive = open_on(MemoryDisk())
+    store(archive, linking(A, NOW_S, B), linking(C, NOW_S, B))
+    surveying = cast("DiskStore", SimpleNamespace(archive=archive))
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(keep_surveyed, surveying, period_s=0.001, work_share=1.0))
+            while not Survey(archive).is_current():  # noqa: ASYNC110  # a survey tells nobody when it is done
+                await anyio.sleep(0.001)
+            tasks.cancel_scope.cancel()
+    assert set(links(archive, B)) == {url_key(C)[:12]}
