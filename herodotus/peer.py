@@ -28,7 +28,7 @@ from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
-from herodotus.core.orders import Begin, Drain, HandOver, Order, Pause, Resume, Stay
+from herodotus.core.orders import Begin, Drain, HandOver, Order, Pause, Report, Resume, Say, Stay
 from herodotus.core.settings.fields import Endpoint
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
@@ -62,7 +62,6 @@ from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.replay_origin import replay_place
 from herodotus.portal.routes import PortalRooms, RoomParts
 from herodotus.store.holdings import Holdings
-from herodotus.store.performer import Report, Say
 
 logger = logging.getLogger(__name__)
 

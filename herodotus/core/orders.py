@@ -4,9 +4,105 @@ leaves.
 The door carries these orders; who carries them out is `peer.py`'s choice. Reports are plain JSON.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from herodotus.store import performer
+from herodotus.core.warc import TIME_MAX_S
+
+Say = Callable[[str], None]
+"""Told how far a long order is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
+    files: tuple[str, ...]
+    resume_at: int | None = None
+    """None: where an interrupted import of the same file had come to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """`target` is a path; a stream such as stdout exists only in the process that has it."""
+
+    target: str
+    is_wacz: bool = False
+    url_pattern: str | None = None
+    from_s: int = 0
+    to_s: int = TIME_MAX_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Get:
+    url: str
+    not_after_s: int = TIME_MAX_S
+    is_raw: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify:
+    repair: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expunge:
+    before_s: int
+    is_rehearsal: bool = False
+    """Only say what would go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildIndex:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remove:
+    """Names are canonical. `is_forgotten` only takes back the note that they are removed."""
+
+    urls: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    is_erased: bool = False
+    is_forgotten: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics:
+    pass
+
+
+ArchiveOrder = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
+
+
+ARCHIVE_ORDERS: dict[str, type[ArchiveOrder]] = {
+    "import": Import,
+    "export": Export,
+    "get": Get,
+    "history": History,
+    "verify": Verify,
+    "expunge": Expunge,
+    "rebuild-index": RebuildIndex,
+    "remove": Remove,
+    "stats": Statistics,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    facts: Any
+    """None where there is nothing of that kind."""
+    content: bytes = b""
+
+
+class Performer(Protocol):
+    """Whoever carries out orders: the archive opened here, or a peer that has it open."""
+
+    def __call__(self, order: ArchiveOrder, say: Say) -> Report: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +142,9 @@ class Stay:
 
 
 CrawlControl = Pause | Resume | Begin
-Order = performer.Order | CrawlControl | HandOver | Drain | Stay
+Order = ArchiveOrder | CrawlControl | HandOver | Drain | Stay
 ORDERS: dict[str, type[Order]] = {
-    **performer.ORDERS,
+    **ARCHIVE_ORDERS,
     "pause": Pause,
     "resume": Resume,
     "begin": Begin,

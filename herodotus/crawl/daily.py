@@ -24,14 +24,13 @@ from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.errors import HerodotusError, WorldFailure
-from herodotus.core.orders import Begin, CrawlControl, Pause, Resume
+from herodotus.core.orders import Begin, CrawlControl, Pause, Report, Resume
 from herodotus.core.status import CrawlStatus
 from herodotus.crawl.gear import CrawlGear, CrawlOrder, FetcherWrapper, GearOpener, StewardMaker, open_gear
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.seeds import seeds_of
 from herodotus.store.holdings import Holdings
-from herodotus.store.performer import Report
 from herodotus.store.store import DiskStore
 
 logger = logging.getLogger(__name__)

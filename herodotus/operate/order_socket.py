@@ -21,9 +21,8 @@ import msgspec
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from herodotus.core.errors import HerodotusError, WorldFailure
-from herodotus.core.orders import NAMES, ORDERS, Order
+from herodotus.core.orders import NAMES, ORDERS, Order, Report, Say
 from herodotus.home.folder import Home
-from herodotus.store.performer import Report, Say
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 from herodotus.core.errors import Misuse
+from herodotus.core.orders import ArchiveOrder, Get, History, Report, Say
 from herodotus.core.warc import format_date, format_digits
 from herodotus.operate.http_questions import NoAnswer, NotAnAddress
 from herodotus.portal.moments import parse_http_date
-from herodotus.store.performer import Get, History, Order, Report, Say
 
 _ANSWER_S = 60.0  # a large capture over a slow line
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024
@@ -28,8 +28,8 @@ class NotOverThere(Misuse):
         return "another peer can be asked for its history and its captures, and for nothing else"
 
 
-def read_from(base: str, order: Order, say: Say) -> Report:
-    """Carries out what a reader may ask; see `herodotus.store.performer.Performer`."""
+def read_from(base: str, order: ArchiveOrder, say: Say) -> Report:
+    """Carries out what a reader may ask; see `herodotus.core.orders.Performer`."""
     del say
     base = base.rstrip("/")
     if not base.startswith(("http://", "https://")):

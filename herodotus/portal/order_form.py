@@ -11,14 +11,13 @@ from http import HTTPStatus
 from urllib.parse import parse_qs
 
 from herodotus.core.errors import HerodotusError
-from herodotus.core.orders import Drain, Order, Pause, Resume, Stay
+from herodotus.core.orders import Drain, Order, Pause, Report, Resume, Say, Stay
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import Answer, html, moved
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.pages import page
 from herodotus.portal.request import BODY_BYTES_MAX, Request
-from herodotus.store.performer import Report, Say
 
 PATH = "/status/orders"
 _FORM = "application/x-www-form-urlencoded"

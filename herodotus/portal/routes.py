@@ -8,7 +8,7 @@ from typing import Protocol
 
 import anyio
 
-from herodotus.core.orders import Order
+from herodotus.core.orders import Order, Report, Say
 from herodotus.core.status import PeerStatus
 from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
@@ -34,7 +34,6 @@ from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
 from herodotus.portal.save_pages import SaveOutcome, SavePages
-from herodotus.store.performer import Report, Say
 
 
 class RingView(Directions, Members, Protocol):

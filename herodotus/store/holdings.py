@@ -13,11 +13,12 @@ import anyio
 import anyio.to_thread
 
 from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.orders import ArchiveOrder, Report, Say
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.engine import ArchiveSettings
-from herodotus.store.performer import Order, Report, Say, perform_in_peer
+from herodotus.store.performer import perform_in_peer
 from herodotus.store.store import ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.store.survey import keep_surveyed
 from herodotus.store.upkeep import keep_tidy
@@ -127,7 +128,7 @@ class Holdings:
         expected = isinstance(error, ArchiveError | OSError)
         logger.error("archive unusable error=%s", error, exc_info=None if expected else error)
 
-    async def perform(self, order: Order, say: Say) -> Report:
+    async def perform(self, order: ArchiveOrder, say: Say) -> Report:
         """What a command asks through the door."""
         return await perform_in_peer(self.opened_store(), order, say, self._home.state)
 

@@ -8,10 +8,10 @@ report.
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import anyio.from_thread
 import anyio.to_thread
@@ -21,7 +21,21 @@ from crawler.core.urls import canonical
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
-from herodotus.core.warc import TIME_MAX_S, format_date
+from herodotus.core.orders import (
+    ArchiveOrder,
+    Export,
+    Expunge,
+    Get,
+    History,
+    Import,
+    RebuildIndex,
+    Remove,
+    Report,
+    Say,
+    Statistics,
+    Verify,
+)
+from herodotus.core.warc import format_date
 from herodotus.home.durable import storage_failure
 from herodotus.home.removed import forget_removed, note_removed
 from herodotus.store.import_orders import Progress, take_in
@@ -37,106 +51,13 @@ EXPORTS_BETWEEN_WORDS = 256
 VERIFIES_BETWEEN_WORDS = 1_024
 EXPUNGED_LISTED = 10_000
 
-Say = Callable[[str], None]
-"""Told how far a long order is."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import:
-    files: tuple[str, ...]
-    resume_at: int | None = None
-    """None: where an interrupted import of the same file had come to."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Export:
-    """`target` is a path; a stream such as stdout exists only in the process that has it."""
-
-    target: str
-    is_wacz: bool = False
-    url_pattern: str | None = None
-    from_s: int = 0
-    to_s: int = TIME_MAX_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Get:
-    url: str
-    not_after_s: int = TIME_MAX_S
-    is_raw: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    url: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verify:
-    repair: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expunge:
-    before_s: int
-    is_rehearsal: bool = False
-    """Only say what would go."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildIndex:
-    pass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remove:
-    """Names are canonical. `is_forgotten` only takes back the note that they are removed."""
-
-    urls: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    is_erased: bool = False
-    is_forgotten: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
-    pass
-
-
-Order = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
-ORDERS: dict[str, type[Order]] = {
-    "import": Import,
-    "export": Export,
-    "get": Get,
-    "history": History,
-    "verify": Verify,
-    "expunge": Expunge,
-    "rebuild-index": RebuildIndex,
-    "remove": Remove,
-    "stats": Statistics,
-}
-NAMES = {kind: name for name, kind in ORDERS.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    facts: Any
-    """None where there is nothing of that kind."""
-    content: bytes = b""
-
-
-class Performer(Protocol):
-    """Whoever carries out orders: the archive opened here, or a peer that has it open."""
-
-    def __call__(self, order: Order, say: Say) -> Report: ...
-
 
 class RefusedWhileRunningError(ArchiveError):
     def __init__(self, what: str) -> None:
         super().__init__(f"{what} needs the archive at rest: stop the peer first (`herodotus stop`)")
 
 
-async def perform(store: DiskStore, order: Order, say: Say, state: Path | None = None) -> Report:
+async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None) -> Report:
     """`state` is the folder for what an interrupted order leaves behind, to go on there."""
     match order:
         case Import():
@@ -171,7 +92,9 @@ async def perform(store: DiskStore, order: Order, say: Say, state: Path | None =
             return Report(facts=asdict(await store.statistics()))
 
 
-async def perform_in_peer(store: DiskStore, order: Order, say: Say, state: Path | None = None) -> Report:
+async def perform_in_peer(
+    store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None
+) -> Report:
     """What would take the index away from the readers of a running peer is refused."""
     if isinstance(order, RebuildIndex):
         raise RefusedWhileRunningError("rebuild-index")

@@ -30,12 +30,12 @@ from urllib.parse import urlsplit
 
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.errors import HerodotusError
+from herodotus.core.orders import Import
 from herodotus.home.folder import Home
 from herodotus.operate.cli import main as herodotus
 from herodotus.operate.lab_ring import make_home
 from herodotus.operate.order_socket import ask_at_door
 from herodotus.peers.net.wire import ALPN
-from herodotus.store.performer import Import
 from scripts.sweeps.judging import Verdict
 from scripts.sweeps.mutating import mutated
 from tests.dht.vectors import vectors

@@ -21,6 +21,20 @@ import click
 
 from herodotus import clock
 from herodotus.core.index_rows import DAY_S
+from herodotus.core.orders import (
+    ArchiveOrder,
+    Export,
+    Expunge,
+    Get,
+    History,
+    Import,
+    Performer,
+    RebuildIndex,
+    Report,
+    Say,
+    Statistics,
+    Verify,
+)
 from herodotus.operate.cli.console import (
     end_progress,
     parse_moment,
@@ -31,22 +45,7 @@ from herodotus.operate.cli.console import (
     size,
 )
 from herodotus.store.engine import Archive, ArchiveSettings
-from herodotus.store.performer import (
-    Export,
-    Expunge,
-    Get,
-    History,
-    Import,
-    Order,
-    Performer,
-    RebuildIndex,
-    Report,
-    Say,
-    Statistics,
-    Verify,
-    export_to,
-    perform,
-)
+from herodotus.store.performer import export_to, perform
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.upkeep import tidy_before_leaving
@@ -65,7 +64,7 @@ def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsync
 def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:
     """Orders are carried out by the archive of the home, which is opened for each."""
 
-    def work(order: Order, say: Say) -> Report:
+    def work(order: ArchiveOrder, say: Say) -> Report:
         async def main() -> Report:
             async with opened(home, settings) as store:
                 report = await perform(store, order, say, home / "state")
@@ -78,7 +77,7 @@ def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Perform
     return work
 
 
-def perform_order(home: Path, by: Performer | None, order: Order) -> Report:
+def perform_order(home: Path, by: Performer | None, order: ArchiveOrder) -> Report:
     try:
         return (by or performer_of(home))(order, show_progress)
     finally:

@@ -9,12 +9,12 @@ import click
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical
+from herodotus.core.orders import Performer, Remove
 from herodotus.core.removals import Removals
 from herodotus.home.removed import read_removed
 from herodotus.home.seeds import remove_seeds, seeds_of
 from herodotus.operate.cli.archive import home_option, json_option, perform_order
 from herodotus.operate.cli.console import print_json, say
-from herodotus.store.performer import Performer, Remove
 
 
 @click.command("remove")

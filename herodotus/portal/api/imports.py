@@ -22,11 +22,11 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from msgspec import Meta
 
 from herodotus.core.errors import HerodotusError
+from herodotus.core.orders import ArchiveOrder, Import, Report, Say
 from herodotus.portal.api.endpoints import Access, Endpoint, NotHereError, Question, Reply
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.store.performer import Import, Order, Report, Say
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ WAITING_MAX = 16
 REMEMBERED_MAX = 100
 FILES_MAX = 1_000
 
-Perform = Callable[[Order, Say], Awaitable[Report]]
+Perform = Callable[[ArchiveOrder, Say], Awaitable[Report]]
 
 
 class State(Enum):

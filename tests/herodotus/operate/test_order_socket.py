@@ -10,10 +10,9 @@ import anyio.to_thread
 import pytest
 
 from herodotus.core.errors import HerodotusError, NotFound
-from herodotus.core.orders import Begin, Order
+from herodotus.core.orders import Begin, Get, Import, Order, Report, Say, Statistics
 from herodotus.home.folder import Home
 from herodotus.operate.order_socket import NoDoor, Refused, ask_at_door, open_door
-from herodotus.store.performer import Get, Import, Report, Say, Statistics
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from herodotus.core.orders import Get
 from herodotus.operate.remote_archive import read_from
-from herodotus.store.performer import Get
 
 DAY_S = 1_767_225_600
 

@@ -8,7 +8,7 @@ from functools import partial
 import anyio
 
 from herodotus.core.captures import Deposit
-from herodotus.core.orders import Order
+from herodotus.core.orders import Order, Report, Say
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import Peer
 from herodotus.portal.archive_pages import ArchivePages
@@ -18,7 +18,6 @@ from herodotus.portal.other_holders import RELAYED, Elsewhere, Place
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import Request
 from herodotus.portal.routes import OwnSaves, PortalRooms, RoomParts
-from herodotus.store.performer import Report, Say
 from herodotus.store.survey import Survey
 from tests.herodotus.portal.library import HOST, Library
 from tests.herodotus.portal.statuses import STATUS

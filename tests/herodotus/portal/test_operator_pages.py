@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from herodotus.core.allowances import Allowances, Rate
 from herodotus.core.archive_errors import StoreRefusedError
-from herodotus.core.orders import Order
+from herodotus.core.orders import Import, Order, Report, Say
 from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer
 from herodotus.portal.api import imports
@@ -22,7 +22,6 @@ from herodotus.portal.operator_rule import operator_token
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import BODY_BYTES_MAX, Request
 from herodotus.portal.status_page import status_page
-from herodotus.store.performer import Import, Report, Say
 from tests.herodotus.portal.library import HOME, HOST, response
 from tests.herodotus.portal.rooms import TOKEN, Room
 from tests.herodotus.portal.statuses import STATUS

@@ -9,11 +9,10 @@ import anyio.to_thread
 import pytest
 
 from herodotus.copies.departure import NobodyToHandTo
-from herodotus.core.orders import Drain, Order, Pause, Resume, Stay
+from herodotus.core.orders import Drain, Order, Pause, Report, Resume, Say, Stay
 from herodotus.core.status import CrawlStatus, LeavingStatus
 from herodotus.operate.http_questions import ask
 from herodotus.portal.order_form import order_form
-from herodotus.store.performer import Report, Say
 from tests.herodotus.operate.cli.processes import new_home, running
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOST

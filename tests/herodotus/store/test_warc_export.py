@@ -12,10 +12,11 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from herodotus.core.notes import Visit
+from herodotus.core.orders import Export
 from herodotus.operate.cli.archive import opened
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
-from herodotus.store.performer import EXPORTS_BETWEEN_WORDS, Export, perform
+from herodotus.store.performer import EXPORTS_BETWEEN_WORDS, perform
 from herodotus.store.streams import Query
 from herodotus.store.wacz import export_wacz, title_of
 from herodotus.store.warc_export import Exported, export_warc
