@@ -4,7 +4,7 @@ RocksDB holds three kinds of rows (docs/protocol/frontier.md): `k` + key -> what
 origin + day + priority + key -> the URL is due from that day on, `o` + origin -> the origin's counts. A URL
 has one due row, moved to a later day by the same atomic batch that records its visit. So the daily reset is
 one number: the day up to which due rows count; nothing is rewritten. The queues of the origins that are being
-crawled are `crawler.frontier_turns`, the numbers `crawler.frontier_counts`, the disk `crawler.frontier_disk`.
+crawled are `crawler.frontier_turns`, the numbers `crawler.frontier_counts`, the disk `crawler.frontier_rows`.
 
 Crash safety: every change is one atomic batch in the write-ahead log, which outlives the process; `sync()`
 makes it outlive the machine. Keys handed out are marked first; after a crash the marked ones come again as
@@ -15,9 +15,6 @@ It knows neither HTTP nor politeness. Used from one task at a time; every call i
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
-
-from rocksdict import WriteBatch
 
 from crawler.core.capture import UrlKey
 from crawler.core.entries import (
@@ -33,12 +30,13 @@ from crawler.core.entries import (
     due_row,
     fingerprint,
     host_row_of,
+    number_in,
     origin_id_of,
 )
 from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
+from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import Origin, origin_of, url_key
 from crawler.frontier_counts import FrontierCounts
-from crawler.frontier_disk import FrontierDisk, new_batch
 from crawler.frontier_turns import REFILL, FrontierTurns
 
 __all__ = [
@@ -91,17 +89,17 @@ class FrontierStatistics:
 
 
 class Frontier:
-    """Opened on a folder of its own; closed by `close`. One process at a time, which RocksDB's lock holds."""
+    """On rows of its own (`frontier_rows`), which `close` closes."""
 
-    def __init__(self, folder: Path, *, day: int, limits: FrontierLimits | None = None) -> None:
+    def __init__(self, rows: Rows, *, day: int, limits: FrontierLimits | None = None) -> None:
         self._limits = limits or FrontierLimits()
-        self._disk = FrontierDisk(folder)
-        self._counts = FrontierCounts(self._disk)
+        self._rows = rows
+        self._counts = FrontierCounts(self._rows)
         self._turns = FrontierTurns(
-            self._disk, self._counts, visits_per_origin_max=self._limits.visits_per_origin_max
+            self._rows, self._counts, visits_per_origin_max=self._limits.visits_per_origin_max
         )
         self._remembered: set[str] = set()
-        self._day = self._disk.number(_DAY_ROW)
+        self._day = number_in(rows.get(_DAY_ROW))
         if day > self._day:
             self.start_day(day)
         else:
@@ -117,7 +115,7 @@ class Frontier:
         """The daily reset: all that is due until `day` counts from now on. It writes one number."""
         if day < self._day:
             raise ValueError(f"day {day} is before {self._day}")
-        self._disk.put(_DAY_ROW, day.to_bytes(4, "big"))
+        self._rows.write(Batch([(_DAY_ROW, day.to_bytes(4, "big"))]))
         self._day = day
         self._turns.start_day(day)
 
@@ -125,12 +123,12 @@ class Frontier:
 
     def add(self, links: Sequence[FoundLink]) -> int:
         """Make URLs known and due today; those already known change nothing. Says how many were new."""
-        batch = new_batch()
+        batch = Batch()
         new = self._add(batch, links)
-        self._disk.write(batch)
+        self._rows.write(batch)
         return new
 
-    def _add(self, batch: WriteBatch, links: Sequence[FoundLink], page: UrlKey | None = None) -> int:
+    def _add(self, batch: Batch, links: Sequence[FoundLink], page: UrlKey | None = None) -> int:
         self._counts.forget_some()
         if len(self._remembered) > URLS_REMEMBERED:
             self._remembered.clear()
@@ -144,7 +142,7 @@ class Frontier:
         rows = list(unique)
         new = 0
         counted: dict[bytes, OriginCounts] = {}
-        for row, link, found in zip(rows, unique.values(), self._disk.get_many(rows), strict=True):
+        for row, link, found in zip(rows, unique.values(), self._rows.get_many(rows), strict=True):
             if found is None:
                 new += self._add_new(batch, row, link, counted)
                 continue
@@ -159,9 +157,7 @@ class Frontier:
             self._counts.add_known(batch, self._day, new)
         return new
 
-    def _add_new(
-        self, batch: WriteBatch, row: bytes, link: FoundLink, counted: dict[bytes, OriginCounts]
-    ) -> bool:
+    def _add_new(self, batch: Batch, row: bytes, link: FoundLink, counted: dict[bytes, OriginCounts]) -> bool:
         origin = origin_of(link.url)
         origin_id = origin_id_of(origin)
         counts = counted[origin_id] = self._counts.origin(origin_id)
@@ -185,7 +181,7 @@ class Frontier:
         self._turns.put_due(batch, origin_id, known, row[1:])
         return True
 
-    def _shorten(self, batch: WriteBatch, key: bytes, known: Known, link: FoundLink) -> None:
+    def _shorten(self, batch: Batch, key: bytes, known: Known, link: FoundLink) -> None:
         """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
         again.
         """
@@ -263,7 +259,7 @@ class Frontier:
             known.priority = 255  # a retry comes after all that is due today
         elif known.priority == 255:
             known.priority = priority_of(known.depth, is_embedded=False)
-        batch = new_batch()
+        batch = Batch()
         origin_id = origin_id_of(entry.origin)
         batch.delete(entry.due_row)
         self._turns.clear(batch, entry.key)
@@ -274,10 +270,10 @@ class Frontier:
         new = self._add(batch, links, entry.key) if links else 0
         self._counts.move_due(batch, entry.known.due_day, known.due_day)
         self._count_visit(batch, origin_id, entry)
-        self._disk.write(batch)
+        self._rows.write(batch)
         return new
 
-    def _count_visit(self, batch: WriteBatch, origin_id: bytes, entry: Entry) -> None:
+    def _count_visit(self, batch: Batch, origin_id: bytes, entry: Entry) -> None:
         counts = self._counts.origin(origin_id)
         if entry.rests_until:
             counts.rests_until = entry.rests_until
@@ -292,12 +288,12 @@ class Frontier:
         counts = self._counts.origin(origin_id)
         if counts.origin and until > counts.rests_until:
             counts.rests_until = until
-            batch = new_batch()
+            batch = Batch()
             self._counts.put_origin(batch, origin_id, counts)
             self._note_rest_of_host(batch, origin, max(until, self.rests_until(origin)))
-            self._disk.write(batch)
+            self._rows.write(batch)
 
-    def _note_rest_of_host(self, batch: WriteBatch, origin: Origin, until: float) -> None:
+    def _note_rest_of_host(self, batch: Batch, origin: Origin, until: float) -> None:
         host = host_row_of(origin)
         counts = self._counts.origin(origin_id_of(host))
         counts.origin, counts.rests_until = host, until
@@ -343,11 +339,11 @@ class Frontier:
         """Somebody else may have visited these today: the archive is asked before they are fetched. Beyond a bound they
         are fetched once more.
         """
-        batch = new_batch()
+        batch = Batch()
         ours = [key for key, known in zip(keys, self.known_of(keys), strict=True) if known is not None]
         for key in ours[: max(0, DOUBTED_MAX - self._turns.suspects)]:
             self._turns.suspect(batch, key)
-        self._disk.write(batch)
+        self._rows.write(batch)
 
     def look_for(self, key: UrlKey, digest: bytes) -> bool:
         """Visit it today, once more where it was visited, and see whether it is this content: the visit ends as
@@ -356,7 +352,7 @@ class Frontier:
         known = self.known_of([key])[0]
         if known is None or key in self._turns.taken:
             return False
-        batch, origin_id = new_batch(), origin_id_of(origin_of(known.url))
+        batch, origin_id = Batch(), origin_id_of(origin_of(known.url))
         self._turns.delete_due(batch, origin_id, due_row(origin_id, known, key))
         self._turns.clear(batch, key)  # the archive is not asked: it has somebody else's capture
         self._counts.move_due(batch, known.due_day, self._day)
@@ -364,11 +360,11 @@ class Frontier:
         known.etag = known.last_modified = ""  # they may be of another content
         batch.put(KNOWN + key, encode_known(known))
         self._turns.put_due(batch, origin_id, known, key)
-        self._disk.write(batch)
+        self._rows.write(batch)
         return True
 
     def _make_due(self, keys: Sequence[UrlKey], day_of_known: Callable[[Known], int]) -> int:
-        batch, moved = new_batch(), 0
+        batch, moved = Batch(), 0
         for key, known in zip(keys, self.known_of(keys), strict=True):
             if known is None or key in self._turns.taken or (day := day_of_known(known)) == known.due_day:
                 continue
@@ -381,7 +377,7 @@ class Frontier:
             if day == LEFT:  # no visit of ours will clear it
                 self._turns.clear(batch, key)
             moved += 1
-        self._disk.write(batch)
+        self._rows.write(batch)
         return moved
 
     def reread(self, takes: Callable[[Origin], bool]) -> int:
@@ -389,21 +385,21 @@ class Frontier:
         suspects, to be read from the archive; what was of no wanted type is due again. Says how many.
         """
         count = 0
-        batch = new_batch()
-        for row in self._disk.rows(KNOWN, KNOWN):
-            record = self._disk.get(row)
+        batch = Batch()
+        for row in self._rows.keys(KNOWN, after(KNOWN)):
+            record = self._rows.get(row)
             known = None if record is None else decode_known(record)
             if known is None or known.last_result not in _TO_BE_SEEN or not takes(origin_of(known.url)):
                 continue
             self._bring_back(batch, row[1:], known, is_archived=known.last_result in _TO_BE_READ)
             count += 1
             if count % REREAD_BATCH == 0:
-                self._disk.write(batch)
-                batch = new_batch()
-        self._disk.write(batch)
+                self._rows.write(batch)
+                batch = Batch()
+        self._rows.write(batch)
         return count
 
-    def _bring_back(self, batch: WriteBatch, key: bytes, known: Known, *, is_archived: bool) -> None:
+    def _bring_back(self, batch: Batch, key: bytes, known: Known, *, is_archived: bool) -> None:
         if key in self._turns.taken:
             return
         origin_id = origin_id_of(origin_of(known.url))
@@ -419,11 +415,11 @@ class Frontier:
     # -- asking
 
     def known(self, url: str) -> Known | None:
-        record = self._disk.get(KNOWN + url_key(url))
+        record = self._rows.get(KNOWN + url_key(url))
         return None if record is None else decode_known(record)
 
     def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]:
-        found = self._disk.get_many([KNOWN + key for key in keys]) if keys else []
+        found = self._rows.get_many([KNOWN + key for key in keys]) if keys else []
         return [None if record is None else decode_known(record) for record in found]
 
     def known_after(self, key: bytes, count: int) -> list[tuple[UrlKey, Known]]:
@@ -436,11 +432,11 @@ class Frontier:
     def keys_after(self, key: bytes, count: int) -> list[UrlKey]:
         """As `known_after`, the keys alone."""
         start = KNOWN + key + b"\0" if key else KNOWN
-        return [UrlKey(row[1:]) for row in islice(self._disk.rows(start, KNOWN), count)]
+        return [UrlKey(row[1:]) for row in islice(self._rows.keys(start, after(KNOWN)), count)]
 
     def last_links(self, key: UrlKey) -> frozenset[bytes]:
         """Fingerprints of the links that the last version had."""
-        row = self._disk.get(LINKS + key)
+        row = self._rows.get(LINKS + key)
         if row is None:
             return frozenset()
         size = FINGERPRINT_BYTES
@@ -456,7 +452,7 @@ class Frontier:
     def due_at(self, origin: Origin) -> int:
         """URLs of this origin that are due today; counted one by one."""
         prefix = DUE + origin_id_of(origin)
-        return sum(day_of(row) <= self._day for row in self._disk.rows(prefix, prefix))
+        return sum(day_of(row) <= self._day for row in self._rows.keys(prefix, after(prefix)))
 
     def origin_counts(self, origin: Origin) -> OriginCounts:
         return self._counts.origin(origin_id_of(origin))
@@ -472,14 +468,9 @@ class Frontier:
             held_back=self._turns.held_back,
         )
 
-    @property
-    def cache_bytes(self) -> tuple[int, int]:
-        """What is in memory of the rows on the disk, and the most that may be."""
-        return self._disk.cache_bytes
-
     def sync(self) -> None:
         """All that was said so far outlives a power cut."""
-        self._disk.sync()
+        self._rows.flush()
 
     def close(self) -> None:
-        self._disk.close()
+        self._rows.close()

@@ -7,17 +7,25 @@ handed out: after a crash the marked ones come again as suspects.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 
-from rocksdict import WriteBatch
-
 from crawler.core.capture import UrlKey
-from crawler.core.entries import DUE, KNOWN, MARK, Entry, day_of, due_row, key_of, origin_id_of
+from crawler.core.entries import (
+    DUE,
+    KNOWN,
+    MARK,
+    ORIGIN_ID_BYTES,
+    Entry,
+    day_of,
+    due_row,
+    key_of,
+    origin_id_of,
+)
 from crawler.core.recrawl import Known, decode_known
+from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import Origin
 from crawler.frontier_counts import FrontierCounts
-from crawler.frontier_disk import FrontierDisk, new_batch
 
 REFILL = 64
 """Keys that an active origin keeps in memory at most twice of; one disk scan hands them out."""
@@ -38,13 +46,13 @@ class _Active:
 
 
 class FrontierTurns:
-    def __init__(self, disk: FrontierDisk, counts: FrontierCounts, *, visits_per_origin_max: int) -> None:
-        self._disk = disk
+    def __init__(self, rows: Rows, counts: FrontierCounts, *, visits_per_origin_max: int) -> None:
+        self._rows = rows
         self._counts = counts
         self._visits_per_origin_max = visits_per_origin_max
         self._day = 0
         self._active: dict[bytes, _Active] = {}
-        self._suspects = {row[1:] for row in disk.rows(MARK, MARK)}
+        self._suspects = {row[1:] for row in rows.keys(MARK, after(MARK))}
         self._scan_from = b""
         self._needs_scan = True
         self._fresh: dict[bytes, None] = {}  # inactive origins that something came due for since the scan
@@ -81,7 +89,7 @@ class FrontierTurns:
 
     # -- what is due
 
-    def put_due(self, batch: WriteBatch, origin_id: bytes, known: Known, key: bytes) -> None:
+    def put_due(self, batch: Batch, origin_id: bytes, known: Known, key: bytes) -> None:
         """The URL's due row, to be found in its turn."""
         row = due_row(origin_id, known, key)
         batch.put(row, b"")
@@ -98,7 +106,7 @@ class FrontierTurns:
             if len(active.queue) > 2 * REFILL:
                 self._shrink(active)
 
-    def delete_due(self, batch: WriteBatch, origin_id: bytes, row: bytes) -> None:
+    def delete_due(self, batch: Batch, origin_id: bytes, row: bytes) -> None:
         """The URL is due elsewhen: its old row goes, from the queue too."""
         batch.delete(row)
         active = self._active.get(origin_id)
@@ -106,7 +114,7 @@ class FrontierTurns:
             active.queue = [item for item in active.queue if item[0] != row]
             heapq.heapify(active.queue)
 
-    def move_taken(self, batch: WriteBatch, entry: Entry) -> None:
+    def move_taken(self, batch: Batch, entry: Entry) -> None:
         """The record of a URL that is handed out has another priority: its row says the same, or it would not be found
         again when the URL is released, or after a crash.
         """
@@ -114,12 +122,12 @@ class FrontierTurns:
         entry.due_row = due_row(origin_id_of(entry.origin), entry.known, entry.key)
         batch.put(entry.due_row, b"")
 
-    def suspect(self, batch: WriteBatch, key: bytes) -> None:
+    def suspect(self, batch: Batch, key: bytes) -> None:
         """The archive may have this URL's capture: it is to be asked before anybody fetches."""
         self._suspects.add(key)
         batch.put(MARK + key, b"")
 
-    def clear(self, batch: WriteBatch, key: bytes) -> None:
+    def clear(self, batch: Batch, key: bytes) -> None:
         """Its visit is over."""
         self._suspects.discard(key)
         batch.delete(MARK + key)
@@ -144,15 +152,20 @@ class FrontierTurns:
         if not self._needs_scan or len(found) >= wanted:
             return found
         start = self._scan_from
-        for origin_id, day in chain(self._disk.origins(start, None), self._disk.origins(b"", start)):
+        for row in chain(self._first_due(start, after(DUE)), self._first_due(b"", DUE + start)):
+            origin_id = row[1:9]
             if len(found) >= wanted:
                 self._scan_from = origin_id
                 return found
-            if day <= self._day:
+            if day_of(row) <= self._day:
                 self._activate(origin_id, found, takes)
         self._needs_scan = False
         self._scan_from = b""
         return found
+
+    def _first_due(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        """The first due row of each origin, in the order of their ids from `start` on."""
+        return self._rows.first_keys(DUE + start, end, len(DUE) + ORIGIN_ID_BYTES)
 
     def _activate(
         self, origin_id: bytes, found: list[Origin], takes: Callable[[Origin], bool] | None
@@ -193,7 +206,7 @@ class FrontierTurns:
             key = key_of(row)
             if key in self.taken:
                 continue
-            stored = record or self._disk.get(KNOWN + key)
+            stored = record or self._rows.get(KNOWN + key)
             if stored is None:
                 continue
             known = decode_known(stored)
@@ -211,18 +224,18 @@ class FrontierTurns:
         start = active.cursor or DUE + origin_id
         rows: list[bytes] = []
         last = start
-        for row in self._disk.rows(start, DUE + origin_id):
+        for row in self._rows.keys(start, after(DUE + origin_id)):
             if len(rows) == REFILL or day_of(row) > self._day:
                 break
             last = row
             if key_of(row) not in self.taken:
                 rows.append(row)
         if rows:
-            batch = new_batch()
+            batch = Batch()
             for row in rows:
                 batch.put(MARK + key_of(row), b"")
-            self._disk.write(batch)
-            records = self._disk.get_many([KNOWN + key_of(row) for row in rows])
+            self._rows.write(batch)
+            records = self._rows.get_many([KNOWN + key_of(row) for row in rows])
             active.queue = [(row, record or b"") for row, record in zip(rows, records, strict=True)]
         active.cursor = last + b"\x00" if last != start or rows else start
         return bool(rows)
@@ -242,4 +255,4 @@ class FrontierTurns:
         """It stays due, without a mark."""
         del self.taken[entry.key]
         if not entry.is_suspect:
-            self._disk.delete(MARK + entry.key)
+            self._rows.write(Batch([(MARK + entry.key, None)]))

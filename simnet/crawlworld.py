@@ -29,6 +29,7 @@ from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.scope import THE_WHOLE_WEB, ScopeKind
 from crawler.core.urls import STANDARD, target_of
 from crawler.frontier import Frontier
+from crawler.frontier_rows import frontier_rows
 from crawler.ports import FetchRequest, Skipped
 from dht.core.ids import PeerKey
 from dht.core.records import PeerRecord
@@ -231,7 +232,7 @@ class CrawlPeer:
         self, home: Path, store: ArchiveStore, order: CrawlOrder, *_more: object, **_options: object
     ) -> AsyncIterator[CrawlGear]:
         """As `herodotus.crawl.gear.open_gear`, with the world's servers in place of HTTP."""
-        frontier = Frontier(home / "queue", day=order.day(self.wall_clock()))
+        frontier = Frontier(frontier_rows(home / "queue"), day=order.day(self.wall_clock()))
         try:
             sink = ArchiveSink(store, wall_clock=self.wall_clock)
             yield CrawlGear(

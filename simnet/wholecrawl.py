@@ -25,6 +25,7 @@ from crawler.core.scope import CrawlScope
 from crawler.core.urls import STANDARD, target_of
 from crawler.fetch import REDIRECTS
 from crawler.frontier import FoundLink, Frontier
+from crawler.frontier_rows import frontier_rows
 from crawler.ports import FetchRequest, Skipped
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
@@ -274,7 +275,7 @@ class CrawlingPeers(WholeNodes):
         store = WatchedStore(wall_clock, disk=endpoint.disk, index=index)
         store.promised = self.promised.setdefault(number, {})
         await self.audit(number, store)
-        frontier = Frontier(self._folder / str(number), day=int(wall_clock()) // DAY_S)
+        frontier = Frontier(frontier_rows(self._folder / str(number)), day=int(wall_clock()) // DAY_S)
         share = Share(self.servers.oracle, number, self._peers)
         fetcher = SimulatedFetcher(self.servers, wall_clock)
         core = HostSteward(self.policy, now=anyio.current_time())

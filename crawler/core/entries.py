@@ -1,7 +1,7 @@
 """What goes into the frontier, and what comes out of it? Found links, entries handed out, what an origin's row says.
 
 Here is also how the frontier's rows are spelled (docs/protocol/frontier.md); where they are kept is for
-`crawler.frontier_disk`.
+`crawler.frontier_rows`.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from crawler.core.recrawl import Known, priority_of
 from crawler.core.urls import Origin, host_of, url_key
 
 KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
+ORIGIN_ID_BYTES = 8
 FINGERPRINT_BYTES = 6
 """Two different links of a page collide with probability 2**-48: no link is lost that way."""
 LINKS_KEPT_MAX = 50_000
@@ -72,7 +73,7 @@ class OriginCounts(msgspec.Struct, array_like=True):
 
 @lru_cache(maxsize=16_384)
 def origin_id_of(origin: str) -> bytes:
-    return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:8]
+    return hashlib.sha1(b"host:" + origin.encode(), usedforsecurity=False).digest()[:ORIGIN_ID_BYTES]
 
 
 def host_row_of(origin: Origin) -> str:
@@ -93,9 +94,9 @@ def key_of(row: bytes) -> bytes:
     return row[14:]
 
 
-def next_id(origin_id: bytes) -> bytes | None:
-    number = int.from_bytes(origin_id, "big") + 1
-    return None if number >= 1 << 64 else number.to_bytes(8, "big")
+def number_in(value: bytes | None) -> int:
+    """What a row of one number says; 0 where there is none."""
+    return int.from_bytes(value, "big") if value else 0
 
 
 def fingerprint(url: str) -> bytes:

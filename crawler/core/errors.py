@@ -9,6 +9,7 @@
         ├── UnresolvableError       no address for the name
         ├── UnreachableError        no connection, or it broke before a whole head was there
         ├── TooSlowError            no head within the deadline
+        ├── RowsUnusableError       a folder of rows cannot be opened, or is damaged
         └── FrontierUnusableError   the frontier's files cannot be used
 
 The five in the middle are `FetchError`s: they carry the URL. Expected answers (robots said no, a page is
@@ -63,6 +64,13 @@ class UnreachableError(FetchError, WorldError):
 
 class TooSlowError(FetchError, WorldError):
     """The deadline passed before the whole head was there."""
+
+
+class RowsUnusableError(WorldError):
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"the rows in {path} cannot be used: {reason}")
 
 
 class FrontierUnusableError(WorldError):

@@ -32,6 +32,7 @@ from crawler.core.scope import (
 from crawler.core.urls import STANDARD, UrlRules, host_of
 from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.ports import Fetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
@@ -230,7 +231,7 @@ async def open_gear(
 ) -> AsyncIterator[CrawlGear]:
     """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
     frontier = Frontier(
-        home / "queue",
+        frontier_rows(home / "queue"),
         day=order.day(wall_clock()),
         limits=FrontierLimits(
             tracks_depth=order.depth_max is not None,

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from crawler.core.recrawl import Result
 from crawler.frontier import FoundLink, Frontier
+from crawler.frontier_rows import frontier_rows
 from herodotus.operate.heap import keep_heap_small
 
 BATCH = 100
@@ -82,7 +83,7 @@ def measured(
     folder: Path, frontier: Frontier, before: int, size: int, hosts: int
 ) -> tuple[Frontier, dict[str, object]]:
     frontier.close()
-    frontier = Frontier(folder, day=frontier.day)
+    frontier = Frontier(frontier_rows(folder), day=frontier.day)
     fresh = max(before, size - SAMPLE)
     for links in batches(range(before, fresh), hosts):  # no list, whose memory would be counted
         frontier.add(links)
@@ -90,14 +91,13 @@ def measured(
     known = added_per_s(frontier, random.Random(size).sample(range(size), SAMPLE), hosts)
     out, recorded = handed_out_per_s(frontier, SAMPLE)
     resident = memory_mib()
-    cached = frontier.cache_bytes[0] / 2**20
     start = time.perf_counter()
     frontier.start_day(frontier.day + 1)
     reset = time.perf_counter() - start
     day = frontier.day
     frontier.close()
     start = time.perf_counter()
-    frontier = Frontier(folder, day=day)
+    frontier = Frontier(frontier_rows(folder), day=day)
     origin = frontier.activate(1)[0]
     assert frontier.take(origin) is not None
     restart = time.perf_counter() - start
@@ -111,7 +111,6 @@ def measured(
         "daily_reset_us": round(reset * 1e6),
         "restart_s": round(restart, 3),
         "memory_mib": round(resident, 1),
-        "cached_mib": round(cached, 1),
         "disk_mb": round(sum(file.stat().st_size for file in folder.iterdir()) / 1e6),
     }
 
@@ -127,7 +126,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-frontier-"))
     before, last = 0, None
     try:
-        frontier = Frontier(folder, day=DAY)
+        frontier = Frontier(frontier_rows(folder), day=DAY)
         for size in map(int, options.urls.split(",")):
             frontier, row = measured(folder, frontier, before, size, options.hosts)
             memory = float(str(row["memory_mib"]))

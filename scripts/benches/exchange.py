@@ -24,6 +24,7 @@ import anyio
 from crawler.core.scope import THE_WHOLE_WEB
 from crawler.core.urls import STANDARD
 from crawler.frontier import FoundLink, Frontier
+from crawler.frontier_rows import frontier_rows
 from dht import Contact
 from herodotus.core.links.silences import Silences
 from herodotus.crawl.links.disk import ExchangeDisk
@@ -122,7 +123,7 @@ async def received_per_s(folder: Path) -> dict[str, float]:
     records = [link_peer(number) for number in range(COPIES + 1)]
     ring, url = TableRing(records[0]), varied_urls(3)
     ring.see(records)
-    disk, frontier = ExchangeDisk(folder / "exchange"), Frontier(folder / "queue", day=1)
+    disk, frontier = ExchangeDisk(folder / "exchange"), Frontier(frontier_rows(folder / "queue"), day=1)
     receiver = LinkReceiver(
         ReceiverParts(
             sight=RingSight(ring, COPIES),

@@ -16,6 +16,7 @@ from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, CrawlScope
 from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
+from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.ports import UrlOwner
 from crawler.steward import LocalSteward
@@ -123,7 +124,7 @@ async def crawling(
         return (FIRST_DAY + day) * DAY_S + 1.0
 
     frontier = Frontier(
-        folder,
+        frontier_rows(folder),
         day=FIRST_DAY + day,
         limits=FrontierLimits(tracks_depth=tracks_depth, urls_per_origin_max=urls_per_origin_max),
     )

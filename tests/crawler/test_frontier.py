@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from crawler.core.capture import UrlKey
 from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
+from crawler.core.rows import Batch
 from crawler.core.urls import Origin, origin_of, url_key
 from crawler.frontier import REFILL, Entry, FoundLink, Frontier, FrontierLimits, fingerprint
-from crawler.frontier_disk import CACHE_BYTES
+from crawler.frontier_rows import FRONTIER_ROWS, frontier_rows
+from crawler.rocks import RocksRows
 
 A = Origin("http://a.example")
 B = Origin("http://b.example")
@@ -42,7 +44,7 @@ def crawl_all(frontier: Frontier, result: Result = Result.CHANGED) -> list[str]:
 
 
 def test_a_url_is_new_once_and_handed_out_once_a_day(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     assert (
         frontier.add([link("http://a.example/1"), link("http://a.example/2"), link("http://a.example/1")])
         == 2
@@ -57,13 +59,13 @@ def test_a_url_is_new_once_and_handed_out_once_a_day(tmp_path: Path) -> None:
 
 def test_an_opened_frontier_has_the_whole_cache_again(tmp_path: Path) -> None:
     for _ in range(2):
-        frontier = Frontier(tmp_path, day=1)
-        assert frontier.cache_bytes[1] == CACHE_BYTES
-        frontier.close()
+        rows = RocksRows(tmp_path, FRONTIER_ROWS)
+        assert rows.cache_bytes_max == FRONTIER_ROWS.cache_bytes
+        rows.close()
 
 
 def test_an_origin_hands_out_by_priority_even_what_came_late(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link(f"http://a.example/{n}", depth=5) for n in range(3 * REFILL)])
     assert frontier.activate(9) == [A]
     first = taken(frontier, A)
@@ -89,7 +91,7 @@ def test_an_origin_hands_out_by_priority_even_what_came_late(tmp_path: Path) -> 
 
 
 def test_origins_take_turns_and_an_active_one_is_not_given_twice(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     origins = [Origin(f"http://{n}.example") for n in range(10)]
     frontier.add([link(f"{origin}/") for origin in origins])
     first = frontier.activate(4)
@@ -102,7 +104,7 @@ def test_origins_take_turns_and_an_active_one_is_not_given_twice(tmp_path: Path)
 
 
 def test_a_failed_fetch_comes_again_after_all_others_and_three_times_a_day(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/bad", 0), link("http://a.example/good", 9)])
     frontier.activate(1)
     order = []
@@ -114,7 +116,7 @@ def test_a_failed_fetch_comes_again_after_all_others_and_three_times_a_day(tmp_p
 
 
 def test_the_rest_that_an_origin_is_owed_outlives_the_process(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1"), link("http://a.example/2")])
     frontier.activate(1)
     entry = taken(frontier, A)
@@ -122,20 +124,20 @@ def test_the_rest_that_an_origin_is_owed_outlives_the_process(tmp_path: Path) ->
     frontier.record(entry, Result.FAILED)
     frontier.record(taken(frontier, A), Result.FORBIDDEN)  # nothing was asked for
     frontier.close()
-    again = Frontier(tmp_path, day=1)
+    again = Frontier(frontier_rows(tmp_path), day=1)
     assert again.rests_until(A) == 90_000.5
     again.close()
 
 
 def test_a_rest_is_owed_to_a_host_by_whatever_scheme_and_port(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1")])
     frontier.activate(1)
     entry = taken(frontier, A)
     entry.rests_until = 90_000.5
     frontier.record(entry, Result.FAILED)
     frontier.close()
-    again = Frontier(tmp_path, day=1)
+    again = Frontier(frontier_rows(tmp_path), day=1)
     for origin in ("https://a.example", "http://a.example:8080"):
         assert again.rests_until(Origin(origin)) == 90_000.5
     assert again.rests_until(Origin("http://b.a.example")) == 0.0
@@ -145,7 +147,7 @@ def test_a_rest_is_owed_to_a_host_by_whatever_scheme_and_port(tmp_path: Path) ->
 
 
 def test_half_a_validator_is_none(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1")])
     frontier.activate(1)
     etag, date = '"' + "e" * 999 + '"', "x" * 101
@@ -157,13 +159,13 @@ def test_half_a_validator_is_none(tmp_path: Path) -> None:
 
 
 def test_what_a_crash_left_handed_out_comes_again_as_a_suspect(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1", 0), link("http://a.example/2")])
     frontier.activate(1)
     frontier.record(taken(frontier, A), Result.CHANGED)
     assert not taken(frontier, A).is_suspect
     frontier.close()
-    again = Frontier(tmp_path, day=1)
+    again = Frontier(frontier_rows(tmp_path), day=1)
     again.activate(1)
     entry = taken(again, A)
     assert (entry.known.url, entry.is_suspect) == ("http://a.example/2", True)
@@ -178,10 +180,10 @@ def test_hosts_that_are_visited_and_tell_nothing_new_are_not_all_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crawler.frontier_counts.ORIGINS_CACHED_MAX", 10)
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link(f"http://h{number}.example/") for number in range(100)])
     frontier.close()
-    again = Frontier(tmp_path, day=1)
+    again = Frontier(frontier_rows(tmp_path), day=1)
     assert len(crawl_all(again, Result.UNCHANGED)) == 100
     assert len(again._counts._origins) <= 20  # between two looks a few more
     assert again.origin_counts(Origin("http://h7.example")).visits == 1
@@ -189,7 +191,7 @@ def test_hosts_that_are_visited_and_tell_nothing_new_are_not_all_kept_in_memory(
 
 
 def test_a_released_url_stays_due(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1")])
     frontier.activate(1)
     frontier.release(taken(frontier, A))
@@ -206,7 +208,9 @@ def test_a_shorter_way_makes_a_visited_page_come_again_as_a_suspect_only_when_de
 ) -> None:
     for tracks_depth in (True, False):
         frontier = Frontier(
-            tmp_path / str(tracks_depth), day=1, limits=FrontierLimits(tracks_depth=tracks_depth)
+            frontier_rows(tmp_path / str(tracks_depth)),
+            day=1,
+            limits=FrontierLimits(tracks_depth=tracks_depth),
         )
         frontier.add([link("http://a.example/x", 5)])
         crawl_all(frontier)
@@ -220,7 +224,7 @@ def test_a_shorter_way_makes_a_visited_page_come_again_as_a_suspect_only_when_de
 
 
 def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(tracks_depth=True))
+    frontier = Frontier(frontier_rows(tmp_path), day=1, limits=FrontierLimits(tracks_depth=True))
     frontier.add([link("http://a.example/x", 5)])
     frontier.activate(1)
     entry = taken(frontier, A)
@@ -237,14 +241,14 @@ def test_a_page_being_fetched_learns_of_a_shorter_way(tmp_path: Path) -> None:
 def test_a_page_that_moves_up_while_it_is_fetched_is_not_lost_when_the_fetch_comes_to_nothing(
     tmp_path: Path, is_killed: bool
 ) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/x", 5)])
     frontier.activate(1)
     entry = taken(frontier, A)
     frontier.add([link("http://a.example/x", 0, is_seed=True)])
     if is_killed:
         frontier.close()
-        frontier = Frontier(tmp_path, day=1)
+        frontier = Frontier(frontier_rows(tmp_path), day=1)
         assert frontier.activate(1) == [A]
     else:
         frontier.release(entry)
@@ -259,7 +263,7 @@ def test_a_page_that_moves_up_while_it_is_fetched_is_not_lost_when_the_fetch_com
 
 
 def test_an_origin_has_a_budget_of_known_urls_and_what_is_over_it_is_counted(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1, limits=FrontierLimits(urls_per_origin_max=3))
+    frontier = Frontier(frontier_rows(tmp_path), day=1, limits=FrontierLimits(urls_per_origin_max=3))
     assert frontier.add([link(f"http://a.example/{n}") for n in range(10)]) == 3
     assert frontier.add([link("http://b.example/"), link("http://a.example/seed", 0, is_seed=True)]) == 2
     assert frontier.origin_counts(A).over_budget == 7
@@ -271,7 +275,7 @@ def test_an_origin_has_a_budget_of_known_urls_and_what_is_over_it_is_counted(tmp
 def test_what_is_looked_for_is_visited_once_more_today_without_asking_the_archive_or_by_old_validators(
     tmp_path: Path,
 ) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     page = "http://a.example/"
     frontier.add([link(page)])
     frontier.activate(1)
@@ -293,7 +297,7 @@ def test_what_is_looked_for_is_visited_once_more_today_without_asking_the_archiv
 
 
 def test_validators_digest_and_links_of_the_last_version_are_remembered(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/")])
     frontier.activate(1)
     entry = taken(frontier, A)
@@ -302,7 +306,7 @@ def test_validators_digest_and_links_of_the_last_version_are_remembered(tmp_path
         entry, Result.CHANGED, etag='"e"', last_modified="then", digest=b"d" * 32, fingerprints=marks
     )
     frontier.close()
-    again = Frontier(tmp_path, day=2)
+    again = Frontier(frontier_rows(tmp_path), day=2)
     known = again.known("http://a.example/")
     assert known is not None
     assert (known.etag, known.last_modified, known.digest, known.visits) == ('"e"', "then", b"d" * 32, 1)
@@ -314,19 +318,19 @@ def test_validators_digest_and_links_of_the_last_version_are_remembered(tmp_path
 
 
 def test_days_do_not_run_backwards_and_are_remembered(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=7)
+    frontier = Frontier(frontier_rows(tmp_path), day=7)
     with pytest.raises(ValueError, match="before"):
         frontier.start_day(6)
     frontier.close()
-    again = Frontier(tmp_path, day=3)  # a clock that was set back
+    again = Frontier(frontier_rows(tmp_path), day=3)  # a clock that was set back
     assert again.day == 7
     again.close()
 
 
 def test_two_processes_cannot_share_a_frontier(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     with pytest.raises(FrontierUnusableError, match="lock"):
-        Frontier(tmp_path, day=1)
+        Frontier(frontier_rows(tmp_path), day=1)
     frontier.close()
 
 
@@ -339,7 +343,7 @@ def test_every_url_is_visited_exactly_on_the_days_when_it_is_due(
     chance = random.Random(seed)
     folder = tmp_path_factory.mktemp("frontier")
     day = 1
-    frontier = Frontier(folder, day=day)
+    frontier = Frontier(frontier_rows(folder), day=day)
     due: dict[str, int] = {}
     for _ in range(12):
         urls = [
@@ -367,7 +371,7 @@ def test_every_url_is_visited_exactly_on_the_days_when_it_is_due(
         action = chance.random()
         if action < 0.3:
             frontier.close()
-            frontier = Frontier(folder, day=day)
+            frontier = Frontier(frontier_rows(folder), day=day)
         elif action < 0.6:
             day += 1
             frontier.start_day(day)
@@ -378,15 +382,15 @@ def test_every_url_is_visited_exactly_on_the_days_when_it_is_due(
 
 def test_an_origin_has_a_share_of_visits_a_day_that_a_restart_does_not_renew(tmp_path: Path) -> None:
     limits = FrontierLimits(visits_per_origin_max=3)
-    frontier = Frontier(tmp_path, day=1, limits=limits)
+    frontier = Frontier(frontier_rows(tmp_path), day=1, limits=limits)
     frontier.add([link(f"http://a.example/{n}") for n in range(5)] + [link("http://b.example/")])
     frontier.activate(1)
     frontier.close()
-    frontier = Frontier(tmp_path, day=1, limits=limits)
+    frontier = Frontier(frontier_rows(tmp_path), day=1, limits=limits)
     assert len([url for url in crawl_all(frontier) if origin_of(url) == A]) == 3
     assert (frontier.statistics().held_back, frontier.statistics().due) == (1, 2)
     frontier.close()
-    frontier = Frontier(tmp_path, day=1, limits=limits)
+    frontier = Frontier(frontier_rows(tmp_path), day=1, limits=limits)
     frontier.add([link("http://a.example/more")])
     assert crawl_all(frontier) == []
     frontier.start_day(2)
@@ -395,18 +399,18 @@ def test_an_origin_has_a_share_of_visits_a_day_that_a_restart_does_not_renew(tmp
 
 
 def test_a_crawl_hands_out_its_own_origins_and_leaves_the_others_due(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1"), link("http://b.example/1")])
     assert frontier.activate(9, lambda origin: origin == B) == [B]
     frontier.retire(B)
     frontier.close()
-    again = Frontier(tmp_path, day=1)
+    again = Frontier(frontier_rows(tmp_path), day=1)
     assert sorted(crawl_all(again)) == ["http://a.example/1", "http://b.example/1"]
     again.close()
 
 
 def test_what_is_passed_over_stays_due_and_is_not_met_again_on_the_way(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/1"), link("http://a.example/2")])
     frontier.activate(1)
     frontier.pass_over(taken(frontier, A))
@@ -414,14 +418,14 @@ def test_what_is_passed_over_stays_due_and_is_not_met_again_on_the_way(tmp_path:
     assert frontier.take(A) is None
     assert frontier.statistics().due == 1
     frontier.close()
-    again = Frontier(tmp_path, day=1)
+    again = Frontier(frontier_rows(tmp_path), day=1)
     again.activate(1)
     assert not taken(again, A).is_suspect
     again.close()
 
 
 def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_not(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/kept"), link("http://a.example/gone"), link("http://b.example/")])
     for origin in frontier.activate(2):
         while (entry := frontier.take(origin)) is not None:
@@ -430,7 +434,7 @@ def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_
     assert frontier.reread(lambda origin: origin == A) == 1
     assert frontier.statistics().due == 1
     frontier.close()
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     assert frontier.activate(2) == [A]
     entry = taken(frontier, A)
     assert (entry.known.url, entry.is_suspect) == ("http://a.example/kept", True)
@@ -440,7 +444,7 @@ def test_pages_that_are_to_be_read_again_come_as_suspects_once_and_gone_ones_do_
 
 
 def test_what_was_of_no_wanted_type_is_due_again_when_the_crawl_takes_in_more(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/paper.pdf")])
     frontier.activate(1)
     frontier.record(taken(frontier, A), Result.UNWANTED)
@@ -452,7 +456,7 @@ def test_what_was_of_no_wanted_type_is_due_again_when_the_crawl_takes_in_more(tm
 
 
 def test_a_page_behind_a_redirect_that_links_to_itself_has_had_its_visit(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link("http://a.example/moved", hops=1)])
     frontier.activate(1)
     entry = taken(frontier, A)
@@ -463,20 +467,20 @@ def test_a_page_behind_a_redirect_that_links_to_itself_has_had_its_visit(tmp_pat
 
 
 def test_a_frontier_of_an_older_release_is_counted_once(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    rows = frontier_rows(tmp_path)
+    frontier = Frontier(rows, day=1)
     frontier.add([link(f"http://a.example/{n}") for n in range(5)])
-    for row in list(frontier._disk.rows(b"mdue", b"mdue")):
-        frontier._disk.delete(row)
+    rows.write(Batch([(row, None) for row in rows.keys(b"mdue", b"mduf")]))
     frontier.close()
     for _ in range(2):
-        frontier = Frontier(tmp_path, day=1)
+        frontier = Frontier(frontier_rows(tmp_path), day=1)
         assert frontier.statistics().due == 5
         frontier.close()
 
 
 def test_what_was_left_and_taken_back_within_its_turn_is_handed_out_once(tmp_path: Path) -> None:
     """It stands twice in the queue of its origin, once with what is known of it: this ended the taking of links."""
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     urls = [f"http://a.example/{number}" for number in range(20)]
     frontier.add([link(url) for url in urls])
     assert frontier.activate(1) == [A]
@@ -491,7 +495,7 @@ def test_what_was_left_and_taken_back_within_its_turn_is_handed_out_once(tmp_pat
 
 
 def test_what_was_left_and_taken_back_keeps_its_turn(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     urls = [f"http://a.example/{number}" for number in range(20)]
     frontier.add([link(url) for url in urls])
     assert frontier.activate(1) == [A]
@@ -506,7 +510,7 @@ def test_what_was_left_and_taken_back_keeps_its_turn(tmp_path: Path) -> None:
 
 
 def test_what_was_left_or_never_known_is_in_doubt_no_more(tmp_path: Path) -> None:
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     urls = [f"http://a.example/{number}" for number in range(11)]
     frontier.add([link(url) for url in urls])
     keys = [UrlKey(url_key(url)) for url in urls]
@@ -515,7 +519,7 @@ def test_what_was_left_or_never_known_is_in_doubt_no_more(tmp_path: Path) -> Non
     assert frontier.leave(keys[1:]) == 10
     assert frontier._turns.suspects == 1
     frontier.close()
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     assert frontier._turns.suspects == 1
     assert frontier.activate(1) == [A]
     entry = taken(frontier, A)
@@ -527,7 +531,7 @@ def test_doubt_has_room_again_when_what_filled_it_was_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("crawler.frontier.DOUBTED_MAX", 3)
-    frontier = Frontier(tmp_path, day=1)
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
     urls = [f"http://a.example/{number}" for number in range(6)]
     frontier.add([link(url) for url in urls])
     keys = [UrlKey(url_key(url)) for url in urls]
@@ -545,7 +549,7 @@ def test_doubt_has_room_again_when_what_filled_it_was_left(
 def test_whatever_is_left_and_taken_back_nothing_is_lost_or_visited_twice(seed: int) -> None:
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
-        frontier = Frontier(Path(folder), day=1)
+        frontier = Frontier(frontier_rows(Path(folder)), day=1)
         urls = [f"http://a.example/{n}" for n in range(30)]
         frontier.add([link(url, depth=chance.randrange(4)) for url in urls])
         assert frontier.activate(1) == [A]

@@ -24,6 +24,7 @@ from crawler.core.scope import Content, CrawlScope
 from crawler.core.urls import canonical
 from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier
+from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
@@ -123,7 +124,7 @@ async def crawled(
         origin({"/": page(links), "/robots.txt": NOT_FOUND, **fine}, host="127.0.0.2") as good,
     ):
         adjust(answers, evil, good)
-        frontier = Frontier(folder, day=20_000)
+        frontier = Frontier(frontier_rows(folder), day=20_000)
         try:
             async with HttpFetcher(settings, wall_clock=lambda: 1.7e9) as fetcher:
                 sink = MemorySink()
@@ -314,7 +315,7 @@ async def test_a_chain_to_private_addresses_is_cut_before_any_connection(tmp_pat
     async with origin({"/secret": NOT_FOUND}) as secret:
         targets = [one.format(port=secret.port) for one in PRIVATE]
         looks = {"rebound.example": iter([["93.184.216.34"]])}
-        frontier = Frontier(tmp_path, day=20_000)
+        frontier = Frontier(frontier_rows(tmp_path), day=20_000)
 
         async def look_up(name: str) -> list[str]:
             return next(looks.get(name, iter(())), ["127.0.0.1"])
@@ -373,7 +374,7 @@ async def test_a_host_that_redirects_to_private_addresses_in_all_spellings_makes
         answers["/"] = page(links.encode())
         answers["/robots.txt"] = page(f"sitemap: {targets[0]}\n".encode())
         settings = FetchSettings(connect_timeout_s=0.5, head_timeout_s=0.5, dns_ttl_s=0.0)
-        frontier = Frontier(tmp_path, day=20_000)
+        frontier = Frontier(frontier_rows(tmp_path), day=20_000)
         async with HttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=look_up) as fetcher:
             sink = MemorySink()
             steward = LocalSteward(

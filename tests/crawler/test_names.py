@@ -18,6 +18,7 @@ from pycares import AddrInfoNode, AddrInfoResult
 from crawler.core.politeness import HostSteward
 from crawler.core.scope import CrawlScope
 from crawler.frontier import Frontier
+from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.names import (
     LOOKUPS_MAX,
@@ -90,7 +91,7 @@ async def test_one_slow_zone_stops_nobody_else(tmp_path: Path) -> None:
         "/page": says(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\ntext"),
     }
     settings = replace(LOCAL, dns_patience_s=0.02)
-    frontier = Frontier(tmp_path, day=FIRST_DAY)
+    frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
     dns = Dns()
     async with (
         origin(answers) as served,

@@ -14,6 +14,7 @@ from crawler.core.recrawl import Result
 from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import Origin, host_of
 from crawler.frontier import Entry, FoundLink, Frontier
+from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.reading import Reading
 from crawler.steward import LocalSteward
@@ -213,7 +214,7 @@ async def test_a_host_with_many_pages_that_are_not_fetched_lets_others_have_thei
     robots = b"HTTP/1.1 200 OK\r\nContent-Length: 27\r\n\r\nUser-agent: *\nDisallow: /p\n"
     scope = CrawlScope() if is_closed else CrawlScope(depth_max=3)
     async with origin({"/robots.txt": says(robots)}) as served:
-        frontier = Frontier(tmp_path, day=FIRST_DAY)
+        frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
         frontier.add([FoundLink(url=served.url(f"/p{n}"), depth=9) for n in range(1_000)])
         taken = 0
         take = frontier.take
@@ -275,7 +276,7 @@ async def crawl_page(
     folder: Path, served: Server, sink: MemorySink, day: int, scope: CrawlScope | None = None
 ) -> Crawler:
     """A crawl of one page on that day."""
-    frontier = Frontier(folder, day=FIRST_DAY + day)
+    frontier = Frontier(frontier_rows(folder), day=FIRST_DAY + day)
 
     def wall_clock() -> float:
         return (FIRST_DAY + day) * DAY_S + 1.0
@@ -399,7 +400,7 @@ async def test_a_crawl_ends_when_all_that_is_left_rests_too_long_and_says_until_
         origin({"/robots.txt": nothing, "/": busy, "/other": busy}) as tired,
         origin({"/robots.txt": nothing, "/": front, **pages}, host="127.0.0.2") as good,
     ):
-        frontier = Frontier(tmp_path, day=FIRST_DAY)
+        frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
         async with HttpFetcher(LOCAL, wall_clock=lambda: FIRST_DAY * DAY_S) as fetcher:
             core = HostSteward(PATIENT, now=anyio.current_time())
             steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 0.0)
@@ -429,7 +430,7 @@ async def test_a_rest_that_robots_txt_asked_for_is_owed_by_a_later_run(tmp_path:
     policy = replace(PATIENT, delay_floor_s=0.001)
     async with origin({"/robots.txt": busy}) as tired:
         for _ in range(2):
-            frontier = Frontier(tmp_path, day=FIRST_DAY)
+            frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
             async with HttpFetcher(LOCAL, wall_clock=lambda: 0.0) as fetcher:
                 steward = LocalSteward(
                     HostSteward(policy, now=anyio.current_time()),

@@ -10,6 +10,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from crawler.frontier import Frontier
+from crawler.frontier_rows import frontier_rows
 from dht.core.records import SignedRecord
 from dht.wire import decode_record
 from herodotus.home.seeds import LastCrawl, Seed, last_crawl, seeds_of
@@ -92,7 +93,7 @@ def test_a_whole_index_is_not_made_anew(home: Path) -> None:
 
 
 def test_the_frontier_knows_what_is_due(home: Path) -> None:
-    frontier = Frontier(home / "queue", day=0)
+    frontier = Frontier(frontier_rows(home / "queue"), day=0)
     try:
         known = [frontier.known(f"{CRAWLED_FROM}{name}") for name in ("", "a.html", "b.html")]
         assert [one is not None and one.last_day >= 0 for one in known] == [True, True, False]

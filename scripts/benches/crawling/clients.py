@@ -27,6 +27,7 @@ from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import STANDARD
 from crawler.fetch import AiohttpFetcher, FetchSettings
 from crawler.frontier import Frontier
+from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.ports import FetchRequest
 from crawler.reading import read_capture
@@ -160,7 +161,7 @@ class _Nowhere:
 async def ours_crawl(run: Run) -> None:
     """A whole crawl with robots, leases and frontier, whose captures go nowhere."""
     clock = partial(float, START_S)
-    frontier = Frontier(run.folder / "queue", day=int(START_S // DAY_S))
+    frontier = Frontier(frontier_rows(run.folder / "queue"), day=int(START_S // DAY_S))
     settings = FetchSettings(connections=run.connections, allow_private_addresses=True)
     async with HttpFetcher(settings, wall_clock=clock) as fetcher:
         core = HostSteward(RUDE, now=anyio.current_time())

@@ -1,0 +1,208 @@
+"""How do rows live on disk? In RocksDB, one folder each, one process at a time, which RocksDB's lock holds.
+
+Everything is in one column family, so what a crash leaves is a prefix of the batches, with a log of RocksDB's own and
+without it.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rocksdict import (
+    AccessType,
+    BlockBasedIndexType,
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    ReadOptions,
+    SliceTransform,
+    WriteBatch,
+    WriteOptions,
+)
+
+from crawler.core.errors import RowsUnusableError
+from crawler.core.rows import Batch, RowLimits, after
+
+_DELETED_ROWS = (4_096, 1_024, 0.25)
+"""A file in which 1,024 of 4,096 rows in a row are deleted ones, or a quarter of all, is rewritten early."""
+
+
+class RocksRows:
+    """Implements `Rows`. Raises RowsUnusableError where the folder cannot be opened, or is found damaged."""
+
+    def __init__(self, folder: Path, limits: RowLimits) -> None:
+        self.folder = folder
+        self._limits = limits
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._open()
+        except Exception as error:  # rocksdict raises bare Exception for all of RocksDB's errors
+            raise RowsUnusableError(os.fspath(folder), str(error)) from error
+
+    def _open(self) -> None:
+        # With the family named: RocksDB's file of options, which stands for it otherwise, knows neither the cache
+        # nor what finds tombstones.
+        options = options_of(self._limits)
+        self._db = Rdict(
+            os.fspath(self.folder),
+            options,
+            column_families={"default": options},
+            access_type=AccessType.read_write(),
+        )
+        self._write_options = WriteOptions()
+        if not self._limits.has_log:
+            # A property, whatever its stub says.
+            self._write_options.disable_wal = True  # type: ignore[method-assign, assignment]
+        self._db.set_write_options(self._write_options)
+        self._total_order = ReadOptions()
+        self._total_order.set_total_order_seek(True)
+
+    def get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._db.get(key)
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        wanted: list[str | int | float | bytes | bool] = list(keys)  # as rocksdict's signature spells it
+        return list(self._db.get(wanted) or ()) if wanted else []
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        # Not ReadOptions' upper bound: an iterator does not keep alive what it points to (rocksdict 0.3.29).
+        if self._is_within_prefix(start, end):
+            return _up_to(self._db.items(from_key=start), end)
+        return self._checked(self._db.items(from_key=start, read_opt=self._total_order), start, end)
+
+    def _is_within_prefix(self, start: bytes, end: bytes) -> bool:
+        size = self._limits.prefix_bytes
+        return 0 < size <= len(start) and end <= after(start[:size])
+
+    def _checked(self, items: Iterable[Any], start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """rocksdict ends at an error as at the end, and what sealing does not see it leaves behind: ask."""
+        last = start
+        for key, value in items:
+            if key >= end:
+                return
+            last = key
+            yield key, value
+        iterator = self._db.iter(self._total_order)
+        iterator.seek(last)
+        if iterator.valid():
+            iterator.next()
+        try:
+            iterator.status()
+        except Exception as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> Exception:
+        return RowsUnusableError(os.fspath(self.folder), str(error))
+
+    def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        found: Iterable[Any] = self._db.keys(from_key=start, read_opt=self._total_order)
+        for key in found:
+            if key >= end:
+                return
+            yield key
+
+    def first_keys(self, start: bytes, end: bytes, prefix_bytes: int) -> Iterator[bytes]:
+        cursor = self._db.iter(self._total_order)
+        cursor.seek(start)
+        while cursor.valid() and (key := cursor.key()) < end:
+            yield key
+            cursor.seek(after(key[:prefix_bytes]))
+
+    def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        size = self._limits.prefix_bytes
+        is_within = 0 < size <= len(start) and start[:size] == end[:size]
+        iterator = self._db.iter(None if is_within else self._total_order)
+        iterator.seek_for_prev(end)
+        if not iterator.valid():
+            return None
+        key = iterator.key()
+        if key == end:
+            iterator.prev()
+            if not iterator.valid():
+                return None
+            key = iterator.key()
+        return None if key < start else (key, iterator.value())
+
+    def write(self, batch: Batch) -> None:
+        if not batch.changes:
+            return
+        changes = WriteBatch(raw_mode=True)
+        for key, value in batch.changes:
+            if value is None:
+                changes.delete(key)
+            else:
+                changes.put(key, value)
+        self._db.write(changes, self._write_options)
+
+    def flush(self) -> None:
+        if self._limits.has_log:
+            self._db.flush_wal(sync=True)
+        else:
+            self._db.flush(True)
+
+    def clear(self) -> None:
+        self._db.close()
+        Rdict.destroy(os.fspath(self.folder), options_of(self._limits))
+        self._open()
+
+    @property
+    def cache_bytes_max(self) -> int:
+        return self._db.property_int_value("rocksdb.block-cache-capacity") or 0
+
+    def bytes_used(self) -> int:
+        return sum(path.stat().st_size for path in self.folder.glob("*.sst"))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _up_to(items: Iterable[Any], end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in items:
+        if key >= end:
+            return
+        yield key, value
+
+
+def options_of(limits: RowLimits) -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_write_buffer_size(limits.write_buffer_bytes)
+    options.set_max_write_buffer_number(limits.write_buffers)
+    options.set_max_open_files(limits.open_files)
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(2**20)
+    if limits.cache_bytes is not None:
+        options.set_block_based_table_factory(_table(limits))
+    if limits.jobs is not None:
+        options.set_max_background_jobs(limits.jobs)
+    if limits.is_archive:
+        options.set_bottommost_compression_type(DBCompressionType.zstd())
+    if limits.prefix_bytes:
+        options.set_prefix_extractor(SliceTransform.create_fixed_prefix(limits.prefix_bytes))
+        options.set_memtable_prefix_bloom_ratio(0.05)
+    if limits.is_queue:
+        options.add_compact_on_deletion_collector_factory(*_DELETED_ROWS)
+    return options
+
+
+def _table(limits: RowLimits) -> BlockBasedOptions:
+    table = BlockBasedOptions()
+    table.set_format_version(5)
+    if limits.cache_bytes is not None:
+        table.set_block_cache(Cache(limits.cache_bytes))
+    if limits.block_bytes is not None:
+        table.set_block_size(limits.block_bytes)
+    if limits.bloom_bits is not None:
+        table.set_bloom_filter(limits.bloom_bits, False)
+    if limits.has_split_filters:
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_index_type(BlockBasedIndexType.two_level_index_search())
+        table.set_partition_filters(True)
+        table.set_metadata_block_size(4 * 1024)
+        table.set_pin_top_level_index_and_filter(True)
+    return table
