@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import Final, get_args
+from typing import Final, Protocol, get_args
 
 import anyio
 import sniffio
@@ -52,6 +52,17 @@ _HARMLESS: Final = frozenset(
 """What ICMP, firewalls, a vanished interface or a senseless address may do to one datagram."""
 
 
+class DatagramSocket(Protocol):
+    """Of a non-blocking `socket.socket`, what is used here; a simulation has sockets of its own."""
+
+    @property
+    def family(self) -> int: ...
+    def fileno(self) -> int: ...
+    def recvfrom(self, bufsize: int, /) -> tuple[bytes, SocketAddress]: ...
+    def sendto(self, data: bytes, address: SocketAddress, /) -> int: ...
+    def getsockname(self) -> SocketAddress: ...
+
+
 class _Waiting:
     """Somebody who awaits an answer or a handshake."""
 
@@ -83,7 +94,7 @@ class UdpTransport:
     def __init__(
         self,
         endpoint: Endpoint,
-        sockets: Sequence[socket.socket],
+        sockets: Sequence[DatagramSocket],
         on_messages: OnMessages | None = None,
         on_event: OnEvent | None = None,
     ) -> None:
@@ -193,7 +204,7 @@ class UdpTransport:
 
     # --- datagrams
 
-    def _on_readable(self, sock: socket.socket) -> None:
+    def _on_readable(self, sock: DatagramSocket) -> None:
         """One wake-up: batches as they come, since more arrives while the first is worked on, up to a limit
         that lets the loop's other tasks have their turn.
         """
@@ -204,7 +215,7 @@ class UdpTransport:
                 break
             left -= drained
 
-    def _drain(self, sock: socket.socket, datagrams_max: int) -> int:
+    def _drain(self, sock: DatagramSocket, datagrams_max: int) -> int:
         now = self._now()
         datagrams: list[tuple[bytes, SocketAddress]] = []
         recvfrom = sock.recvfrom
@@ -335,14 +346,14 @@ class UdpTransport:
             for sock in self._sockets.values():
                 tasks.start_soon(self._serve_asyncio if is_asyncio else self._serve_trio, sock)
 
-    async def _serve_trio(self, sock: socket.socket) -> None:
+    async def _serve_trio(self, sock: DatagramSocket) -> None:
         import trio  # a peer on asyncio starts without it
 
         while True:
             await trio.lowlevel.wait_readable(sock)
             self._on_readable(sock)
 
-    async def _serve_asyncio(self, sock: socket.socket) -> None:
+    async def _serve_asyncio(self, sock: DatagramSocket) -> None:
         """A reader callback saves the task switch per wake-up; what it raises is raised here as well."""
         loop = asyncio.get_running_loop()
         failed: asyncio.Future[None] = loop.create_future()

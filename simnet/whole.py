@@ -9,8 +9,6 @@ own tasks run as they do outside.
     nodes.add(start_at=5.0)              joins through those before it
 """
 
-import socket
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from random import Random
@@ -26,44 +24,11 @@ from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings
 from dht.transport import OnEvent, OnMessages
 from dht.udp import UdpTransport
+from simnet.datagrams import open_datagrams
 from simnet.host import Endpoint, TrioCarrier
 from simnet.rings import START_S
 from simnet.world.hosts import Host
 from simnet.world.network import Address
-
-
-class SimulatedSocket(socket.socket):
-    """The four calls of a datagram socket that `dht.udp` makes, answered by the world."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(socket.AF_INET, socket.SOCK_DGRAM)  # never bound: nothing leaves the process
-        self._endpoint = endpoint
-        self._arrived: deque[tuple[bytes, Address]] = deque()
-
-    async def wait(self) -> None:
-        self._arrived.append(await self._endpoint.receive())
-
-    def recvfrom(self, bufsize: int, flags: int = 0, /) -> tuple[bytes, Address]:
-        del flags
-        if not self._arrived:
-            raise BlockingIOError
-        data, address = self._arrived.popleft()
-        return data[:bufsize], address
-
-    def sendto(self, data: bytes, address: Address) -> int:  # type: ignore[override]  # one shape of its two
-        self._endpoint.send(data, address)
-        return len(data)
-
-    def getsockname(self) -> Address:
-        return self._endpoint.local_address
-
-
-class SimulatedTransport(UdpTransport):
-    async def _serve_trio(self, sock: socket.socket) -> None:
-        assert isinstance(sock, SimulatedSocket)
-        while True:
-            await sock.wait()
-            self._on_readable(sock)
 
 
 class WholeNodes:
@@ -97,15 +62,10 @@ class WholeNodes:
             on_event: OnEvent | None = None,
         ) -> AsyncIterator[UdpTransport]:
             del listen
-            with SimulatedSocket(endpoint) as sock:
-                transport = SimulatedTransport(ring, [sock], on_messages, on_event)
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(transport.run)
-                    try:
-                        yield transport
-                    finally:
-                        transport.close()
-                        tasks.cancel_scope.cancel()
+            async with open_datagrams(
+                endpoint, ring, on_messages=on_messages, on_event=on_event
+            ) as transport:
+                yield transport
 
         async with open_node(settings, key, ports, [endpoint.local_address], open_transport=opened) as node:
             self.nodes[endpoint.number] = node
