@@ -151,7 +151,7 @@ def _rounds() -> Iterator[tuple[int, int, float]]:
 
 
 def measure_clients(make: Callable[[Path], Layout], pages: Pages, folder: Path) -> Iterator[float]:
-    """Gomes's figures 4 to 7: each client stores one page after another; stores a second."""
+    """Webstore's figure 6, at several shares of duplicates: stores a second, each client one page after another."""
     with closing(make(folder)) as layout:
         for number, clients, share in _rounds():
             known, work = _work(pages, share, number)

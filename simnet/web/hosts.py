@@ -42,7 +42,7 @@ class WebSettings:
     suffix: str = "demo.test"
     html_change_share: float = 0.03  # of the HTML pages, a day: between the thesis's 1 % and Brewington's 5 %
     image_change_share: float = 0.00005  # thesis, table 3.1: below 0.01 %
-    growth_share: float = 0.005  # thesis, section 3.3: new objects a day
+    growth_share: float = 0.005  # thesis, table 3.1: new objects a day
     duplicate_share: float = 0.2  # of all bodies; the literature has 15 to 25 %
     huge_bytes: int = 16_000_000
     troubles: bool = True  # False: every host well-mannered, for measurements
