@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from dht.core.effects import Arc, ArcsChanged, PeerChanged
+from dht.core.arcs import Arc
+from dht.core.effects import ArcsChanged, PeerChanged
 from dht.core.ids import Key, PeerKey, key_of
 from dht.core.messages import Item
 from dht.core.records import Contact

@@ -21,9 +21,8 @@ import anyio.abc
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from dht.core.arcs import arcs_of
+from dht.core.arcs import Arc
 from dht.core.effects import (
-    Arc,
     ArcsChanged,
     BatchArrived,
     BatchDelivered,
@@ -40,6 +39,7 @@ from dht.core.effects import (
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
 from dht.core.messages import DialBackReply, DialBackRequest, Item
+from dht.core.placement import Rule, first, own_arcs
 from dht.core.reachability import Standing
 from dht.core.records import (
     LEAF,
@@ -249,7 +249,7 @@ class RingNode:
         if copies is None or copies == self._settings.rules.copies:
             return self._machine.arcs()
         nodes = [(node.contact, node.predecessor) for node in self._machine.nodes if node.is_member]
-        return arcs_of(nodes, self._machine.table, copies)
+        return own_arcs(nodes, self._machine.table.counterclockwise, Rule(copies))
 
     async def owner(self, key: Key) -> Contact:
         """Who answers for the key, as the ring says. Raises `NoAnswerError`."""
@@ -325,13 +325,9 @@ class RingNode:
         """Do my lists say what the table says? The view of one peer; a ring is ideal when all see it so."""
         wanted = self._settings.rules.successors
         for node in ring.nodes:
-            hosts: dict[PeerKey, Contact] = {}
             around = [c for c in self._machine.table.clockwise(node.contact.position) if c != node.contact]
             before = around[-1] if around else None
-            for contact in around:
-                if contact.peer != self._peer:
-                    hosts.setdefault(contact.peer, contact)
-            expected = tuple(hosts.values())[:wanted]
+            expected = tuple(first(around, Rule(wanted), (self._peer,)))
             listed = tuple(contact for contact in node.successors if contact.peer != self._peer)
             if not node.is_member or listed != expected or node.predecessor != before:
                 return False

@@ -21,9 +21,9 @@ from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD, url_key
 from crawler.frontier import LEFT, FoundLink
 from dht import Arc, Contact, EventsLost, Subscription
-from dht.core.arcs import arcs_of
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.membership import Membership
+from dht.core.placement import Rule, own_arcs
 from dht.core.records import Address, PeerRecord, SignedRecord
 from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.daily import CrawlState, NotCrawling
@@ -79,7 +79,8 @@ class TableRing:
 
     def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
         before = next(iter(self._table.counterclockwise(self.me.position)), None)
-        return arcs_of([(self.me, before)], self._table, copies or self.copies)
+        rule = Rule(copies or self.copies)
+        return own_arcs([(self.me, before)], self._table.counterclockwise, rule)
 
     @contextmanager
     def events(self) -> Iterator[Subscription]:

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import anyio
 
 from dht import Arc, Contact, Key, RingEvent, Subscription
-from dht.core.arcs import arcs_of
 from dht.core.effects import ArcsChanged, Effect, Joined, JoinFailed, LookupDone, PeerChanged, RingChanged
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
+from dht.core.placement import Rule, own_arcs
 from dht.core.records import PeerRecord
 from dht.errors import NoAnswerError
 from simnet.rings import START_S, RingWorld
@@ -104,7 +104,7 @@ class MachineRing:
         if copies is None or copies == self._rings.world.rules.copies:
             return self.machine.arcs()
         nodes = [(node.contact, node.predecessor) for node in self.machine.nodes if node.is_member]
-        return arcs_of(nodes, self.machine.table, copies)
+        return own_arcs(nodes, self.machine.table.counterclockwise, Rule(copies))
 
     async def owner(self, key: Key) -> Contact:
         """Raises NoAnswerError."""

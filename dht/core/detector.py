@@ -27,6 +27,7 @@ from dht.core.host import Host
 from dht.core.ids import Key, PeerKey
 from dht.core.membership import Membership
 from dht.core.messages import Accuse, Ping, ProbeReply, ProbeRequest, Reply, Verdict
+from dht.core.placement import Rule, first
 from dht.core.records import Contact, Death
 
 
@@ -263,11 +264,8 @@ class Detector:
         return found
 
     def _witnesses(self, suspect: Contact) -> list[Contact]:
-        found: dict[PeerKey, Contact] = {}
-        for contact in self._neighbours(suspect.position):
-            if contact.peer not in self.unwell and contact.peer not in (suspect.peer, self._host.me.peer):
-                found.setdefault(contact.peer, contact)
-        pool = list(found.values())
+        near = self._neighbours(suspect.position)
+        pool = first(near, Rule(len(near)), {suspect.peer, self._host.me.peer, *self.unwell})
         return self._host.random.sample(pool, min(bounds.WITNESSES_ASKED, len(pool)))
 
     def _is_current(self, illness: Illness) -> bool:

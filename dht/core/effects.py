@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from dht.core.arcs import Arc
 from dht.core.ids import Key, PeerKey
 from dht.core.messages import Item, Message
 from dht.core.records import Contact
@@ -52,14 +53,6 @@ class RingChanged:
     """The lists of one of my virtual nodes changed."""
 
     contact: Contact
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arc:
-    """Keys in (start, end]; equal ends are the whole circle."""
-
-    start: Key
-    end: Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

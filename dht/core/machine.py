@@ -17,8 +17,8 @@ from random import Random
 from typing import Final
 
 from dht.core import rules as bounds
-from dht.core.arcs import arcs_of
-from dht.core.effects import Arc, ArcsChanged, BatchArrived, Effect, FetchTable, PositionTaken
+from dht.core.arcs import Arc
+from dht.core.effects import ArcsChanged, BatchArrived, Effect, FetchTable, PositionTaken
 from dht.core.errors import RingUsageError
 from dht.core.gossip import Gossip
 from dht.core.host import Host
@@ -51,6 +51,7 @@ from dht.core.messages import (
     Rumour,
     Want,
 )
+from dht.core.placement import Rule, first, own_arcs
 from dht.core.records import (
     RECORD_LIFE_S,
     RECORD_REFRESH_S,
@@ -302,12 +303,7 @@ class RingMachine:
 
     def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:
         """The first distinct hosts at or after a key, by our table: no traffic, and no authority."""
-        found: dict[PeerKey, Contact] = {}
-        for contact in self.table.clockwise(key, self._detector.unwell):
-            found.setdefault(contact.peer, contact)
-            if len(found) == count:
-                break
-        return tuple(found.values())
+        return tuple(first(self.table.clockwise(key), Rule(count), self._detector.unwell))
 
     def arcs(self) -> tuple[Arc, ...]:
         """What this host must hold; as last reported by `ArcsChanged`."""
@@ -565,7 +561,7 @@ class RingMachine:
     def _renew_arcs(self) -> None:
         self._arcs_are_stale = False
         members = [(node.contact, node.predecessor) for node in self.nodes if node.is_member]
-        arcs = arcs_of(members, self.table, self._rules.copies)
+        arcs = own_arcs(members, self.table.counterclockwise, Rule(self._rules.copies))
         if arcs != self._arcs:
             self._arcs = arcs
             self._host.effects.append(ArcsChanged(arcs=arcs))

@@ -16,9 +16,10 @@ die together, so the first live entry is right.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 
+from dht.core import placement
 from dht.core import rules as bounds
 from dht.core.effects import RingChanged
 from dht.core.host import Host
@@ -43,19 +44,19 @@ def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: 
     """The list of whoever adopts `first`: it and its successors, in ring order, one per host, ending before
     ourselves.
     """
-    found, hosts, last = [first], {first.peer}, first.position
+    return tuple(placement.first(_in_order(me, first, following), placement.Rule(length)))
+
+
+def _in_order(me: Contact, first: Contact, following: Iterable[Contact]) -> Iterator[Contact]:
+    last = first.position
+    yield first
     for contact in following:
-        if len(found) == length:
-            break
-        if not is_between(last, contact.position, me.position):
-            if contact.position == me.position:
-                break  # once around
-            continue  # out of order: somebody is confused or lies
-        last = contact.position
-        if contact.peer not in hosts:
-            hosts.add(contact.peer)
-            found.append(contact)
-    return tuple(found)
+        if contact.position == me.position:
+            return  # once around
+        if is_between(last, contact.position, me.position):
+            last = contact.position
+            yield contact
+        # else out of order: somebody is confused or lies
 
 
 class VirtualNode:

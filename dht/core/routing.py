@@ -12,12 +12,16 @@ from dht.core import rules as bounds
 from dht.core.effects import LookupDone
 from dht.core.gossip import Gossip
 from dht.core.host import Host
-from dht.core.ids import CIRCLE, Key, PeerKey, distance, is_between, is_in_arc, key_from_number, number_of
+from dht.core.ids import CIRCLE, Key, distance, is_between, is_in_arc, key_from_number, number_of
 from dht.core.lookup import Found, Lookup
 from dht.core.membership import Membership
 from dht.core.messages import CLOSER_MAX, HOLDERS_MAX, OWNER_RECORDS_MAX, Closer, Owner
+from dht.core.placement import Rule, first
 from dht.core.records import Contact, SignedRecord
 from dht.core.ring import VirtualNode
+
+ANSWERED = Rule(HOLDERS_MAX)
+"""Whom an answer names: the distinct hosts of a list."""
 
 
 class Router:
@@ -74,11 +78,7 @@ class Router:
         return tuple(sorted((*line, *ours), key=lambda contact: distance(key, contact.position)))
 
     def _owner(self, request_id: int, line: tuple[Contact, ...]) -> Owner:
-        holders: dict[PeerKey, Contact] = {}
-        for contact in line:
-            if contact.peer not in self._unwell:
-                holders.setdefault(contact.peer, contact)
-        chosen = tuple(holders.values())[:HOLDERS_MAX]
+        chosen = tuple(first(line, ANSWERED, self._unwell))
         records = [self._table.records[c.peer] for c in chosen if c.peer in self._table.records]
         return Owner(id=request_id, holders=chosen, records=tuple(records[:OWNER_RECORDS_MAX]))
 

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from dht.core.arcs import Arc
 from dht.core.effects import (
-    Arc,
     ArcsChanged,
     BatchArrived,
     Effect,

@@ -1,0 +1,271 @@
+"""Does a table say of every key what a walk from that key says? All keys of a small circle are tried."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dht.core.arcs import Arc, Arcs
+from dht.core.holders import Move, Table, moves
+from dht.core.ids import Key, PeerKey
+from dht.core.placement import Rule, first
+from dht.core.records import Contact
+from tests.dht.circle import KEYS, POINTS, arc_lists, inside, member, peer
+
+
+def place_of(contact: Contact) -> bytes:
+    return contact.address.host[:3]
+
+
+def wide_of(contact: Contact) -> bytes:
+    return contact.address.host[:2]
+
+
+RULES: dict[str, Callable[[int], Rule]] = {
+    "peers": Rule,
+    "places": lambda copies: Rule(copies, place_of),
+    "places, few of a wide one": lambda copies: Rule(copies, place_of, wide_of, max(1, copies // 3)),
+}
+
+
+@dataclass
+class World:
+    members: list[Contact]
+    rule: Rule
+    absent: set[PeerKey] = field(default_factory=set)
+    missed: set[PeerKey] = field(default_factory=set)
+
+    @property
+    def table(self) -> Table:
+        return Table(self.members, self.rule, absent=self.absent, missed=self.missed)
+
+    @property
+    def peers(self) -> list[PeerKey]:
+        return sorted({contact.peer for contact in self.members})
+
+    def holders(self, key: Key, slack: int = 0) -> list[PeerKey]:
+        """By definition: from the key on, once around."""
+        wanted = self.rule.copies + slack
+        line = sorted(self.members, key=lambda one: (one.position < key, one.position, one.peer))
+        found = self._taken(line, wanted)
+        reachable = sum(one not in self.absent for one in found)
+        if self.missed & set(found) and 3 * reachable < 2 * wanted:
+            return self._taken([one for one in line if one.peer not in self.missed], wanted)
+        return found
+
+    def _taken(self, line: list[Contact], wanted: int) -> list[PeerKey]:
+        taken, passed = list[Contact](), list[Contact]()
+        for contact in line:
+            near = [one for one in taken if self.rule.place_of(one) == self.rule.place_of(contact)]
+            wide = list[Contact]()
+            if self.rule.wide_of is not None:
+                wide = [one for one in taken if self.rule.wide_of(one) == self.rule.wide_of(contact)]
+            is_full = self.rule.wide_of is not None and len(wide) >= self.rule.wide_max
+            (passed if near or is_full else taken).append(contact)
+        peers = list(dict.fromkeys(one.peer for one in (*taken, *passed)))
+        return peers[:wanted]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Few or many peers with few or many positions, some of them at one point, on one network or on many."""
+    count = draw(st.integers(1, 9))
+    hosts = [bytes((10, draw(st.integers(0, 2)), draw(st.integers(0, 2)), number)) for number in range(count)]
+    points = draw(
+        st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, POINTS - 1)), min_size=1, max_size=24)
+    )
+    ends = draw(st.sampled_from([[], [(0, 0)], [(0, POINTS - 1)]]))  # cuts at zero and at the last key
+    members = [member(number, point, hosts[number]) for number, point in dict.fromkeys([*points, *ends])]
+    rule = RULES[draw(st.sampled_from(sorted(RULES)))](draw(st.integers(1, 7)))
+    absent = set(draw(st.lists(st.sampled_from([peer(number) for number in range(count)]), max_size=4)))
+    missed = {one for one in sorted(absent) if draw(st.booleans())}
+    return World(members, rule, absent, missed)
+
+
+slacks = st.integers(0, 2)
+
+
+@given(worlds(), slacks)
+def test_the_holders_of_each_key_are_those_of_a_walk_from_it(world: World, slack: int) -> None:
+    table = world.table
+    for key in KEYS:
+        expected = world.holders(key, slack)
+        assert [contact.peer for contact in table.of(key, slack)] == expected
+        arc = table.arc(table.stretch(key))
+        assert key in Arcs([arc])
+        for one in world.peers:
+            rank = table.rank(key, one, slack)
+            assert rank == (expected.index(one) if one in expected else None)
+
+
+@given(worlds(), slacks)
+def test_what_each_member_holds_is_what_the_keys_say(world: World, slack: int) -> None:
+    table = world.table
+    expected = {key: world.holders(key, slack) for key in KEYS}
+    for one in world.peers:
+        share = table.share(one, slack)
+        assert share == sorted(set(share))
+        by_key = {key: rank for rank, stretch in share for key in inside([table.arc(stretch)])}
+        assert by_key == {key: holders.index(one) for key, holders in expected.items() if one in holders}
+        arcs = table.arcs(one, slack)
+        assert {key for key in KEYS if key in arcs} == set(by_key)
+        for rank in range(3):
+            as_ranked = table.arcs(one, slack, ranks=[rank])
+            assert {key for key in KEYS if key in as_ranked} == {
+                key for key, found in by_key.items() if found == rank
+            }
+
+
+@given(worlds(), slacks)
+def test_all_members_together_hold_each_key_as_often_as_there_are_copies(world: World, slack: int) -> None:
+    assume(not world.missed)
+    table = world.table
+    held = [table.arcs(one, slack) for one in world.peers]
+    wanted = min(world.rule.copies + slack, len(world.peers))
+    assert all(sum(key in arcs for arcs in held) == wanted for key in KEYS)
+
+
+@given(worlds())
+def test_groups_have_the_same_holders_together(world: World) -> None:
+    table = world.table
+    for one in world.peers:
+        groups = table.groups(one)
+        assert list(groups) == sorted(groups)
+        for key in KEYS:
+            holders = tuple(world.holders(key))
+            assert [group for group, arcs in groups.items() if key in arcs] == (
+                [holders] if one in holders else []
+            )
+
+
+@given(worlds(), arc_lists)
+def test_a_set_of_keys_is_grouped_by_its_holders(world: World, arcs: list[Arc]) -> None:
+    groups, asked = world.table.groups(Arcs(arcs)), inside(arcs)
+    assert list(groups) == sorted(groups)
+    for key in KEYS:
+        found = [group for group, some in groups.items() if key in some]
+        assert found == ([tuple(world.holders(key))] if key in asked else [])
+
+
+@given(worlds(), worlds())
+def test_moves_say_which_keys_get_which_other_holders(one: World, other: World) -> None:
+    before, after = one.table, other.table
+    found = moves(before, after)
+    for key in KEYS:
+        change = tuple(one.holders(key)), tuple(other.holders(key))
+        expected = [change] if change[0] != change[1] else []
+        assert [(move.before, move.after) for move in found if key in Arcs([move.arc])] == expected
+    assert found == sorted(found)
+    assert moves(after, before) == [Move(move.arc, move.after, move.before) for move in found]
+    assert moves(before, before) == []
+
+
+class Keys(list[Key]):
+    def up_to(self, end: Key) -> int:
+        return sum(key <= end for key in self)
+
+
+@given(worlds(), st.lists(st.sampled_from(KEYS)), st.sampled_from(KEYS))
+def test_a_walk_meets_each_key_once_in_the_stretch_that_has_it(
+    world: World, some: list[Key], begin: Key
+) -> None:
+    table, keys = world.table, Keys(sorted(some))
+    met: list[int] = []
+    for stretch, start, end in table.runs(keys, begin):
+        assert start < end
+        met += range(start, end)
+        assert all(table.stretch(key) == stretch for key in keys[start:end])
+    after = sum(key <= begin for key in keys)
+    assert met == [*range(after, len(keys)), *range(after)]
+
+
+@given(worlds(), slacks)
+def test_more_slack_only_adds_holders_at_the_end(world: World, slack: int) -> None:
+    line = sorted(world.members, key=lambda one: one.position)
+    assert (
+        first(line, world.rule, slack=slack) == first(line, world.rule, slack=2)[: world.rule.copies + slack]
+    )
+
+
+# --- by hand
+
+
+def names(contacts: tuple[Contact, ...]) -> list[int]:
+    return [contact.peer[0] for contact in contacts]
+
+
+def test_the_owner_sits_at_or_after_the_key_and_the_next_distinct_peers_follow() -> None:
+    table = Table([member(1, 10), member(2, 20), member(1, 30), member(3, 40)], Rule(2))
+    assert names(table.of(KEYS[5])) == [1, 2]
+    assert names(table.of(KEYS[10])) == [1, 2]
+    assert names(table.of(KEYS[11])) == [2, 1]
+    assert names(table.of(KEYS[31])) == [3, 1]
+    assert names(table.of(KEYS[60])) == [1, 2]
+    assert names(table.of(KEYS[5], slack=3)) == [1, 2, 3]
+    assert table.arcs(peer(1), ranks=[0]) == Arcs([Arc(KEYS[40], KEYS[10]), Arc(KEYS[20], KEYS[30])])
+
+
+def test_an_empty_table_has_no_answers() -> None:
+    table = Table([], Rule(2))
+    assert table.of(KEYS[0]) == ()
+    assert table.share(peer(1)) == []
+    assert not table.arcs(peer(1))
+    assert table.groups(~Arcs()) == {}
+    assert list(table.runs(Keys(KEYS), KEYS[3])) == []
+    assert moves(table, table) == []
+
+
+def test_a_member_that_is_alone_holds_the_whole_circle() -> None:
+    table = Table([member(1, 10), member(1, 20)], Rule(3))
+    assert table.arcs(peer(1)) == ~Arcs()
+    assert table.groups(peer(1)) == {(peer(1),): ~Arcs()}
+    (move,) = moves(table, Table([member(2, 7)], Rule(3)))
+    assert move[1:] == ((peer(1),), (peer(2),))
+    assert Arcs([move.arc]) == ~Arcs()
+
+
+def test_the_lost_are_no_members() -> None:
+    table = Table([member(1, 10), member(2, 20)], Rule(2), lost=[peer(2)])
+    assert names(table.of(KEYS[15])) == [1]
+    assert list(table.peers) == [peer(1)]
+
+
+def test_the_missed_are_passed_over_only_where_too_few_are_within_reach() -> None:
+    line = [member(number, 10 * number) for number in range(1, 6)]
+    two_away = Table(line, Rule(3), absent=[peer(1), peer(2)], missed=[peer(1)])
+    assert names(two_away.of(KEYS[5])) == [2, 3, 4]
+    one_away = Table(line, Rule(3), absent=[peer(1)], missed=[peer(1)])
+    assert names(one_away.of(KEYS[5])) == [1, 2, 3]
+
+
+def test_of_two_peers_at_one_position_both_hold_its_keys() -> None:
+    """The first has gone for a while, and the second has its address now."""
+    table = Table([member(1, 10), member(2, 10), member(3, 30)], Rule(2), absent=[peer(1)])
+    assert names(table.of(KEYS[5])) == [1, 2]
+    assert names(table.of(KEYS[10])) == [1, 2]
+    assert names(table.of(KEYS[20])) == [3, 1]
+    assert table.arcs(peer(2)) == Arcs([Arc(KEYS[30], KEYS[10])])
+    assert Table([member(1, 10), member(2, 10)], Rule(2)).arcs(peer(2)) == ~Arcs()
+
+
+def test_a_peer_listed_under_two_addresses_is_taken_once() -> None:
+    members = [
+        member(1, 10, bytes((10, 1, 1, 1))),
+        member(1, 20, bytes((10, 2, 2, 1))),
+        member(2, 30, bytes((10, 3, 3, 2))),
+    ]
+    rule = Rule(3, place_of, wide_of, 2)
+    assert [contact.peer[0] for contact in first(members, rule)] == [1, 2]
+    assert names(Table(members, rule).of(KEYS[15])) == [1, 2]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_tables_of_the_same_members_are_alike(rule: Callable[[int], Rule]) -> None:
+    members = [member(1, 10), member(2, 20)]
+    one = Table(members, rule(2))
+    one.of(KEYS[5])
+    assert one.is_like(Table(reversed(members), rule(2)))
+    assert not one.is_like(Table(members, rule(2), absent=[peer(2)]))
+    assert not one.is_like(Table(members[:1], rule(2)))
