@@ -1,0 +1,340 @@
+"""Where does a peer sit in the ring, and what does it do when it cannot sit there?
+
+A place is an address, a slot among the peers behind that address, and whether the peer may own keys (a leaf may not).
+Positions on the circle follow from the place, so a peer that changes its place is a new `RingMachine`, which joins as
+after a restart. `Seat` decides when that happens. It takes events and gives orders, and the four phases are
+
+    event \\ phase     SEARCHING        IN                  WAITING            FULL
+    SearchEnded       join or create   -                   -                  -
+    JoinFailed        -                WAITING             -                  -
+    PositionTaken     -                the next slot       the next slot      -
+                                       or FULL             or FULL
+    HostSeen          a new place      start over there    start over there   start over there
+    PortFound         a new place      start over there    start over there   start over there
+    StandingChanged   a new place      start over          start over         start over
+    ClockJumped       -                start over          start over         start over
+    (its time comes)                                       join or create     first slot, start over
+    Leaving           goodbye; from here on every event is ignored
+
+IN means that the machine is at it: it joins, or it is a member, or a ring of one. To *start over* is: a new machine,
+which joins through the members that the old one knew and through the contacts that we were given; without any of both
+it creates a ring of one. (The finders will show it others, and it merges with them.)
+
+What is not known here: clocks, sockets, the machine. `dht.core.seated_machine` carries out the orders.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from random import Random
+from typing import Final, Protocol
+
+from dht.core.effects import JoinFailed, PositionTaken
+from dht.core.reachability import Standing, StandingChanged
+from dht.core.records import LEAF, SLOTS, Address, Contact, PeerRecord
+
+JOIN_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Waits between joins, then always the last, each times 0.5 to 1.5. A ring that is just starting answers within
+seconds; a network that is down may be so for hours.
+"""
+SLOTS_AGAIN_S = 300.0
+"""When all slots behind our address are taken: peers leave rarely, and each try calls those who have them."""
+JOINS_BEFORE_ALONE: Final = 2
+"""Peers that were started together may all wait for each other's ring: so many failures, and we are one."""
+MEET_MAX: Final = 16
+"""Contacts shown to a new ring of one; each costs a handshake, and the others will be found through these."""
+
+
+class Phase(Enum):
+    SEARCHING = "searching"  # nobody has been asked to let us in yet
+    IN = "in"
+    WAITING = "waiting"  # joining failed; again at `due_at`
+    FULL = "full"  # all slots are taken; again at `due_at`
+    LEFT = "left"
+
+
+class Reason(Enum):
+    """Why a new machine is started."""
+
+    SEARCH = "what the first contacts told us"
+    HOST = "this peer's address changed"
+    PORT = "this peer's port has another number outside"
+    REACHABILITY = "it was found out whether others can reach this peer"
+    CLOCK = "the clock jumped"
+    SLOT_TAKEN = "our position is taken"
+    SLOTS_AGAIN = "a slot may be free again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What our positions follow from."""
+
+    address: Address
+    slot: int
+    is_leaf: bool = False
+
+    @staticmethod
+    def of(record: PeerRecord) -> "Place":
+        return Place(address=record.addresses[0], slot=record.slot, is_leaf=bool(record.flags & LEAF))
+
+
+# --- events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEnded:
+    """The first search for a ring is over. Who answered is among `Surroundings.contacts`."""
+
+    seen_host: bytes | None = None  # the host as which most of those who answered saw us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSeen:
+    """Others see us at this host now."""
+
+    host: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortFound:
+    """A router gives our port this number outside."""
+
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockJumped:
+    """The others have taken us for dead meanwhile, or we would date our records wrongly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """The peer stops; its data is handed over."""
+
+
+SeatEvent = (
+    SearchEnded | JoinFailed | PositionTaken | HostSeen | PortFound | StandingChanged | ClockJumped | Leaving
+)
+
+# --- orders, to be carried out in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartMachine:
+    """Put a new machine in place of the old one, which does nothing any more."""
+
+    place: Place
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRing:
+    contacts: tuple[Contact, ...]
+    failed: int = 0  # joins before this one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRing:
+    """Be a ring of one, and compare tables with these: they may be in a ring, or start one."""
+
+    meet: tuple[Contact, ...] = ()
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitForSlot:
+    """Nothing to do, but an operator may want to know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetestReachability:
+    """We are at another address, so what was found out about the old one is void."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveRing:
+    """Say goodbye to the neighbours."""
+
+
+Order = StartMachine | JoinRing | CreateRing | LeaveRing | WaitForSlot | RetestReachability
+
+
+class Surroundings(Protocol):
+    """What a seat asks of the machine that sits in it, at the moment of a decision."""
+
+    def contacts(self) -> Sequence[Contact]:
+        """Through whom we may join: members that the machine knows, then contacts that we were given."""
+        ...
+
+    def is_member(self) -> bool:
+        """Has it a position, at least one of several?"""
+        ...
+
+
+class Seat:
+    """`tell` it what happened, and `advance` it when `due_at` is reached; both give orders."""
+
+    def __init__(
+        self,
+        place: Place,
+        around: Surroundings,
+        random: Random,
+        *,
+        is_address_guessed: bool = False,
+        is_tested_first: bool = False,
+    ) -> None:
+        """`is_address_guessed`: nobody stated it, so what others see is better. `is_tested_first`: others must have
+        reached us before we own keys.
+        """
+        self.place = place
+        self.phase = Phase.SEARCHING
+        self.due_at: float | None = None
+        self.restarts = 0
+        self._around = around
+        self._random = random
+        self._is_address_guessed = is_address_guessed
+        self._is_untested = is_tested_first
+        self._first_slot = place.slot
+        self._taken: set[int] = set()  # slots of other peers behind our address
+        self._failed = 0  # joins since the machine was started
+        self._orders: list[Order] = []
+
+    def tell(self, event: SeatEvent, now: float) -> list[Order]:
+        if self.phase is Phase.LEFT:
+            return []
+        match event:
+            case SearchEnded():
+                self._begin(event.seen_host)
+            case JoinFailed():
+                self._join_failed(now)
+            case PositionTaken():
+                self._position_taken(now)
+            case HostSeen():
+                self._seen_at(event.host)
+            case PortFound():
+                self._found_port(event.port)
+            case StandingChanged():
+                self._found_standing(event.standing)
+            case ClockJumped():
+                if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
+                    self._start_over(Reason.CLOCK)
+            case Leaving():
+                self.phase, self.due_at = Phase.LEFT, None
+                self._orders.append(LeaveRing())
+        return self._take_orders()
+
+    def advance(self, now: float) -> list[Order]:
+        if self.due_at is None or now < self.due_at:
+            return []
+        assert self.phase in (Phase.WAITING, Phase.FULL), self.phase
+        if self.phase is Phase.WAITING:
+            self._join_again()
+        else:
+            self._taken.clear()
+            self._start_over(Reason.SLOTS_AGAIN, slot=self._first_slot)
+        return self._take_orders()
+
+    # --- events
+
+    def _begin(self, seen_host: bytes | None) -> None:
+        assert self.phase is Phase.SEARCHING, "a peer searches once; later it is shown others"
+        contacts = tuple(self._around.contacts())
+        place = self.place
+        if seen_host is not None and self._is_address_guessed:
+            place = replace(place, address=replace(place.address, host=seen_host))
+        if contacts and self._is_untested:
+            # A leaf until others have reached us. Without contacts there is nobody to try it: we are a ring of one, or
+            # there would never be a first member.
+            place = replace(place, is_leaf=True)
+        if place != self.place:
+            self._start_machine(place, Reason.SEARCH)
+        self._join(contacts)
+
+    def _join_failed(self, now: float) -> None:
+        if self.phase is Phase.IN:
+            wait_s = JOIN_AGAIN_S[min(self._failed, len(JOIN_AGAIN_S) - 1)]
+            self._failed += 1
+            self._wait(Phase.WAITING, wait_s, now)
+
+    def _join_again(self) -> None:
+        """With a position we are in a ring, whatever the other ones say: a ring of one would be a second one."""
+        contacts = tuple(self._around.contacts())
+        self._enter()
+        if self._around.is_member() or (contacts and self._failed < JOINS_BEFORE_ALONE):
+            self._orders.append(JoinRing(contacts=contacts, failed=self._failed))
+        else:
+            self._orders.append(CreateRing(meet=contacts[:MEET_MAX], failed=self._failed))
+
+    def _position_taken(self, now: float) -> None:
+        """Another peer behind our address is there already, or was there first: the next slot, then."""
+        if self.phase not in (Phase.IN, Phase.WAITING):
+            return
+        self._taken.add(self.place.slot)
+        free = [slot for slot in range(SLOTS) if slot not in self._taken]
+        if free:
+            self._start_over(Reason.SLOT_TAKEN, slot=free[0])
+        else:
+            self._orders.append(WaitForSlot())
+            self._wait(Phase.FULL, SLOTS_AGAIN_S, now)
+
+    def _seen_at(self, host: bytes) -> None:
+        if self._is_address_guessed and host != self.place.address.host:  # what the operator stated stays
+            self._taken.clear()  # those peers are behind the old address
+            self._start_over(Reason.HOST, address=replace(self.place.address, host=host))
+            self._orders.append(RetestReachability())
+
+    def _found_port(self, port: int) -> None:
+        if port != self.place.address.port:
+            self._start_over(Reason.PORT, address=replace(self.place.address, port=port))
+            self._orders.append(RetestReachability())
+
+    def _found_standing(self, standing: Standing) -> None:
+        """A leaf and a member differ in their positions."""
+        self._is_untested = False
+        is_leaf = standing is Standing.LEAF
+        if is_leaf != self.place.is_leaf:
+            self._start_over(Reason.REACHABILITY, is_leaf=is_leaf)
+
+    # --- what comes of them
+
+    def _start_over(
+        self,
+        reason: Reason,
+        *,
+        address: Address | None = None,
+        slot: int | None = None,
+        is_leaf: bool | None = None,
+    ) -> None:
+        contacts = tuple(self._around.contacts())  # before the old machine and its table go
+        place = Place(
+            address=self.place.address if address is None else address,
+            slot=self.place.slot if slot is None else slot,
+            is_leaf=self.place.is_leaf if is_leaf is None else is_leaf,
+        )
+        self._start_machine(place, reason)
+        if self.phase is not Phase.SEARCHING:  # else the search will tell through whom to join
+            self.restarts += 1
+            self._failed = 0
+            self._join(contacts)
+
+    def _start_machine(self, place: Place, reason: Reason) -> None:
+        assert 0 <= place.slot < SLOTS
+        self.place = place
+        self._orders.append(StartMachine(place=place, reason=reason))
+
+    def _join(self, contacts: tuple[Contact, ...]) -> None:
+        self._enter()
+        self._orders.append(JoinRing(contacts=contacts) if contacts else CreateRing())
+
+    def _enter(self) -> None:
+        self.phase, self.due_at = Phase.IN, None
+
+    def _wait(self, phase: Phase, wait_s: float, now: float) -> None:
+        self.phase = phase
+        self.due_at = now + wait_s * self._random.uniform(0.5, 1.5)  # those who failed together try apart
+
+    def _take_orders(self) -> list[Order]:
+        # `due_at` is set exactly in the two phases that end by themselves.
+        assert (self.due_at is None) == (self.phase not in (Phase.WAITING, Phase.FULL))
+        orders, self._orders = self._orders, []
+        return orders

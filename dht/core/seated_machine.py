@@ -1,0 +1,158 @@
+"""How does a peer live in the ring, from its first join to its goodbye? As a row of machines, one at a time.
+
+    seated = SeatedMachine(record=..., build=..., given=..., id_check="ip", random=Random(seed))
+    loop: tell(event, now) / seated.machine.receive(message, sender, now) / advance(now);
+          then take_effects(now) until there are none, and take_orders(); wait until next_deadline()
+
+`Seat` decides, and here its orders are carried out on the machine. Shells and simulators drive this one class; what is
+left to them is to look at the orders for what is theirs: to log, to end the waiting for lookups of a machine that is
+gone, to test reachability again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken
+from dht.core.ids import IdCheck
+from dht.core.machine import RingMachine
+from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
+from dht.core.seat import (
+    CreateRing,
+    JoinRing,
+    LeaveRing,
+    Order,
+    Place,
+    RetestReachability,
+    Seat,
+    SeatEvent,
+    StartMachine,
+    WaitForSlot,
+)
+
+Build = Callable[[PeerRecord], RingMachine]
+
+_FOR_THE_SEAT: Final = frozenset((JoinFailed, PositionTaken))
+
+
+class SeatedMachine:
+    __slots__ = ("_build", "_given", "_id_check", "_news", "_orders", "_virtual_nodes", "machine", "seat")
+
+    def __init__(
+        self,
+        *,
+        record: PeerRecord,
+        build: Build,
+        given: Callable[[], Sequence[Contact]],
+        id_check: IdCheck,
+        random: Random,
+        is_address_guessed: bool = False,
+        is_tested_first: bool = False,
+    ) -> None:
+        """`given` are contacts from elsewhere (an operator, the last run), asked for whenever we must join."""
+        self.seat = Seat(
+            Place.of(record),
+            self,
+            random,
+            is_address_guessed=is_address_guessed,
+            is_tested_first=is_tested_first,
+        )
+        self.machine = build(record)
+        self._build = build
+        self._given = given
+        self._id_check: IdCheck = id_check
+        self._virtual_nodes = record.virtual_nodes  # when it is a member
+        self._orders: list[Order] = []
+        self._news: list[Effect] = []
+
+    # --- events
+
+    def tell(self, event: SeatEvent, now: float) -> None:
+        self._carry_out(self.seat.tell(event, now), now)
+
+    def advance(self, now: float) -> None:
+        if self.seat.due_at is not None:
+            self._carry_out(self.seat.advance(now), now)
+        self.machine.advance(now)
+
+    def next_deadline(self) -> float | None:
+        due_at, deadline = self.seat.due_at, self.machine.next_deadline()
+        if due_at is None:
+            return deadline
+        return due_at if deadline is None else min(due_at, deadline)
+
+    def take_effects(self, now: float) -> list[Effect]:
+        """All effects of the machine, those too that the seat has heard. Ask again until there are none: what the
+        seat ordered has effects as well.
+        """
+        machine = self.machine
+        effects = machine.take_effects()
+        for effect in effects:
+            # Two positions may be taken at once: after the first the machine that says so is no longer ours.
+            if effect.__class__ in _FOR_THE_SEAT and machine is self.machine:
+                assert isinstance(effect, (JoinFailed, PositionTaken))
+                self.tell(effect, now)
+        if self._news:
+            effects = [*effects, *self._news]
+            self._news = []
+        return effects
+
+    def take_orders(self) -> list[Order]:
+        """What was carried out since this was last asked."""
+        orders, self._orders = self._orders, []
+        return orders
+
+    # --- what the seat asks
+
+    def contacts(self) -> list[Contact]:
+        me = self.machine.me.peer
+        found = {contact.peer: contact for contact in map(self._first_contact, self.owners_known())}
+        for contact in self._given():
+            found.setdefault(contact.peer, contact)
+        found.pop(me, None)
+        return list(found.values())
+
+    def owners_known(self) -> list[SignedRecord]:
+        """The records in our table of those who own keys, ours perhaps among them."""
+        return [signed for signed in self.machine.table.records.values() if not signed.record.flags & LEAF]
+
+    def is_member(self) -> bool:
+        return any(node.is_member for node in self.machine.nodes)
+
+    def _first_contact(self, signed: SignedRecord) -> Contact:
+        return first_contact_of(signed.record, self._id_check)
+
+    # --- orders
+
+    def _carry_out(self, orders: list[Order], now: float) -> None:
+        for order in orders:
+            match order:
+                case StartMachine():
+                    self._start(order.place)
+                case JoinRing():
+                    self.machine.join(order.contacts, now)
+                case CreateRing():
+                    self.machine.create(now)
+                    for contact in order.meet:
+                        self.machine.merge(contact, now)
+                case LeaveRing():
+                    self.machine.leave(now)
+                case WaitForSlot() | RetestReachability():
+                    pass  # for the shell alone
+        self._orders += orders
+
+    def _start(self, place: Place) -> None:
+        """From the incarnation of the last machine on: the others take the newer of two records."""
+        last = self.machine
+        record = replace(
+            last.own_record,
+            addresses=(place.address,),
+            slot=place.slot,
+            virtual_nodes=1 if place.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
+            flags=LEAF if place.is_leaf else 0,
+        )
+        self.machine = self._build(record)
+        assert self.machine.me.peer == last.me.peer
+        if place.is_leaf and last.arcs():
+            self._news.append(ArcsChanged(arcs=()))  # the new machine never had any, so it reports none

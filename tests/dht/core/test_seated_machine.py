@@ -1,0 +1,183 @@
+"""What a seat orders is done to the machine: real machines, nobody to talk to but each other."""
+
+from dataclasses import replace
+from random import Random
+
+from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Send
+from dht.core.machine import RingMachine
+from dht.core.messages import Rumour
+from dht.core.reachability import Standing, StandingChanged
+from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
+from dht.core.rules import RingRules
+from dht.core.seat import (
+    ClockJumped,
+    CreateRing,
+    JoinRing,
+    Leaving,
+    PortFound,
+    Reason,
+    SearchEnded,
+    StartMachine,
+)
+from dht.core.seated_machine import SeatedMachine
+from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
+
+RULES = RingRules(network=NETWORK, has_bulk=False)
+NOW = START_S
+PLACE = peer_number(0)
+ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))
+
+
+def build(record: PeerRecord) -> RingMachine:
+    return RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
+
+
+def seated_with(*given: Contact, virtual_nodes: int = 1) -> SeatedMachine:
+    record = peer_number(0, virtual_nodes=virtual_nodes)
+    return SeatedMachine(record=record, build=build, given=lambda: given, id_check="ip", random=Random(1))
+
+
+def alone(*given: Contact, virtual_nodes: int = 1) -> SeatedMachine:
+    """A ring of one; `given` are known to it from now on."""
+    contacts: list[Contact] = []
+    record = peer_number(0, virtual_nodes=virtual_nodes)
+    seated = SeatedMachine(
+        record=record, build=build, given=lambda: contacts, id_check="ip", random=Random(1)
+    )
+    seated.tell(SearchEnded(), NOW)
+    contacts += given
+    drain(seated)
+    return seated
+
+
+def drain(seated: SeatedMachine, now: float = NOW) -> list[Effect]:
+    found: list[Effect] = []
+    while effects := seated.take_effects(now):
+        found += effects
+    return found
+
+
+def record_of(number: int, flags: int = 0) -> SignedRecord:
+    record = replace(
+        peer_number(number), incarnation=1, issued_s=int(NOW), expires_s=int(NOW) + 60, flags=flags
+    )
+    return SimulatedNotary(record.peer).sign_record(record)
+
+
+def hear(seated: SeatedMachine, *news: SignedRecord) -> None:
+    seated.machine.receive(Rumour(id=1, news=news), first_contact_of(news[0].record, "ip"), NOW)
+
+
+def sent_to(effects: list[Effect]) -> set[Contact]:
+    return {effect.to for effect in effects if isinstance(effect, Send)}
+
+
+def test_nothing_is_sent_before_the_search_has_ended() -> None:
+    seated = seated_with(ANNA)
+    assert drain(seated) == []
+    assert seated.next_deadline() is None
+    seated.tell(SearchEnded(), NOW)
+    assert sent_to(drain(seated)) == {ANNA}
+
+
+def test_a_new_machine_goes_on_from_the_last_ones_incarnation_where_the_clock_was_set_back() -> None:
+    seated = alone()
+    before = seated.machine.own_record.incarnation
+    seated.tell(ClockJumped(), NOW - 3_600)
+    assert seated.machine.own_record.incarnation > before
+
+
+def test_who_starts_over_joins_through_the_members_it_knew_and_then_through_those_given() -> None:
+    seated = alone(BERT)
+    seated.take_orders()
+    hear(seated, record_of(1), record_of(3, LEAF))
+    seated.tell(ClockJumped(), NOW)
+    started, joined = seated.take_orders()
+    assert isinstance(started, StartMachine)
+    assert started.reason is Reason.CLOCK
+    assert joined == JoinRing(contacts=(ANNA, BERT)), "neither ourselves nor the leaf"
+    assert seated.take_orders() == []
+
+
+def test_where_a_member_is_its_record_knows_better_than_who_gave_its_address() -> None:
+    moved = replace(ANNA, address=replace(ANNA.address, port=1))
+    seated = alone(moved)
+    hear(seated, record_of(1))
+    assert [contact.address for contact in seated.contacts()] == [ANNA.address]
+
+
+class Hasty(Random):
+    def uniform(self, a: float, b: float) -> float:
+        del a, b
+        return 0.01
+
+
+def test_the_deadline_is_the_seats_where_that_comes_first() -> None:
+    seated = SeatedMachine(record=PLACE, build=build, given=lambda: [ANNA], id_check="ip", random=Hasty())
+    seated.tell(SearchEnded(), NOW)
+    drain(seated)
+    of_machine = seated.next_deadline()
+    assert of_machine is not None
+    assert of_machine > NOW + 0.01
+    seated.machine._host.effects.append(JoinFailed(contact=seated.machine.me))
+    drain(seated)
+    assert seated.next_deadline() == seated.seat.due_at == NOW + 0.01
+
+
+def test_a_position_that_two_others_claim_costs_one_slot() -> None:
+    seated = alone(BERT)
+    mine = seated.machine.me
+    taken = [PositionTaken(contact=mine, holder=holder) for holder in (ANNA, BERT)]
+    seated.machine._host.effects += taken
+    effects = drain(seated)
+    assert [effect for effect in effects if isinstance(effect, PositionTaken)] == taken
+    assert seated.seat.place.slot == seated.machine.me.slot == 1
+    assert seated.seat.restarts == 1
+    assert seated.machine.me.position != mine.position
+
+
+def test_a_member_that_becomes_a_leaf_says_that_it_holds_nothing_any_more() -> None:
+    seated = alone(ANNA, virtual_nodes=3)
+    assert seated.machine.arcs()
+    seated.tell(StandingChanged(standing=Standing.LEAF, reason=""), NOW)
+    assert drain(seated)[-1] == ArcsChanged(arcs=())
+    assert (seated.machine.own_record.flags, seated.machine.own_record.virtual_nodes) == (LEAF, 1)
+    seated.tell(StandingChanged(standing=Standing.MEMBER, reason=""), NOW)
+    assert ArcsChanged(arcs=()) not in drain(seated)
+    assert (seated.machine.own_record.flags, len(seated.machine.nodes)) == (0, 3)
+
+
+def test_the_port_found_outside_is_in_the_record() -> None:
+    seated = alone()
+    seated.tell(PortFound(port=50_001), NOW)
+    assert seated.machine.me.address.port == 50_001
+    assert seated.machine.record is not None
+    assert seated.machine.record.record.addresses == (seated.machine.me.address,)
+
+
+def test_a_join_that_nobody_answers_is_tried_again_at_the_seats_time_and_then_there_is_a_ring_of_one() -> (
+    None
+):
+    seated = seated_with(ANNA)
+    seated.tell(SearchEnded(), NOW)
+    now = NOW
+    while not seated.is_member():
+        drain(seated, now)
+        deadline = seated.next_deadline()
+        assert deadline is not None
+        assert now <= deadline < NOW + 600
+        now = deadline
+        seated.advance(now)
+    assert [type(order) for order in seated.take_orders()] == [JoinRing, JoinRing, CreateRing]
+    assert sent_to(drain(seated, now)) == {ANNA}, "the ring of one shows itself to whom it could not reach"
+
+
+def test_after_its_goodbye_a_peer_sends_nothing_more() -> None:
+    seated = alone(ANNA)
+    seated.machine.restore([(ANNA, (ANNA,))], NOW)
+    drain(seated)
+    seated.tell(Leaving(), NOW)
+    assert sent_to(drain(seated)) == {ANNA}
+    seated.tell(ClockJumped(), NOW)
+    seated.advance(NOW + 3_600)
+    assert drain(seated) == []
