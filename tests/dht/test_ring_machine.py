@@ -27,6 +27,7 @@ from dht.core.messages import (
     Batch,
     BatchReply,
     Busy,
+    Closer,
     Digest,
     DigestDiffers,
     Find,
@@ -94,6 +95,14 @@ def test_alone_a_peer_owns_everything_and_answers_so() -> None:
     assert isinstance(answer, Owner)
     assert answer.id == 7
     assert answer.holders == (PEERS[0],)
+
+
+def test_who_has_just_joined_does_not_call_itself_the_owner_of_anything() -> None:
+    one = just_joined()
+    one.receive(Find(id=1, key=PEERS[0].position), PEERS[5], NOW)
+    _, answer = only(Closer, one.take_effects())
+    assert isinstance(answer, Closer)
+    assert PEERS[0] not in answer.contacts
 
 
 def test_a_newcomer_adopts_the_owners_list_notifies_it_and_fetches_its_table() -> None:
@@ -435,6 +444,23 @@ def test_a_batch_is_acknowledged_only_after_it_was_accepted() -> None:
         arc_end=PEERS[0].position,
         successors=(PEERS[2], PEERS[3]),
     )
+
+
+def just_joined() -> RingMachine:
+    """It has the list of its owner, and nobody has told it yet who comes before."""
+    one = machine()
+    one.restore([(None, (PEERS[2], PEERS[3]))], NOW)
+    one.take_effects()
+    return one
+
+
+def test_who_has_just_joined_takes_no_batch_before_it_knows_its_arc() -> None:
+    one = just_joined()
+    own = Item(key=PEERS[0].position, payload=b"link")
+    one.receive(Batch(id=1, target=0, items=(own,)), PEERS[5], NOW)
+    effects = one.take_effects()
+    assert sent(effects) == [(PEERS[5], Busy(id=1))]
+    assert not [effect for effect in effects if isinstance(effect, BatchArrived)]
 
 
 @pytest.mark.parametrize(("items", "named"), [(1, 16), (4, 4), (10, 3), (200, 3)])

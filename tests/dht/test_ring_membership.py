@@ -3,12 +3,14 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from dht.core import rules as bounds
 from dht.core.effects import Effect, PeerChanged, Send
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.membership import Membership
-from dht.core.messages import HAVE_MAX, Digest, Pull, Records, Rumour
+from dht.core.messages import HAVE_MAX, Digest, Offer, Pull, Records, Rumour
 from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
@@ -202,3 +204,28 @@ def test_an_expired_record_leaves_the_table() -> None:
     run(one, NOW + 590, 600)
     assert set(one.table.records) == {one.me.peer}
     assert dict(one.statistics().counts)["records expired"] == 100
+
+
+# --- telling the dead
+
+
+@pytest.mark.parametrize("gossip", [Rumour(id=1, news=()), Offer(id=1, marks=())])
+def test_who_gossips_after_its_death_is_told_of_it_and_can_refute_it(gossip: Rumour | Offer) -> None:
+    one = machine(6)
+    one.receive(Rumour(id=1, news=(death(4, 5, 6),)), contact(5), NOW)
+    assert peer_number(4).peer in one.table.tombs
+    one.take_effects()
+    one.receive(gossip, contact(4), NOW)
+    told = [
+        effect.message
+        for effect in one.take_effects()
+        if isinstance(effect, Send) and effect.to == contact(4)
+    ]
+    assert [message.news for message in told if isinstance(message, Rumour)] == [(death(4, 5, 6),)]
+
+
+def test_a_living_peer_or_a_stranger_that_gossips_is_told_nothing() -> None:
+    one = machine(6)
+    for number in (5, 50):
+        one.receive(Rumour(id=1, news=()), contact(number), NOW)
+    assert [effect for effect in one.take_effects() if isinstance(effect, Send)] == []

@@ -168,7 +168,11 @@ def test_a_join_that_nobody_answers_is_tried_again_at_the_seats_time_and_then_th
         assert now <= deadline < NOW + 600
         now = deadline
         seated.advance(now)
-    assert [type(order) for order in seated.take_orders()] == [JoinRing, JoinRing, CreateRing]
+    assert seated.take_orders() == [
+        JoinRing(contacts=(ANNA,)),
+        JoinRing(contacts=(ANNA,), failed=1),
+        CreateRing(meet=(ANNA,), failed=2),
+    ]
     assert sent_to(drain(seated, now)) == {ANNA}, "the ring of one shows itself to whom it could not reach"
 
 
