@@ -1,20 +1,19 @@
 """Who answers for this key, and who is alive?
 
-Identity, signed records, the Chord ring, membership, lookups, walks and the datagrams between peers.
+Identity, signed records, the Chord ring, membership, lookups and the datagrams between peers.
 It knows nothing of URLs, captures or crawling.
 
 The rest of the project uses `Ring`: who owns a key and who holds copies, what this peer must hold and when that
-changes, how a batch gets to its owners. `open_node` gives the real one.
+changes. `open_node` gives the real one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from dht.core.arcs import Arc
 from dht.core.effects import ArcsChanged, PeerChanged
 from dht.core.ids import Key, PeerKey, key_of
-from dht.core.messages import Item
 from dht.core.records import Contact
 from dht.node import RingNode, open_node
 from dht.node_types import (
@@ -25,7 +24,6 @@ from dht.node_types import (
     NodeStatistics,
     RingEvent,
     Subscription,
-    WalkReport,
 )
 
 
@@ -52,10 +50,6 @@ class Ring(Protocol):
         """Changes of arcs, neighbours and clocks from now on; `EventsLost` where the subscriber was too slow."""
         ...
 
-    async def walk(self, items: Iterable[Item]) -> WalkReport:
-        """Carry items to their owners around the ring."""
-        ...
-
     def members(self) -> tuple[Member, ...]:
         """Everybody known, ourselves included."""
         ...
@@ -80,7 +74,6 @@ __all__ = [
     "ArcsChanged",
     "Contact",
     "EventsLost",
-    "Item",
     "Key",
     "Member",
     "NodePorts",
@@ -91,7 +84,6 @@ __all__ = [
     "RingEvent",
     "RingNode",
     "Subscription",
-    "WalkReport",
     "key_of",
     "open_node",
 ]

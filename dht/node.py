@@ -10,22 +10,18 @@ us for dead meanwhile, or we would date our records wrongly.
 """
 
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import anyio
 import anyio.abc
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.arcs import Arc
 from dht.core.effects import (
     ArcsChanged,
-    BatchArrived,
-    BatchDelivered,
     Effect,
     Joined,
     JoinFailed,
@@ -34,11 +30,10 @@ from dht.core.effects import (
     PositionTaken,
     RingChanged,
     Send,
-    WalkDone,
 )
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
-from dht.core.messages import DialBackReply, DialBackRequest, Item
+from dht.core.messages import DialBackReply, DialBackRequest
 from dht.core.placement import Rule, first, own_arcs
 from dht.core.reachability import Standing
 from dht.core.records import (
@@ -65,7 +60,6 @@ from dht.node_types import (
     OpenTransport,
     RingEvent,
     Subscription,
-    WalkReport,
 )
 from dht.transport import (
     OwnAddressChanged,
@@ -85,18 +79,15 @@ SLOTS_AGAIN_S = 300.0
 """When all places behind our address are taken: peers leave rarely, and each try calls those who have them."""
 JOINS_BEFORE_ALONE = 2
 """Peers that were started together may all be waiting for each other's ring: then somebody must be one."""
-BATCHES_MAX = 64
-"""Batches waiting to be made durable; more are not answered, and their walker tries again."""
 LOOKUP_S = 60.0
 
 
 @dataclass(slots=True)
 class _Waiter:
-    """Somebody who awaits the end of a lookup or a walk."""
+    """Somebody who awaits the end of a lookup."""
 
     event: anyio.Event = field(default_factory=anyio.Event)
-    effect: LookupDone | WalkDone | None = None  # None when the machine ended before it
-    delivered: list[tuple[Contact, tuple[Item, ...]]] = field(default_factory=list)
+    done: LookupDone | None = None  # None when the machine ended before it
 
 
 class _ReachPorts:
@@ -167,9 +158,6 @@ class RingNode:
         self._is_pumping = False
         self._waiters: dict[int, _Waiter] = {}
         self._subscriptions: list[Subscription] = []
-        self._batches_in: MemoryObjectSendStream[BatchArrived]
-        self._batches_out: MemoryObjectReceiveStream[BatchArrived]
-        self._batches_in, self._batches_out = anyio.create_memory_object_stream(BATCHES_MAX)
         self._join_failed = anyio.Event()  # replaced by whoever waits for it alone, or it would wait for ever
         self._is_join_due = False  # failed, and not begun again since
         self._are_slots_taken = False  # all of them: then the next try can wait
@@ -264,8 +252,8 @@ class RingNode:
         with anyio.move_on_after(LOOKUP_S):
             await waiter.event.wait()
         self._waiters.pop(lookup_id, None)
-        done = waiter.effect
-        if not isinstance(done, LookupDone) or not done.holders:
+        done = waiter.done
+        if done is None or not done.holders:
             raise NoAnswerError(key.hex())
         holders = list(done.holders)
         if len(holders) < copies:  # an answer names six at most; whom the table knows comes after
@@ -273,29 +261,6 @@ class RingNode:
                 if contact.peer not in {known.peer for known in holders}:
                     holders.append(contact)
         return tuple(holders[:copies])
-
-    async def walk(self, items: Iterable[Item]) -> WalkReport:
-        """Carry items to their owners around the ring; answers when the walk is over.
-
-        At least once: whose answer was lost is given the items again. A walk that ends early, because we leave
-        or join anew, delivered what its report says.
-        """
-        items = tuple(items)
-        waiter = _Waiter()
-        walk_id = self._machine.walk(items, self._now())
-        self._waiters[walk_id] = waiter
-        self._pump()
-        try:
-            await waiter.event.wait()
-        finally:
-            self._waiters.pop(walk_id, None)
-        done, delivered = waiter.effect, tuple(waiter.delivered)
-        if isinstance(done, WalkDone):
-            left, stops, lookups = done.undelivered, done.stops, done.lookups
-        else:
-            taken = Counter(item for _, some in delivered for item in some)
-            left, stops, lookups = _without(items, taken), len(delivered), 0
-        return WalkReport(delivered=delivered, undelivered=left, stops=stops, lookups=lookups)
 
     @contextmanager
     def events(self) -> Iterator[Subscription]:
@@ -347,7 +312,7 @@ class RingNode:
         self._end_waiting()
 
     def _end_waiting(self) -> None:
-        """The machine forgets its lookups and walks: who awaits them should not do so for ever."""
+        """The machine forgets its lookups: who awaits them should not do so for ever."""
         for waiter in self._waiters.values():
             waiter.event.set()
 
@@ -426,32 +391,18 @@ class RingNode:
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(to=to, message=message):
-                if to.peer == self._peer:  # a walk passes its own peer, too
-                    self._machine.receive(message, self._machine.me, self._now())
-                else:
-                    self._transport.send(message, to)
-            case LookupDone() | WalkDone():
-                waiter = self._waiters.get(effect.id if isinstance(effect, LookupDone) else effect.walk)
+                self._transport.send(message, to)
+            case LookupDone():
+                waiter = self._waiters.get(effect.id)
                 if waiter is not None:
-                    waiter.effect = effect
+                    waiter.done = effect
                     waiter.event.set()
-            case BatchDelivered():
-                waiter = self._waiters.get(effect.walk)
-                if waiter is not None:
-                    waiter.delivered.append((effect.to, effect.items))
-            case BatchArrived():
-                try:
-                    self._batches_in.send_nowait(effect)
-                except anyio.WouldBlock:
-                    logger.warning("batch not taken, too many wait items=%d", len(effect.items))
             case JoinFailed():
                 self._join_later()
             case PositionTaken():
                 self._take_another_slot(effect)
             case ArcsChanged() | RingChanged() | PeerChanged() | Joined():
                 self._tell(effect)
-            case _:
-                assert not self._settings.rules.has_bulk, effect
 
     def _tell(self, event: RingEvent) -> None:
         for subscription in self._subscriptions:
@@ -468,12 +419,6 @@ class RingNode:
             self._machine.advance(self._now())
             self._pump()
             await anyio.lowlevel.checkpoint()
-
-    async def _make_durable(self) -> None:
-        async for arrived in self._batches_out:
-            if await self._ports.take_batch(arrived.items, arrived.sender):
-                self._machine.accept_batch(arrived, self._now())
-                self._pump()
 
     # --- reachability
 
@@ -648,26 +593,12 @@ class RingNode:
     async def run(self, transport: UdpTransport, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         self._transport = transport
         self._set_clock()
-        with self._batches_in, self._batches_out:
-            await self._run_tasks(task_status)
-
-    async def _run_tasks(self, task_status: anyio.abc.TaskStatus[None]) -> None:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            work_of_all = (self._keep_time, self._watch_clock, self._make_durable, self._join_again)
+            work_of_all = (self._keep_time, self._watch_clock, self._join_again)
             for work in (*work_of_all, self._test_reachability):
                 tasks.start_soon(work)
             task_status.started()
-
-
-def _without(items: Iterable[Item], taken: Counter[Item]) -> tuple[Item, ...]:
-    left = []
-    for item in items:
-        if taken[item]:
-            taken[item] -= 1
-        else:
-            left.append(item)
-    return tuple(left)
 
 
 @asynccontextmanager
@@ -684,16 +615,15 @@ async def open_node(
     `open_transport` has the shape of `open_udp`; simulations bring their own.
     """
     node = RingNode(settings, key, ports, notary, [host for host, _ in listen])
-    with node._batches_in, node._batches_out:  # the last to go: a datagram may arrive until the sockets close
-        async with (
-            open_transport(
-                node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
-            ) as transport,
-            anyio.create_task_group() as tasks,
-        ):
-            await tasks.start(node.run, transport)
-            try:
-                yield node
-            finally:
-                node._is_stopped = True
-                tasks.cancel_scope.cancel()
+    async with (
+        open_transport(
+            node.endpoint, listen, on_messages=node._on_messages, on_event=node._on_event
+        ) as transport,
+        anyio.create_task_group() as tasks,
+    ):
+        await tasks.start(node.run, transport)
+        try:
+            yield node
+        finally:
+            node._is_stopped = True
+            tasks.cancel_scope.cancel()

@@ -1,6 +1,6 @@
 """What does a node take, tell and report? Its settings and ports, its subscribers' events, its statistics."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from random import Random
@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
 from dht.core.ids import PeerKey
 from dht.core.machine import RingStatistics
-from dht.core.messages import Item
 from dht.core.reachability import Standing
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.rules import RingRules
@@ -72,14 +71,8 @@ class Subscription:
         return events
 
 
-TakeBatch = Callable[[tuple[Item, ...], Contact], Awaitable[bool]]
 OnRecord = Callable[[SignedRecord], None]
 OpenTransport = Callable[..., AbstractAsyncContextManager[UdpTransport]]
-
-
-async def _take_nothing(items: tuple[Item, ...], sender: Contact) -> bool:
-    del items, sender
-    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +82,6 @@ class NodePorts:
     wall_clock: Callable[[], float]
     random: Random
     entropy: Callable[[int], bytes] = system_entropy
-    take_batch: TakeBatch = _take_nothing  # true once the items are durable
     on_record: OnRecord = lambda signed: None
     on_met: Callable[[Contact], None] = lambda contact: None
     dial_back: DialBack = dial_back  # simulations have no sockets
@@ -114,13 +106,3 @@ class NodeStatistics:
     reachability: str  # why it is so, for people
     dial_backs: Mapping[str, int]  # what came of those we made for others
     slot: int  # ours among the peers of our address; another than the settings' where that was taken
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WalkReport:
-    """Who took what, and what nobody took: that stays with the caller."""
-
-    delivered: tuple[tuple[Contact, tuple[Item, ...]], ...]
-    undelivered: tuple[Item, ...]
-    stops: int
-    lookups: int

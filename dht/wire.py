@@ -19,11 +19,10 @@ from msgspec import Meta, Raw, Struct
 
 from dht.core import messages as m
 from dht.core.frames import PAYLOAD_BYTES_MAX
-from dht.core.ids import IdCheck, Key, NetworkId, PeerKey
+from dht.core.ids import IdCheck, NetworkId, PeerKey
 from dht.core.records import Address, Contact, Death, Departure, News, PeerRecord, SignedRecord
 from dht.errors import WireError
 
-BATCH_BYTES_MAX: Final = m.BATCH_BYTES_MAX + 64 * m.BATCH_ITEMS_MAX  # 64 B of dress per item at most
 RECORD_DOMAIN: Final = b"herodotus/rec/1"
 DEATH_DOMAIN: Final = b"herodotus/death/1"
 DEPARTURE_DOMAIN: Final = b"herodotus/leave/1"
@@ -180,22 +179,6 @@ class _Verdict(_Bare, frozen=True):
     signature: MaybeSignature
 
 
-class _Item(Struct, array_like=True, frozen=True):
-    key: KeyField
-    payload: Annotated[bytes, Meta(max_length=m.BATCH_PAYLOAD_BYTES_MAX)]
-
-
-class _Batch(_Bare, frozen=True):
-    target: Index
-    items: Annotated[tuple[_Item, ...], Meta(min_length=1, max_length=m.BATCH_ITEMS_MAX)]
-
-
-class _BatchReply(_Bare, frozen=True):
-    arc_start: KeyField
-    arc_end: KeyField
-    successors: Annotated[tuple[_Contact, ...], Meta(max_length=m.SUCCESSORS_MAX)]
-
-
 class _DialBackRequest(_Bare, frozen=True):
     port: U16
 
@@ -310,8 +293,7 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None
     m.ProbeReply: (19, lambda v: (v.is_alive,)),
     m.Accuse: (20, lambda v: (_contact_fields(v.suspect), v.incarnation, v.signature)),
     m.Verdict: (21, lambda v: (v.signature,)),
-    m.Batch: (22, lambda v: (v.target, [(item.key, item.payload) for item in v.items])),
-    m.BatchReply: (23, lambda v: (v.arc_start, v.arc_end, _contacts_fields(v.successors))),
+    # 22 and 23 were BATCH and its answer, which no peer ever sent: reserved, and refused as unknown kinds.
     m.DialBackRequest: (24, lambda v: (v.port,)),
     m.DialBackReply: (25, lambda v: (v.is_reached,)),
     m.Offer: (26, lambda v: (_marks(v.marks),)),
@@ -538,16 +520,6 @@ class Codec:
                 ),
             ),
             21: (_decoder(_Verdict), lambda s: m.Verdict(id=s.id, signature=_optional(s.signature, 64))),
-            22: (_decoder(_Batch), _to_batch),
-            23: (
-                _decoder(_BatchReply),
-                lambda s: m.BatchReply(
-                    id=s.id,
-                    arc_start=Key(s.arc_start),
-                    arc_end=Key(s.arc_end),
-                    successors=many(s.successors),
-                ),
-            ),
             24: (_decoder(_DialBackRequest), lambda s: m.DialBackRequest(id=s.id, port=s.port)),
             25: (_decoder(_DialBackReply), lambda s: m.DialBackReply(id=s.id, is_reached=s.is_reached)),
             26: (_decoder(_Offer), lambda s: m.Offer(id=s.id, marks=_from_marks(s.marks))),
@@ -562,7 +534,7 @@ class Codec:
         return tuple(map(self._contact, shapes))
 
     def decode(self, data: bytes, bytes_max: int = PAYLOAD_BYTES_MAX) -> m.Message | Refused:
-        """A message that obeys every limit, or why not. Streams pass their own `bytes_max`."""
+        """A message that obeys every limit, or why not. A carrier of longer messages passes its own `bytes_max`."""
         if not 2 <= len(data) <= bytes_max or data[0] & 0xF0 != 0x90 or data[1] > 0x7F:
             return Refused(reason="malformed")
         found = self._table.get(data[1])
@@ -579,10 +551,3 @@ def _ascending(numbers: bytes) -> tuple[int, ...]:
     if any(before >= after for before, after in pairwise(numbers)):
         raise WireError("malformed")
     return tuple(numbers)
-
-
-def _to_batch(shape: _Batch) -> m.Batch:
-    items = tuple(m.Item(key=Key(item.key), payload=item.payload) for item in shape.items)
-    if sum(len(item.payload) for item in items) > m.BATCH_BYTES_MAX:
-        raise WireError("malformed")
-    return m.Batch(id=shape.id, target=shape.target, items=items)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
-from dht.core.effects import BatchArrived, Effect, FetchTable, JoinFailed, LookupDone, Send
+from dht.core.effects import Effect, JoinFailed, LookupDone, Send
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
@@ -25,7 +25,7 @@ from dht.core.rules import RingRules
 from dht.endpoint import packed_address, socket_address
 from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
 from dht.wire import Codec, Refused, encode_message, fitted
-from simnet.rings import BULK_S, NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
+from simnet.rings import NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
 from simnet.world.hosts import Host
 from simnet.world.network import Address
 from simnet.world.world import World
@@ -55,7 +55,7 @@ class SimulatedRing:
         self, world: World, rules: RingRules | None = None, *, machine_class: type[RingMachine] = RingMachine
     ) -> None:
         self.world = world
-        self.rules = rules or RingRules(network=NETWORK, has_bulk=False)  # as the shell: no streams
+        self.rules = rules or RingRules(network=NETWORK)
         self.machine_class = machine_class
         self.machines: dict[PeerKey, RingMachine] = {}
         self.programs: dict[PeerKey, RingProgram] = {}
@@ -359,24 +359,11 @@ class RingProgram:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case BatchArrived():
-                self.machine.accept_batch(effect, self.now())
-            case FetchTable():
-                self.ring.world.schedule.after(BULK_S, self._fetch, effect, self.machine)
             case JoinFailed():
                 wait_s = JOIN_AGAIN_S[min(self._attempts, len(JOIN_AGAIN_S) - 1)]
                 self._join_at = self.now() + wait_s * self.host.rng.uniform(0.5, 1.5)
                 self._attempts += 1
         self.ring.performed(self.peer, effect)
-
-    def _fetch(self, what: FetchTable, machine: RingMachine) -> None:
-        """A table over a stream, with `has_bulk`; it comes where a datagram would pass."""
-        source = self.ring.programs.get(what.source.peer)
-        if source is None or self.machine is not machine or self.ring.programs.get(self.peer) is not self:
-            return
-        if self.ring.world.network.can_reach(source.host.number, self.host.number):
-            machine.learn(source.machine.snapshot(), self.now())
-            self.host.wake()
 
     def _watch_clock(self, clock: float) -> None:
         step_s = clock + START_S - (self.ring.world.schedule.now + self._offset_s)

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Protocol
 
-from dht.core.effects import BatchArrived, Effect, FetchTable, Send
+from dht.core.effects import Effect, Send
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import Message, State
@@ -24,6 +24,7 @@ from dht.core.records import (
     Address,
     Contact,
     Departure,
+    News,
     PeerRecord,
     SignedRecord,
     contacts_of,
@@ -36,7 +37,6 @@ START_S = 1_700_000_000.0
 LATENCY_S = (0.020, 0.120)  # one way, evenly spread (design of the ring, 3.6)
 ListOnItsWay = tuple[PeerKey, tuple[Contact, ...], tuple[Contact, ...]]
 """To whom, by which virtual node of the sender (one of these), and who follows that one."""
-BULK_S = 0.5  # a table over a stream: connection, transfer
 
 
 class SimulatedNotary:
@@ -124,7 +124,7 @@ class RingWorld:
         self.bytes_sent = 0
         self._latency = latency_s
         self._machine_class = machine_class
-        self._heap: list[tuple[float, int, PeerKey, Message | FetchTable | None, Contact | None]] = []
+        self._heap: list[tuple[float, int, PeerKey, Message | None, Contact | None]] = []
         self._sequence = 0
         self._wakes: dict[PeerKey, float] = {}
 
@@ -214,13 +214,11 @@ class RingWorld:
         self.events += 1
         if what is None:
             machine.advance(when)
-        elif isinstance(what, FetchTable):
-            self._fetch(machine, what)
         elif sender is not None and self.can_talk(sender.peer, peer):
             machine.receive(what, sender, when)
         self.settle(machine)
         if self.after_event is not None:
-            self.after_event(machine, None if isinstance(what, FetchTable) else what, sender)
+            self.after_event(machine, what, sender)
         return True
 
     def settle(self, machine: RingMachine) -> None:
@@ -229,13 +227,8 @@ class RingWorld:
         for effect in machine.take_effects():
             if type(effect) is Send:
                 self._send(me, effect)
-            elif isinstance(effect, FetchTable):
-                self._push(self.now + BULK_S, me.peer, effect, None)
             else:
                 self.on_effect(me.peer, effect)
-                if isinstance(effect, BatchArrived):
-                    machine.accept_batch(effect, self.now)
-                    self.settle(machine)
         deadline = machine.next_deadline()
         if deadline is not None:
             deadline = max(deadline, self.now)
@@ -261,18 +254,11 @@ class RingWorld:
         low, high = self._latency
         self._push(self.now + low + (high - low) * random.random(), effect.to.peer, message, sender)
 
-    def _fetch(self, machine: RingMachine, what: FetchTable) -> None:
-        source = self.machines.get(what.source.peer)
-        if source is not None and self.can_talk(machine.me.peer, what.source.peer):
-            machine.learn(source.snapshot(), self.now)
-
     def can_talk(self, one: PeerKey, other: PeerKey) -> bool:
         sides = self.sides
         return not sides or sides.get(one, 0) == sides.get(other, 0)
 
-    def _push(
-        self, when: float, peer: PeerKey, what: Message | FetchTable | None, sender: Contact | None
-    ) -> None:
+    def _push(self, when: float, peer: PeerKey, what: Message | None, sender: Contact | None) -> None:
         self._sequence += 1
         heappush(self._heap, (when, self._sequence, peer, what, sender))
 
@@ -295,12 +281,36 @@ class RingWorld:
 def all_learn(machines: Sequence[RingMachine], known: Sequence[SignedRecord], now: float) -> None:
     """Everybody knows everybody: one learns, the others copy its table, unless it refused somebody."""
     first, *others = machines
-    first.learn(known, now)
+    learn(first, known, now)
     for machine in others:
         if len(first.table) == len(known):
-            machine.know_what(first, now)
+            _know_what(machine, first, now)
         else:
-            machine.learn(known, now)
+            learn(machine, known, now)
+
+
+def learn(machine: RingMachine, news: Iterable[News], now: float) -> int:
+    """Let a machine hear of a whole table at once, as no peer does; how much of it was new to it."""
+    return sum(machine._gossip.hear(one, now, "table") for one in news)
+
+
+def _know_what(machine: RingMachine, other: RingMachine, now: float) -> None:
+    """Copy the table of another member, which has heard of us: as `learn` of all of it, at a hundredth of the
+    cost.
+    """
+    machine._now = now
+    table, known = machine.table, other.table
+    table.records = dict(known.records)
+    table.tombs, table.key_tombs = known.tombs.copy(), known.key_tombs.copy()
+    table.positions, table.contacts = known.positions.copy(), known.contacts.copy()
+    table.sums, table._order = known.sums.copy(), known._order.copy()
+    table._claims, table._weights = known._claims.copy(), known._weights.copy()
+    table._hints = known._hints.copy()
+    table.expires_at_least_s = known.expires_at_least_s
+    firsts = {node.successors[0].peer for node in machine.nodes if node.successors}
+    for peer, signed in known.records.items():
+        if peer in firsts and peer != machine.me.peer:
+            machine._table_changed(signed)
 
 
 # --- what a ring should look like

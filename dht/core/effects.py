@@ -7,7 +7,7 @@ from typing import Literal
 
 from dht.core.arcs import Arc
 from dht.core.ids import Key, PeerKey
-from dht.core.messages import Item, Message
+from dht.core.messages import Message
 from dht.core.records import Contact
 
 Clock = Literal["well", "unreachable", "suspect", "dead", "left", "rotated", "departed"]
@@ -17,15 +17,6 @@ Clock = Literal["well", "unreachable", "suspect", "dead", "left", "rotated", "de
 class Send:
     to: Contact
     message: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchTable:
-    """Get this peer's whole table over a stream and give it to `RingMachine.learn`; only when
-    `rules.has_bulk`.
-    """
-
-    source: Contact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,45 +73,4 @@ class LookupDone:
     is_dense: bool  # False: the holders are suspiciously far apart for this ring
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchArrived:
-    """Make the items durable, then call `RingMachine.accept_batch` with this very value."""
-
-    sender: Contact
-    id: int
-    items: tuple[Item, ...]
-    arc: Arc
-    index: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchDelivered:
-    walk: int
-    to: Contact
-    items: tuple[Item, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WalkDone:
-    """The walk is around.  What could not be delivered remains with the caller."""
-
-    walk: int
-    undelivered: tuple[Item, ...]
-    stops: int
-    lookups: int
-
-
-Effect = (
-    Send
-    | FetchTable
-    | Joined
-    | JoinFailed
-    | PositionTaken
-    | RingChanged
-    | ArcsChanged
-    | PeerChanged
-    | LookupDone
-    | BatchArrived
-    | BatchDelivered
-    | WalkDone
-)
+Effect = Send | Joined | JoinFailed | PositionTaken | RingChanged | ArcsChanged | PeerChanged | LookupDone

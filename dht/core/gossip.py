@@ -13,14 +13,13 @@ of it.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
 from dht.core import rules as bounds
 from dht.core.contests import Contests
 from dht.core.detector import Detector
-from dht.core.effects import FetchTable
 from dht.core.host import Host
 from dht.core.ids import PeerKey
 from dht.core.membership import Membership, peer_of
@@ -77,7 +76,6 @@ class Gossip:
         self._is_eager = True
         self._is_hastened = False
         self._swept_to = PeerKey(b"")  # how far a sweep for expired records has come; empty between sweeps
-        self._fetched_at = float("-inf")
         self._pulls: deque[tuple[Contact, int]] = deque()
         self._pulling = 0
         self._deaths: deque[tuple[float, PeerKey]] = deque()
@@ -295,11 +293,6 @@ class Gossip:
         if len(buckets) > bounds.URGENT_BUCKETS and not self._is_hastened:
             self._is_hastened = True
             self._host.at(now + self._host.jittered(bounds.DIGEST_URGENT_S), self._compare_again)
-        if len(buckets) > bounds.BULK_BUCKETS and self._host.rules.has_bulk:
-            if now - self._fetched_at >= bounds.DIGEST_EAGER_S / 2:
-                self._fetched_at = now
-                self._host.effects.append(FetchTable(source=source))
-            return
         if not self._pulls:
             self._pulls.extend((source, bucket) for bucket in buckets)
             self._pull_more(now)
@@ -337,10 +330,6 @@ class Gossip:
         news, more = self._table.news_in(request.bucket, request.after, frozenset(request.have), NEWS_MAX)
         self._host.send(asker, Records(id=request.id, news=tuple(news), more=more))
         self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
-
-    def learn(self, news: Iterable[News], now: float) -> int:
-        """A whole table, fetched by the shell."""
-        return sum(self.hear(one, now, "table") for one in news)
 
     # --- graves, expiry, departures
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from dht.core import rules as bounds
 from dht.core.arcs import Arc
-from dht.core.effects import ArcsChanged, BatchArrived, Effect, FetchTable, PositionTaken
+from dht.core.effects import ArcsChanged, Effect, PositionTaken
 from dht.core.errors import RingUsageError
 from dht.core.gossip import Gossip
 from dht.core.host import Host
@@ -28,17 +28,12 @@ from dht.core.lookup import Found
 from dht.core.membership import Membership
 from dht.core.messages import (
     NEWS_MAX,
-    SUCCESSORS_MAX,
     Accuse,
     Ack,
-    Batch,
-    BatchReply,
-    Busy,
     DialBackRequest,
     Digest,
     Find,
     GetState,
-    Item,
     Message,
     Notify,
     NotMember,
@@ -57,7 +52,6 @@ from dht.core.records import (
     RECORD_REFRESH_S,
     U32,
     Contact,
-    News,
     Notary,
     PeerRecord,
     SignedRecord,
@@ -69,7 +63,6 @@ from dht.core.records import (
 from dht.core.ring import VirtualNode
 from dht.core.routing import Router
 from dht.core.rules import RingRules
-from dht.core.walk import Walk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +111,6 @@ class RingMachine:
             for contact in contacts_of(record, rules.id_check)
         ]
         self._joining: Joining | None = None
-        self._walks: dict[int, Walk] = {}
         self._router = Router(self._host, self.table, self._gossip, self.nodes)
         self._arcs: tuple[Arc, ...] = ()
         self._arcs_are_stale = False
@@ -221,49 +213,6 @@ class RingMachine:
     def lookup(self, key: Key, now: float, *, careful: bool = False) -> int:
         """Ends in a `LookupDone` with the id returned.  `careful`: two disjoint starts, as for writes."""
         return self._router.lookup(key, now, careful=careful)
-
-    def walk(self, items: Iterable[Item], now: float) -> int:
-        """Carry items to their owners; ends in `WalkDone` with the id returned."""
-        items = list(items)
-        self._walks = {walk_id: walk for walk_id, walk in self._walks.items() if not walk.is_done}
-        if len(items) > bounds.WALK_ITEMS_MAX or len(self._walks) >= bounds.WALKS_MAX:
-            raise RingUsageError(
-                "walk", f"more than {bounds.WALK_ITEMS_MAX} items or {bounds.WALKS_MAX} walks"
-            )
-        walk = Walk(self._host, self._router, self._host.new_id(), items)
-        self._walks[walk.id] = walk
-        self._host.at(now, walk.go)
-        return walk.id
-
-    def accept_batch(self, arrived: BatchArrived, now: float) -> None:
-        """The items are durable here: tell the walker that they are ours now."""
-        self._now = now
-        node = self._node(arrived.index)
-        count = max(SUCCESSORS_MAX // max(len(arrived.items), 1), bounds.WALK_SUCCESSORS_MIN)
-        successors = node.successors[:count] if node else ()
-        reply = BatchReply(
-            id=arrived.id, arc_start=arrived.arc.start, arc_end=arrived.arc.end, successors=successors
-        )
-        self._host.send(arrived.sender, reply)
-
-    def learn(self, news: Iterable[News], now: float) -> int:
-        """Take in a table that the shell fetched or remembered; gives how much of it was new."""
-        return self._gossip.learn(news, now)
-
-    def know_what(self, other: "RingMachine", now: float) -> None:
-        """Take over the table of another member, which has heard of us: as `learn` of all of it, at a hundredth
-        of the cost. Large rings of the simulator start so.
-        """
-        self._now = now
-        self.table.know_what(other.table)
-        firsts = {node.successors[0].peer for node in self.nodes if node.successors}
-        for signed in [signed for peer, signed in other.table.records.items() if peer in firsts]:
-            if signed.record.peer != self.me.peer:
-                self._table_changed(signed)
-
-    def snapshot(self) -> tuple[News, ...]:
-        """Our whole table, the dead included: what `FetchTable` fetches."""
-        return tuple(self.table.news_of(peer) for peer in self.table.peers())
 
     def merge(self, contact: Contact, now: float) -> None:
         """Somebody showed us a member that may be of another part of our ring: compare tables with it."""
@@ -414,20 +363,6 @@ class RingMachine:
         else:
             self._detector.witness(message, sender, now)
 
-    def _on_batch(self, message: Batch, sender: Contact, now: float) -> None:
-        del now
-        node = self._node(message.target)
-        if node is None or not node.is_member:
-            self._host.send(sender, NotMember(id=message.id))
-        elif node.predecessor is None and node.successors:
-            self._host.send(sender, Busy(id=message.id))  # just joined: we do not know our arc yet
-        else:
-            start = node.predecessor.position if node.predecessor else node.contact.position
-            arc = Arc(start=start, end=node.contact.position)
-            mine = tuple(item for item in message.items if is_in_arc(arc.start, item.key, arc.end))
-            arrived = BatchArrived(sender=sender, id=message.id, items=mine, arc=arc, index=message.target)
-            self._host.effects.append(arrived)
-
     def _on_dial_back(self, message: DialBackRequest, sender: Contact, now: float) -> None:
         """A matter of sockets, which the shell serves; here is none that could."""
         del message, sender, now
@@ -485,10 +420,7 @@ class RingMachine:
         del node
         self._take_part(now)
         if self._gossip.level < 2:
-            if self._rules.has_bulk:
-                self._host.effects.append(FetchTable(source=owner))
-            else:
-                self._gossip.exchange(owner, now)
+            self._gossip.exchange(owner, now)
         if self.record is not None:
             self._host.send(owner, Rumour(id=self._host.new_id(), news=(self.record,)))
             self._gossip.tell(self.me.peer, now)
@@ -581,7 +513,6 @@ _HANDLERS: Final[dict[type, str]] = {
     Pull: "_on_pull",
     ProbeRequest: "_on_probe",
     Accuse: "_on_accuse",
-    Batch: "_on_batch",
     Offer: "_on_offer",
     Want: "_on_want",
     DialBackRequest: "_on_dial_back",

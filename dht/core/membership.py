@@ -90,16 +90,6 @@ class Membership:
 
     # --- changes
 
-    def know_what(self, other: "Membership") -> None:
-        """Be the same as another table. Its own host is in it, as ours must be."""
-        self.records = dict(other.records)
-        self.tombs, self.key_tombs = other.tombs.copy(), other.key_tombs.copy()
-        self.positions, self.contacts = other.positions.copy(), other.contacts.copy()
-        self.sums, self._order = other.sums.copy(), other._order.copy()
-        self._claims, self._weights = other._claims.copy(), other._weights.copy()
-        self._hints = other._hints.copy()
-        self.expires_at_least_s = other.expires_at_least_s
-
     def incarnation(self, peer: PeerKey) -> int:
         """The newest incarnation heard of, alive or dead; -1 for a stranger."""
         signed, tomb = self.records.get(peer), self.tombs.get(peer)

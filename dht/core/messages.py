@@ -4,8 +4,7 @@ For the codec: every field is an int, bool, bytes, a tuple, or a value of `dht.c
 Keys are 20 bytes, public keys 32, signatures 64.  `id` is an unsigned 64-bit number that the asker draws
 and the answer repeats; an answer is taken only from the peer that was asked.  `target` and `Contact.index`
 name virtual nodes of a host.  The limits below are part of the protocol: the decoder refuses more, the
-machine never makes more.  A message fits `DATAGRAM_BYTES_MAX` sealed, except `Batch`, which may be carried
-by any stream when it is larger.
+machine never makes more.  A message fits `DATAGRAM_BYTES_MAX` sealed.
 
 The peer at the other end is known from the session, not from the message: a message that names its `source`
 is dropped by the machine unless `source.peer` is the session's peer.
@@ -25,9 +24,6 @@ NEWS_MAX = 7  # per RUMOUR and RECORDS: 7 x 162 B
 MARKS_MAX = 100  # 8 B each, per OFFER
 BUCKETS = 256
 HAVE_MAX = 200  # fingerprints (4 B each) in one PULL
-BATCH_ITEMS_MAX = 65_536
-BATCH_PAYLOAD_BYTES_MAX = 8_192  # one item: a long URL and what belongs to it
-BATCH_BYTES_MAX = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,35 +188,6 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """Something for whoever owns the key, opaque to the ring."""
-
-    key: Key
-    payload: bytes  # <= 8,192
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """A stop of a walk around the ring: what belongs to you, or to whoever comes before you."""
-
-    id: int
-    target: int
-    items: tuple[Item, ...]  # 1..65,536, ascending from the walk's start, 8 MiB in all
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchReply:
-    """Items with keys in (arc_start, arc_end] are mine now; the others are still yours.  My successors:
-    where to go on.
-    """
-
-    id: int
-    arc_start: Key
-    arc_end: Key
-    successors: tuple[Contact, ...]  # 0..16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DialBackRequest:
     """Please send a nonce to this port of the address you see me at: could a stranger reach me?"""
 
@@ -262,7 +229,6 @@ Request = (
     | Pull
     | ProbeRequest
     | Accuse
-    | Batch
     | DialBackRequest
     | Offer
     | Want
@@ -280,7 +246,6 @@ Reply = (
     | Records
     | ProbeReply
     | Verdict
-    | BatchReply
     | DialBackReply
 )
 Message = Request | Reply

@@ -25,7 +25,7 @@ ANSWERED = Rule(HOLDERS_MAX)
 
 
 class Router:
-    """The guide of our lookups and walks."""
+    """The guide of our lookups."""
 
     def __init__(self, host: Host, table: Membership, gossip: Gossip, nodes: Sequence[VirtualNode]) -> None:
         self._host = host
@@ -113,9 +113,6 @@ class Router:
         if self._gossip.level < 2:
             for signed in records:
                 self._gossip.hear(signed, now, "table")
-
-    def find_owner(self, key: Key, done: Callable[[Found, float], None], now: float) -> None:
-        self._start_lookup(key, done, now, True)
 
     def _start_lookup(
         self, key: Key, done: Callable[[Found, float], None], now: float, from_table: bool

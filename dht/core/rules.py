@@ -7,16 +7,12 @@ Section numbers are those of the ring design (`docs/protocol/ring.md` and its me
 from dataclasses import dataclass
 
 from dht.core.ids import IdCheck, NetworkId
-from dht.core.messages import BATCH_BYTES_MAX
 
 # Requests (4.5): three tries make a false alarm 7.9e-6 at 1 % loss (3.7).
 TRIES = 3
 TIMEOUT_MIN_S = 0.5
 TIMEOUT_MAX_S = 3.0
 TIMEOUT_FIRST_S = 1.0  # before a round trip is known; RFC 6298 starts there too
-BATCH_TIMEOUT_S = 30.0  # the receiver makes a batch durable before it answers
-BATCH_DATAGRAM_TIMEOUT_S = 5.0  # a datagram's worth is quickly durable, and the datagram is more easily lost
-BATCH_DATAGRAM_BYTES_MAX = 1_100  # what a sealed datagram carries (1,174 B), less the dress of a batch
 PENDING_MAX = 4_096
 ROUND_TRIPS_MAX = 1_024
 
@@ -58,7 +54,6 @@ MEMBERS_PER_NEWS = (
 DIGEST_EAGER_S = 10.0  # while the last exchange found differences
 DIGEST_URGENT_S = 2.5  # after an exchange in which more than this many buckets differed
 URGENT_BUCKETS = 16
-BULK_BUCKETS = 64  # more differing buckets than this: fetch the table over a stream
 PULLS_MAX = 8  # at a time
 PULL_PAGES_MAX = 256  # of one bucket: 7 news each make twice the share of a full table and its tombs
 CONTESTS_MAX = 32  # claims to taken positions that are looked into at a time
@@ -85,15 +80,11 @@ BUDGET_WINDOW_S = 600.0
 NEAR_POSITIONS = 64
 SAMPLE_MAX = 512
 
-# Lookups and walks: section 4.5
+# Lookups: section 4.5
 LOOKUP_ASKS_MAX = 128
 LOOKUPS_MAX = 1_024
 LOOKUP_BUSY_MAX = 16  # about five seconds: a step that meets three silent peers takes that long
 DENSITY_FACTOR = 10
-WALK_TRIES_PER_KEY = 4
-WALK_SUCCESSORS_MIN = 3  # in the answer to a batch of many items: the next stop, and two should it be dead
-WALK_ITEMS_MAX = 1 << 20
-WALKS_MAX = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,16 +103,7 @@ class RingRules:
     suspicion_s: float = 30.0  # times log10(N + 1) where that is more: how long a suspect may answer
     gossip_bits_per_s_max: float = 10_000.0
     gossips: bool = True  # False: successor lists and fingers only, as the Chord papers
-    has_bulk: bool = True  # the shell has streams: for whole tables, and for batches larger than a datagram
 
     @property
     def recheck_s(self) -> float:
         return RECHECK_FACTOR * self.suspicion_s
-
-    @property
-    def batch_bytes_max(self) -> int:
-        return BATCH_BYTES_MAX if self.has_bulk else BATCH_DATAGRAM_BYTES_MAX
-
-    @property
-    def batch_timeout_s(self) -> float:
-        return BATCH_TIMEOUT_S if self.has_bulk else BATCH_DATAGRAM_TIMEOUT_S

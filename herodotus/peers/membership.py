@@ -302,7 +302,6 @@ def rules_of(charter: Charter, settings: Settings) -> RingRules:
         graveyard_s=ring.graveyard_s,
         suspicion_s=ring.suspicion_s,
         gossip_bits_per_s_max=ring.gossip_bits_per_s_max,
-        has_bulk=False,
     )
 
 

@@ -3,10 +3,10 @@
     scripts/bench exchange [--peers 10,100,1000,20000] [--links-per-peer N] [--json]
 
 Bytes and messages for each link, at all six holders, of three ways in one run: a lookup for each link and a message to
-each holder; a lookup for each, and the messages together as on a walk; our walk. The first two are counted with ring
-machines and the ring's codec on links of 59 random bytes; the walk with the real outbox, walk and codec on kept
-connections, on URLs scaled to 59 characters, which pack better than random bytes. Then what a core does: links into and
-out of the outbox, links received, leases served; and what 100,000 waiting links hold in memory.
+each holder; a lookup for each, and the messages together as on a walk; our walk. Lookups are counted with ring machines
+and the ring's codec, links with the real outbox, walk and codec on kept connections, on URLs scaled to 59 characters.
+Then what a core does: links into and out of the outbox, links received, leases served; and what 100,000 waiting links
+hold in memory.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def cost_of(peers: int, links_per_peer: int) -> dict[str, float]:
     ring = link_costs(1, peers, LOOKUPS, links_per_peer)
     lookup, holders = ring["bytes per lookup"], min(COPIES, peers)
     single = ring["direct, bytes per link"] - lookup
-    together = ring["ring walk, bytes per link"]
+    together = ring["walk, bytes per link"]
     found = {
         "direct lookup, bytes": lookup + holders * single,
         "batched lookup, bytes": lookup + holders * together,

@@ -25,6 +25,7 @@ from dht.core.records import RECORD_LIFE_S, RECORD_VERSION, Address, PeerRecord,
 from dht.core.rules import RingRules
 from dht.identity import KeyNotary, peer_key, sign_record
 from dht.wire import decode_record, encode_record
+from simnet.rings import learn
 
 NETWORK = NetworkId(b"bench\0\0\0")
 NOW = 1_790_000_000.0
@@ -66,7 +67,7 @@ def resident_bytes() -> int:
 def measure(members: int, virtual_nodes: int, *, is_traced: bool) -> dict[str, float | int]:
     random = Random(1)
     key = Ed25519PrivateKey.from_private_bytes(random.randbytes(32))
-    rules = RingRules(network=NETWORK, has_bulk=False)
+    rules = RingRules(network=NETWORK)
     own = record(key, random.randbytes(4), 1)
     machine = RingMachine(record=own, rules=rules, notary=KeyNotary(key, NETWORK), random=random)
     machine.create(NOW)
@@ -78,7 +79,7 @@ def measure(members: int, virtual_nodes: int, *, is_traced: bool) -> dict[str, f
     started_s = time.process_time()
     for batch in encoded_records(members, virtual_nodes, random):
         decoded = [signed for signed in map(decode_record, batch) if isinstance(signed, SignedRecord)]
-        machine.learn(decoded, NOW)
+        learn(machine, decoded, NOW)
         machine.take_effects()
         del decoded
     batch = []

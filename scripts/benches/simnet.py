@@ -25,7 +25,7 @@ from simnet.whole import WholeNodes
 from simnet.world.network import Link
 from simnet.world.world import World
 
-RULES = RingRules(network=NETWORK, has_bulk=False)
+RULES = RingRules(network=NETWORK)
 ROUTING_ONLY = RingRules(network=NETWORK, gossips=False)
 
 

@@ -1,28 +1,35 @@
 """What the papers measured, measured on our core: paths, timeouts, lookups under churn, bytes per link.
 
 These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and all that the papers have. Only
-`paper-links` encodes every message, since bytes are what it counts.
+`paper-links` encodes every message, since bytes are what it counts; its walk is that of `simnet.scenarios.links`.
 """
 
+import tempfile
 from bisect import bisect_left
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
-from dht.core.effects import Effect, LookupDone, WalkDone
+import anyio
+
+from dht.core.effects import Effect, LookupDone
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import KEY_BYTES, Key, PeerKey, key_from_number, number_of
 from dht.core.machine import RingMachine
-from dht.core.messages import Item, Message
-from dht.core.records import Contact
+from dht.core.messages import Message
+from dht.core.records import Contact, first_contact_of
 from dht.wire import encode_message
+from herodotus.crawl.links.wire import OutLink, Taken, encode_batch, encode_taken
+from herodotus.peers.calls import CALL_DEADLINE_S
+from herodotus.peers.net.wire import HEAD_BYTES, Question
 from simnet.rings import RingWorld, owner_in, peer_number, ring_of
 from simnet.ringtrials import NEVER_S, churn, lookups_without_repair, rules_with
 from simnet.runs import Run
 from simnet.scenarios import scenario
+from simnet.scenarios.links import THESIS_URL_BYTES, on_wire, varied_urls, walked
 from simnet.trials import Figures, try_out
 
 HEADERS_BYTES = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4, UDP, our session and its tag
-URL_BYTES = 59  # the thesis's mean; and its separator makes sixty
 LINKS_PER_PEER = 10  # "an aggregate of roughly ten URLs per node" (thesis 4.4.4)
 LOOKUPS = 1_000
 
@@ -88,7 +95,7 @@ def _links_wrong(figures: Figures) -> str | None:
     if figures["links undelivered"]:
         return f"{figures['links undelivered']:.0f} links did not arrive"
     direct, batched, walk = (
-        figures[f"{way}, bytes per link"] for way in ("direct", "batched lookup", "ring walk")
+        figures[f"{way}, bytes per link"] for way in ("direct", "batched lookup", "walk")
     )
     if not direct > batched > walk:
         return f"a link costs {direct:.0f} bytes by a lookup, {batched:.0f} batched, {walk:.0f} on a walk"
@@ -96,7 +103,31 @@ def _links_wrong(figures: Figures) -> str | None:
 
 
 def link_costs(seed: int, peers: int, lookups: int, links_per_peer: int) -> Figures:
-    """Counted at the sender's and the answerers' sockets together, headers and sealing included."""
+    """For each link and receiver, counted at both ends, headers, sealing and answers included.
+
+    Lookups go by datagrams of the ring, links by calls on connections that are there already.
+    """
+    figures = _lookup_costs(seed, peers, lookups)
+    with tempfile.TemporaryDirectory() as folder:
+        calls, report, mean = anyio.run(
+            walked, Path(folder), peers, links_per_peer, varied_urls(seed), backend="trio"
+        )
+    walk = calls.bytes / max(calls.links, 1) * THESIS_URL_BYTES / mean
+    single = _alone(("https://" + "x" * THESIS_URL_BYTES)[:THESIS_URL_BYTES])
+    direct, batched = figures["bytes per lookup"] + single, figures["bytes per lookup"] + walk
+    return {
+        **figures,
+        "links undelivered": float(report.left),
+        "direct, bytes per link": direct,
+        "batched lookup, bytes per link": batched,
+        "walk, bytes per link": walk,
+        "direct over walk": direct / walk,
+        "batched over walk": batched / walk,
+        **_by_thesis(figures["hops per lookup"], _stops_per_link(seed, peers, links_per_peer)),
+    }
+
+
+def _lookup_costs(seed: int, peers: int, lookups: int) -> Figures:
     world = _fingered(seed, peers)
     chance = Random(seed)
     machine = world.machines[peer_number(seed * 1_000_000).peer]
@@ -111,30 +142,36 @@ def link_costs(seed: int, peers: int, lookups: int, links_per_peer: int) -> Figu
     hops = wrong = 0
     for _ in range(lookups):
         done.clear()
-        key = Key(chance.randbytes(20))
+        key = Key(chance.randbytes(KEY_BYTES))
         machine.lookup(key, world.now)
         world.settle(machine)
         while not done and world.step():
             pass
         hops += sum(found.hops for found in done)
         wrong += not any(found.holders[:1] == (owner_in(ring, key),) for found in done)
-    per_lookup, lookup_messages = world.bytes_sent / lookups, sum(world.sent.values()) / lookups
-    batched, stops_per_link, lost = _walked(world, machine, chance, links_per_peer)
-    single, lost_alone = _single(world, machine, chance)
-    direct, amortized = per_lookup + single, per_lookup + batched
     return {
-        "messages per lookup": lookup_messages,
+        "messages per lookup": sum(world.sent.values()) / lookups,
         "hops per lookup": hops / lookups,
-        "bytes per lookup": per_lookup,
+        "bytes per lookup": world.bytes_sent / lookups,
         "lookups wrong": float(wrong),
-        "links undelivered": float(lost + lost_alone),
-        "direct, bytes per link": direct,
-        "batched lookup, bytes per link": amortized,
-        "ring walk, bytes per link": batched,
-        "direct over walk": direct / batched,
-        "batched over walk": amortized / batched,
-        **_by_thesis(hops / lookups, stops_per_link),
     }
+
+
+def _stops_per_link(seed: int, peers: int, links_per_peer: int) -> float:
+    """Owners of at least one link, as a walk to owners alone visits them."""
+    positions = sorted(
+        first_contact_of(peer_number(n + seed * 1_000_000), "ip").position for n in range(peers)
+    )
+    chance, links = Random(seed), peers * links_per_peer
+    places = {bisect_left(positions, Key(chance.randbytes(KEY_BYTES))) % peers for _ in range(links)}
+    return len(places) / links
+
+
+def _alone(url: str) -> int:
+    """Bytes to bring one link to one peer."""
+    body = encode_batch([OutLink(url, 3)])
+    asked = Question(service="links", deadline_s=CALL_DEADLINE_S, is_stream=False, body=body).pack()
+    return on_wire(len(asked)) + on_wire(HEAD_BYTES + len(encode_taken(Taken())))
 
 
 def _by_thesis(hops: float, stops_per_link: float) -> Figures:
@@ -181,45 +218,3 @@ def _give_fingers(machine: RingMachine, ring: list[Contact], positions: list[Key
 
 def _size_of(message: Message) -> int:
     return HEADERS_BYTES + len(encode_message(message))
-
-
-def _single(world: RingWorld, machine: RingMachine, chance: Random) -> tuple[float, int]:
-    """One link to an owner that is known: a batch of one, and its answer."""
-    ring = ring_of(world)
-    before = world.bytes_sent
-    sent = lost = 0
-    for _ in range(100):
-        key = Key(chance.randbytes(20))
-        owner = owner_in(ring, key)
-        if owner.peer != machine.me.peer:
-            machine.table.hint(owner)
-            lost += _walk(world, machine, [Item(key=key, payload=chance.randbytes(URL_BYTES))])
-            sent += 1
-    return (world.bytes_sent - before) / max(sent, 1), lost
-
-
-def _walked(
-    world: RingWorld, machine: RingMachine, chance: Random, links_per_peer: int
-) -> tuple[float, float, int]:
-    """Bytes and stops per link of one walk around the whole ring, and how many links were lost on it."""
-    links = len(world.machines) * links_per_peer
-    bytes_before, stops_before = world.bytes_sent, world.sent["Batch"]
-    keys = [Key(chance.randbytes(KEY_BYTES)) for _ in range(links)]
-    lost = _walk(world, machine, [Item(key=key, payload=chance.randbytes(URL_BYTES)) for key in keys])
-    return (world.bytes_sent - bytes_before) / links, (world.sent["Batch"] - stops_before) / links, lost
-
-
-def _walk(world: RingWorld, machine: RingMachine, items: list[Item]) -> int:
-    """How many did not arrive."""
-    ended: list[WalkDone] = []
-
-    def note(_peer: PeerKey, effect: Effect) -> None:
-        if isinstance(effect, WalkDone):
-            ended.append(effect)
-
-    world.on_effect = note
-    machine.walk(items, world.now)
-    world.settle(machine)
-    while not ended and world.step():
-        pass
-    return len(ended[0].undelivered) if ended else len(items)

@@ -23,9 +23,7 @@ from simnet.world.network import Link
 from simnet.world.world import Silent, World
 
 # A ring of a few that hardly changes: its periods are those of a charter for archives, not for file sharing.
-RULES = RingRules(
-    network=NETWORK, has_bulk=False, stabilize_s=600.0, digest_s=3_600.0, graveyard_s=3_600.0, rumour_s=60.0
-)
+RULES = RingRules(network=NETWORK, stabilize_s=600.0, digest_s=3_600.0, graveyard_s=3_600.0, rumour_s=60.0)
 CRAWL_S = 900.0  # the faults of a day fall into its crawl
 
 

@@ -30,7 +30,6 @@ def ring_in(run: Run) -> SimulatedRing:
         network=NETWORK,
         successors=int(run.setting("successors", 16, low=1, high=16)),
         gossips=bool(run.setting("gossip", 1, high=1)),
-        has_bulk=bool(run.setting("bulk", 0, high=1)),
     )
     return SimulatedRing(run.world, rules)
 

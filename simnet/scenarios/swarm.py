@@ -71,5 +71,4 @@ def _rules(rng: random.Random) -> RingRules:
         rumour_s=rng.uniform(1.0, 10.0),
         digest_s=rng.uniform(20.0, 90.0),
         graveyard_s=rng.uniform(20.0, 90.0),
-        has_bulk=False,
     )

@@ -6,9 +6,9 @@ from dht.core.frames import DATA, ECHO, FINISH, HELLO, HELLO_OK, HINT, NONCE, PA
 from dht.core.ids import NetworkId
 from dht.endpoint import Endpoint
 from dht.identity import sign_record
-from dht.wire import BATCH_BYTES_MAX, Codec, Refused, decode_record, encode_message, encode_record
+from dht.wire import Codec, Refused, decode_record, encode_message, encode_record
 from tests.dht.link_world import NETWORK, key_from
-from tests.dht.values import record_of
+from tests.dht.values import BYTES_MAX, record_of
 
 HERE, THERE = ("192.0.2.1", 4484), ("198.51.100.2", 4484)
 CODEC = Codec("ip")
@@ -43,9 +43,9 @@ _LEFT, _RIGHT = connected()
 
 def decoders(data: bytes) -> None:
     """What is decoded is encoded to bytes that mean the same."""
-    message = CODEC.decode(data, bytes_max=BATCH_BYTES_MAX)
+    message = CODEC.decode(data, bytes_max=BYTES_MAX)
     if not isinstance(message, Refused):
-        assert CODEC.decode(encode_message(message), bytes_max=BATCH_BYTES_MAX) == message
+        assert CODEC.decode(encode_message(message), bytes_max=BYTES_MAX) == message
     record = decode_record(data)
     if not isinstance(record, Refused):
         assert decode_record(encode_record(record)) == record

@@ -13,8 +13,6 @@ import trio.testing
 from dht.core.frames import DATA, FINISH, HELLO, HELLO_OK, HINT, MAGIC, RETRY, Hello
 from dht.core.ids import key_of
 from dht.core.limits import AMPLIFICATION_MAX
-from dht.core.messages import Item
-from dht.core.records import Contact
 from dht.endpoint import packed_address
 from dht.identity import peer_key
 from dht.node import RingNode, open_node
@@ -30,19 +28,12 @@ pytestmark = pytest.mark.anyio
 
 NAMES = ("anna", "bert", "carl")
 REPLIES = (RETRY, HELLO_OK, HINT)
-SECRET = b"what a peer tells its ring, and nobody else"
 IDLE_S = 120.0
 
 
 @pytest.fixture
 def anyio_backend() -> Any:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0.001)}
-
-
-async def take(items: tuple[Item, ...], sender: Contact) -> bool:
-    del items, sender
-    await anyio.lowlevel.checkpoint()
-    return True
 
 
 @asynccontextmanager
@@ -54,7 +45,6 @@ async def node_behind(relay: Relay, name: str) -> AsyncIterator[RingNode]:
         wall_clock=lambda: EPOCH_S + anyio.current_time(),
         random=Random(name),
         entropy=Random(f"entropy of {name}").randbytes,
-        take_batch=take,
     )
     async with open_node(settings, key_from(name), ports, [relay.private[name]]) as node:
         yield node
@@ -72,7 +62,7 @@ async def until_ideal(nodes: Sequence[RingNode]) -> None:
 
 @asynccontextmanager
 async def captured() -> AsyncIterator[tuple[list[Seen], list[RingNode]]]:
-    """Three peers join, walk, look up and idle, with every datagram between them on record."""
+    """Three peers join, look up and idle, with every datagram between them on record."""
     async with (
         relayed(*NAMES) as relay,
         node_behind(relay, "anna") as anna,
@@ -83,8 +73,8 @@ async def captured() -> AsyncIterator[tuple[list[Seen], list[RingNode]]]:
         for node in (bert, carl):
             assert await node.join([packed_address(relay.public["anna"])])
         await until_ideal([anna, bert, carl])
-        items = [Item(key=key_of(b"%d" % number), payload=SECRET) for number in range(30)]
-        assert not (await bert.walk(items)).undelivered
+        for number in range(30):
+            await bert.owner(key_of(b"%d" % number))
         await anyio.sleep(IDLE_S)
         yield relay.seen, [anna, bert, carl]
 
@@ -100,7 +90,7 @@ async def test_beyond_the_handshake_nothing_on_the_wire_can_be_read() -> None:
         assert set(kinds) <= {HELLO, RETRY, HELLO_OK, FINISH, DATA, HINT}
         assert kinds[DATA] > 100, "an idle ring talks, too"
         sealed = b"\n".join(one.data[18:] for one in seen if kind_of(one.data) in (FINISH, DATA))
-        known = [SECRET, NETWORK, bytes(key_of(b"7"))]
+        known = [NETWORK, bytes(key_of(b"7"))]
         for node in nodes:
             record = node.record
             assert record is not None

@@ -14,6 +14,7 @@ from dht.core.messages import Notify, Ping, Rumour
 from dht.core.records import Address, Contact, Departure, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from dht.identity import KeyNotary, peer_key, rotation_record, sign_record, sign_rotation
+from simnet.rings import learn
 from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import record_of
 
@@ -42,7 +43,7 @@ def machine() -> RingMachine:
     notary = KeyNotary(key_from("witness"), NetworkId(NETWORK))
     one = RingMachine(record=own, rules=RULES, notary=notary, random=Random(1))
     one.create(NOW)
-    assert one.learn([BEFORE], NOW) == 1
+    assert learn(one, [BEFORE], NOW) == 1
     one.take_effects()
     return one
 

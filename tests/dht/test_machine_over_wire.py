@@ -16,7 +16,7 @@ from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import record_of
 
 START_S = 1_790_000_100.0
-RULES = RingRules(network=NetworkId(NETWORK), has_bulk=False)
+RULES = RingRules(network=NetworkId(NETWORK))
 
 
 class Peer:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
@@ -12,7 +12,6 @@ import trio.testing
 
 from dht.core.effects import ArcsChanged, Joined, JoinFailed, PeerChanged
 from dht.core.ids import Key, NetworkId, PeerKey, key_of
-from dht.core.messages import Item
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address
@@ -35,7 +34,6 @@ RULES = RingRules(
     rumour_s=1.0,
     digest_s=5.0,
     graveyard_s=5.0,
-    has_bulk=False,
 )
 NAMES = ("anna", "bert", "carl", "dora", "emil")
 
@@ -51,7 +49,6 @@ class Peer:
     """What a test may see of a node, and do to it."""
 
     node: RingNode
-    items: list[Item]
     records: list[SignedRecord]
     met: list[Contact]
     clock_step_s: list[float]
@@ -65,7 +62,6 @@ class Peer:
 class Ways:
     """How a node of a test differs from the usual one."""
 
-    takes: Callable[[], bool] = field(default=lambda: True)
     port: int = 0
     host: bytes = LOCALHOST
     is_address_guessed: bool = False
@@ -87,17 +83,9 @@ def free_port() -> int:
 @asynccontextmanager
 async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
     ways = ways or Ways()
-    items: list[Item] = []
     records: list[SignedRecord] = []
     met: list[Contact] = []
     step_s = [0.0]
-
-    async def take_batch(batch: tuple[Item, ...], sender: Contact) -> bool:
-        del sender
-        await anyio.lowlevel.checkpoint()
-        if ways.takes():
-            items.extend(batch)
-        return ways.takes()
 
     port = ways.port or free_port()
     settings = NodeSettings(
@@ -113,12 +101,11 @@ async def opened(name: str, ways: Ways | None = None) -> AsyncIterator[Peer]:
         wall_clock=lambda: EPOCH_S + anyio.current_time() + step_s[0],
         random=Random(name),
         entropy=Random(f"{name} {port}").randbytes,
-        take_batch=take_batch,
         on_record=records.append,
         on_met=met.append,
     )
     async with open_node(settings, key_from(name), ports, [("127.0.0.1", port)]) as node:
-        yield Peer(node=node, items=items, records=records, met=met, clock_step_s=step_s)
+        yield Peer(node=node, records=records, met=met, clock_step_s=step_s)
 
 
 @asynccontextmanager
@@ -164,12 +151,6 @@ def in_ring_order(peers: list[Peer], key: Key) -> list[PeerKey]:
     return [peer.node.me.peer for peer in after]
 
 
-def items_for_each(peers: list[Peer]) -> list[Item]:
-    """At least one that each peer owns: its port decides the size of its arc, and ports are whatever is free."""
-    scattered = [key_of(b"url %d" % number) for number in range(20)]
-    return [Item(key=key, payload=b"") for key in [*scattered, *(peer.node.me.position for peer in peers)]]
-
-
 async def test_a_node_that_finds_nobody_is_a_ring_of_one_that_owns_everything() -> None:
     async with opened("anna") as anna:
         assert not await anna.node.join([Address(host=LOCALHOST, port=free_port())])
@@ -209,49 +190,6 @@ async def test_virtual_nodes_join_one_by_one_and_are_one_member() -> None:
             await until_ideal([anna, bert])
             assert sum(isinstance(event, Joined) for event in await events.wait()) == 2
         assert [len(peer.node.statistics().ring.nodes) for peer in (anna, bert)] == [3, 2]
-
-
-async def test_a_walk_carries_each_item_to_its_owner_and_reports_who_took_it() -> None:
-    async with ring_of(*NAMES) as peers:
-        items = [Item(key=key_of(b"url %d" % number), payload=b"link") for number in range(60)]
-        report = await peers[2].node.walk(items)
-        assert report.undelivered == ()
-        for peer in peers:
-            mine = {item for item in items if in_ring_order(peers, item.key)[0] == peer.node.me.peer}
-            assert set(peer.items) == mine
-            assert {item for to, some in report.delivered if to == peer.node.me for item in some} == mine
-
-
-async def test_what_a_peer_does_not_make_durable_stays_with_the_caller() -> None:
-    async with opened("anna") as anna, opened("bert", Ways(takes=lambda: False)) as bert:
-        await anna.node.join([])
-        await bert.node.join([anna.address])
-        await until_ideal([anna, bert])
-        items = items_for_each([anna, bert])
-        report = await anna.node.walk(items)
-        refused = {item for item in items if in_ring_order([anna, bert], item.key)[0] == bert.node.me.peer}
-        assert refused
-        assert set(report.undelivered) == refused
-        assert set(anna.items) == set(items) - refused
-        assert bert.items == []
-
-
-async def test_a_walk_ends_with_what_was_not_delivered_when_the_node_leaves() -> None:
-    async with opened("anna") as anna, opened("bert", Ways(takes=lambda: False)) as bert:
-        await anna.node.join([])
-        await bert.node.join([anna.address])
-        await until_ideal([anna, bert])
-        items = items_for_each([anna, bert])
-        async with anyio.create_task_group() as tasks:
-
-            async def walk_and_see() -> None:
-                report = await anna.node.walk(items)
-                assert {*report.undelivered, *anna.items} == set(items)
-                assert len(report.undelivered) + len(anna.items) == len(items)
-
-            tasks.start_soon(walk_and_see)
-            await until(lambda: anna.items)
-            anna.node.leave()
 
 
 async def test_arcs_that_change_are_told() -> None:

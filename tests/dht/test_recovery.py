@@ -7,7 +7,7 @@ from dht.core.effects import Effect, PeerChanged
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.records import Contact
-from simnet.rings import RingWorld, how_right, peer_number, ring_of
+from simnet.rings import RingWorld, how_right, learn, peer_number, ring_of
 from simnet.ringtrials import half_dies, merge
 
 PEERS = 60
@@ -63,7 +63,7 @@ def cut_off() -> tuple[RingWorld, RingMachine, Contact]:
     others = [world.machines[contact.peer] for contact in ring[1:]]
     records = [machine.record for machine in others]
     for machine in others:
-        machine.learn([signed for signed in records if signed is not None], world.now)
+        learn(machine, [signed for signed in records if signed is not None], world.now)
     crash_all(world, [*ring[1 : REACH + 1], *ring[-REACH:]])
     return world, survivor, ring[PEERS // 2]
 

@@ -31,10 +31,10 @@ from dht.core.messages import (
 )
 from dht.core.records import Contact, Death, Departure, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
-from simnet.rings import NETWORK, START_S, RingWorld, SimulatedNotary, peer_number
+from simnet.rings import NETWORK, START_S, RingWorld, SimulatedNotary, learn, peer_number
 
 NOW = START_S
-RULES = RingRules(network=NETWORK, has_bulk=False)
+RULES = RingRules(network=NETWORK)
 
 
 def signed(number: int, incarnation: int = 1) -> SignedRecord:
@@ -52,7 +52,7 @@ def machine(known: int = 0) -> RingMachine:
     record = peer_number(0)
     one = RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
     one.create(NOW)
-    assert one.learn([signed(number) for number in range(1, known + 1)], NOW) == known
+    assert learn(one, [signed(number) for number in range(1, known + 1)], NOW) == known
     one.take_effects()
     return one
 
@@ -64,7 +64,7 @@ def member(numbers: Iterable[int]) -> RingMachine:
     numbers = list(numbers)
     line = sorted(map(contact, numbers), key=lambda c: distance(one.me.position, c.position))
     one.restore([(line[-1], tuple(line[:16]))], NOW)
-    assert one.learn(map(signed, numbers), NOW) == len(numbers)
+    assert learn(one, map(signed, numbers), NOW) == len(numbers)
     one.take_effects()
     return one
 
@@ -311,7 +311,7 @@ def test_a_flood_of_news_leaves_bounded_tombs_graves_and_rumours(monkeypatch: py
     assert len(one.table) == 100
     assert counts(one)["records full"] == 201
     for number in range(1, 100):
-        one.learn([death(number, number + 500, number + 600)], NOW)
+        learn(one, [death(number, number + 500, number + 600)], NOW)
     converse(one, lambda _to, _message: None, 60)
     figures = one.statistics()
     assert (figures.tombs, figures.graves) == (40, 20)

@@ -8,15 +8,12 @@ import pytest
 from dht.core.arcs import Arc
 from dht.core.effects import (
     ArcsChanged,
-    BatchArrived,
     Effect,
-    FetchTable,
     Joined,
     JoinFailed,
     LookupDone,
     PeerChanged,
     Send,
-    WalkDone,
 )
 from dht.core.errors import RingUsageError
 from dht.core.ids import Key, key_from_number, number_of
@@ -24,15 +21,12 @@ from dht.core.machine import RingMachine
 from dht.core.messages import (
     Accuse,
     Ack,
-    Batch,
-    BatchReply,
     Busy,
     Closer,
     Digest,
     DigestDiffers,
     Find,
     GetState,
-    Item,
     Message,
     Notify,
     NotMember,
@@ -51,7 +45,7 @@ from dht.core.messages import (
 from dht.core.records import Contact, Death, PeerRecord, SignedRecord, contacts_of, record_fault
 from dht.core.ring import merged
 from dht.core.rules import RingRules
-from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
+from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 
 NOW = START_S
 RULES = RingRules(network=NETWORK)
@@ -105,7 +99,7 @@ def test_who_has_just_joined_does_not_call_itself_the_owner_of_anything() -> Non
     assert PEERS[0] not in answer.contacts
 
 
-def test_a_newcomer_adopts_the_owners_list_notifies_it_and_fetches_its_table() -> None:
+def test_a_newcomer_adopts_the_owners_list_notifies_it_and_compares_tables_with_it() -> None:
     newcomer = machine(0)
     newcomer.join([PEERS[4], PEERS[5]], NOW)
     finds = [(to, m) for to, m in sent(newcomer.take_effects()) if isinstance(m, Find)]
@@ -124,7 +118,7 @@ def test_a_newcomer_adopts_the_owners_list_notifies_it_and_fetches_its_table() -
     assert newcomer.nodes[0].predecessor is None
     assert only(Notify, effects)[0] == PEERS[1]
     assert Joined(contact=PEERS[0]) in effects
-    assert FetchTable(source=PEERS[1]) in effects
+    assert only(Digest, effects)[0] == PEERS[1]
 
 
 def test_joining_fails_when_no_contact_answers() -> None:
@@ -343,7 +337,7 @@ def death_of(place: int, by: int, confirmed_by: int) -> Death:
 
 def test_a_death_needs_two_different_witnesses_with_signatures() -> None:
     one = member()
-    one.learn([signed(n) for n in range(1, 8)], NOW)
+    learn(one, [signed(n) for n in range(1, 8)], NOW)
     for forged in (death_of(4, 5, 5), replace(death_of(4, 5, 6), confirmer_signature=bytes(16))):
         one.receive(Rumour(id=1, news=(forged,)), PEERS[5], NOW)
         assert PEERS[4].peer in one.table.records
@@ -354,7 +348,7 @@ def test_a_death_needs_two_different_witnesses_with_signatures() -> None:
 
 def test_a_newer_incarnation_refutes_a_death() -> None:
     one = member()
-    one.learn([signed(n) for n in range(1, 8)], NOW)
+    learn(one, [signed(n) for n in range(1, 8)], NOW)
     one.receive(Rumour(id=1, news=(death_of(4, 5, 6),)), PEERS[5], NOW)
     one.receive(Rumour(id=2, news=(signed(4),)), PEERS[4], NOW)
     assert PEERS[4].peer not in one.table.records  # the same incarnation stays dead
@@ -388,7 +382,7 @@ def test_digests_name_the_buckets_that_differ_and_pulls_fill_them() -> None:
     other.create(NOW)
     other.take_effects()
     news = signed(4)
-    other.learn([news], NOW)
+    learn(other, [news], NOW)
     other.receive(Digest(id=1, sums=tuple(one.table.sums)), PEERS[0], NOW)
     _, differs = only(DigestDiffers, other.take_effects())
     assert isinstance(differs, DigestDiffers)
@@ -400,7 +394,7 @@ def test_digests_name_the_buckets_that_differ_and_pulls_fill_them() -> None:
     assert not records.more
 
 
-# --- lookups, walks, leaving
+# --- lookups, leaving
 
 
 def test_a_lookup_skips_a_dead_owner_inside_the_list_instead_of_giving_up() -> None:
@@ -428,24 +422,6 @@ def test_a_lookup_skips_a_dead_owner_inside_the_list_instead_of_giving_up() -> N
     assert done[0].timeouts == 2
 
 
-def test_a_batch_is_acknowledged_only_after_it_was_accepted() -> None:
-    one = member(predecessor=7)
-    item = Item(key=PEERS[0].position, payload=b"link")
-    foreign = Item(key=PEERS[3].position, payload=b"not ours")
-    one.receive(Batch(id=1, target=0, items=(item, foreign)), PEERS[5], NOW)
-    (arrived,) = [effect for effect in one.take_effects() if isinstance(effect, BatchArrived)]
-    assert arrived.items == (item,)
-    one.accept_batch(arrived, NOW)
-    ((to, reply),) = sent(one.take_effects())
-    assert to == PEERS[5]
-    assert reply == BatchReply(
-        id=1,
-        arc_start=PEERS[7].position,
-        arc_end=PEERS[0].position,
-        successors=(PEERS[2], PEERS[3]),
-    )
-
-
 def just_joined() -> RingMachine:
     """It has the list of its owner, and nobody has told it yet who comes before."""
     one = machine()
@@ -454,69 +430,10 @@ def just_joined() -> RingMachine:
     return one
 
 
-def test_who_has_just_joined_takes_no_batch_before_it_knows_its_arc() -> None:
-    one = just_joined()
-    own = Item(key=PEERS[0].position, payload=b"link")
-    one.receive(Batch(id=1, target=0, items=(own,)), PEERS[5], NOW)
-    effects = one.take_effects()
-    assert sent(effects) == [(PEERS[5], Busy(id=1))]
-    assert not [effect for effect in effects if isinstance(effect, BatchArrived)]
-
-
-@pytest.mark.parametrize(("items", "named"), [(1, 16), (4, 4), (10, 3), (200, 3)])
-def test_who_takes_much_of_a_walk_names_few_successors(items: int, named: int) -> None:
-    one = member(predecessor=7)
-    one.nodes[0].successors = tuple(contacts_of(peer_number(n), "ip")[0] for n in range(100, 116))
-    own = PEERS[0].position
-    batch = Batch(id=1, target=0, items=tuple(Item(key=own, payload=b"%d" % n) for n in range(items)))
-    one.receive(batch, PEERS[5], NOW)
-    (arrived,) = [effect for effect in one.take_effects() if isinstance(effect, BatchArrived)]
-    one.accept_batch(arrived, NOW)
-    ((_, reply),) = sent(one.take_effects())
-    assert isinstance(reply, BatchReply)
-    assert reply.successors == one.nodes[0].successors[:named]
-
-
-def test_a_walk_visits_each_owner_once_and_gives_back_what_nobody_takes() -> None:
-    one = member(successors=(1, 2, 3), predecessor=7)
-    one.learn([signed(n) for n in (1, 2, 3)], NOW)
-    items = [Item(key=PEERS[n].position, payload=b"%d" % n) for n in (3, 1, 2)]
-    walk = one.walk(items, NOW)
-    now, visited, ended = NOW, [], []
-    for _ in range(4_000):
-        effects = one.take_effects()
-        ended += [effect for effect in effects if isinstance(effect, WalkDone)]
-        for to, message in sent(effects):
-            if isinstance(message, Batch) and to != PEERS[2]:
-                visited.append(to)
-                start, end = PEERS[PEERS.index(to) - 1].position, to.position
-                reply = BatchReply(id=message.id, arc_start=start, arc_end=end, successors=())
-                one.receive(reply, to, now)
-            elif isinstance(message, GetState) and to != PEERS[2]:
-                one.receive(Busy(id=message.id), to, now)  # alive, and of no interest here
-            elif isinstance(message, Find) and to != PEERS[2]:
-                owners = tuple(PEERS[n] for n in (1, 2, 3) if PEERS[n].position >= message.key)
-                one.receive(Owner(id=message.id, holders=owners, records=()), to, now)
-            elif isinstance(message, Digest) and to != PEERS[2]:
-                one.receive(DigestDiffers(id=message.id, buckets=()), to, now)
-            elif isinstance(message, (Ping, Accuse)) and to != PEERS[2]:
-                one.receive(Pong(id=message.id), to, now)  # whatever it says, it lives
-            elif isinstance(message, ProbeRequest):
-                one.receive(ProbeReply(id=message.id, is_alive=False), to, now)
-        if ended:
-            break
-        now = max(now, one.next_deadline() or now)
-        one.advance(now)
-    assert visited[0] == PEERS[1]
-    assert PEERS[3] in visited
-    assert ended[0].walk == walk
-    assert [item.payload for item in ended[0].undelivered] == [b"2"]
-
-
 def test_a_helper_that_is_dead_itself_does_not_hold_up_the_examination() -> None:
     """Two that died together: a third one sees the first silent, and the second answers no question about it."""
     one = member()
-    one.learn([signed(n) for n in (2, 3, 4)], NOW)
+    learn(one, [signed(n) for n in (2, 3, 4)], NOW)
     now, asked, clocks = NOW, set[Contact](), dict[str, float]()
     while "suspect" not in clocks:
         effects = one.take_effects()
@@ -540,7 +457,7 @@ def test_a_helper_that_is_dead_itself_does_not_hold_up_the_examination() -> None
 
 def test_what_must_be_held_reaches_back_over_k_distinct_hosts() -> None:
     one = member(successors=(1, 2, 3), predecessor=7)
-    one.learn([signed(n) for n in range(1, 8)], NOW)
+    learn(one, [signed(n) for n in range(1, 8)], NOW)
     one.take_effects()
     assert one.arcs() == (Arc(start=PEERS[2].position, end=PEERS[0].position),)  # 7, 6, 5, 4, 3, then 2
 
@@ -561,12 +478,10 @@ def test_every_request_of_a_stranger_is_survived() -> None:
     for message in (
         GetState(id=1, source=sender, target=63, known=0),
         Notify(id=1, source=sender, target=63),
-        Batch(id=1, target=63, items=()),
         Digest(id=1, sums=(0,) * 256),
         Pull(id=1, bucket=255, after=b"", have=()),
         Records(id=1, news=(), more=True),
         Accuse(id=1, suspect=sender, incarnation=0, signature=b""),
-        BatchReply(id=1, arc_start=Key(bytes(20)), arc_end=Key(bytes(20)), successors=()),
     ):
         one.receive(message, sender, NOW)
     assert one.nodes[0].successors == (PEERS[2], PEERS[3])

@@ -13,7 +13,7 @@ from dht.core.membership import Membership
 from dht.core.messages import HAVE_MAX, Digest, Offer, Pull, Records, Rumour
 from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
-from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
+from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
 from tests.dht.test_ring_lies import contact, death, machine, signed
 
 NOW = START_S
@@ -86,7 +86,7 @@ def in_bucket(bucket: int, number: int) -> SignedRecord:
 
 def other() -> RingMachine:
     record = peer_number(5_000)
-    rules = RingRules(network=NETWORK, has_bulk=False)
+    rules = RingRules(network=NETWORK)
     two = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(2))
     two.create(NOW)
     two.take_effects()
@@ -112,9 +112,9 @@ def talk(one: RingMachine, two: RingMachine, seconds: float) -> list[Effect]:
 def test_tables_that_differ_in_hundreds_are_paged_both_ways_without_streams() -> None:
     one, two = machine(), other()
     shared, mine, theirs = (range(start, start + 220) for start in (10_000, 20_000, 30_000))
-    one.learn([in_bucket(7, n) for n in (*shared, *mine)], NOW)
-    two.learn([in_bucket(7, n) for n in (*shared, *theirs)], NOW)
-    one.learn([signed(n) for n in range(600, 900)], NOW)
+    learn(one, [in_bucket(7, n) for n in (*shared, *mine)], NOW)
+    learn(two, [in_bucket(7, n) for n in (*shared, *theirs)], NOW)
+    learn(one, [signed(n) for n in range(600, 900)], NOW)
     one.merge(two.me, NOW)
     effects = talk(one, two, 3)
     assert set(one.table.records) == set(two.table.records)
@@ -130,7 +130,7 @@ def test_tables_that_differ_in_hundreds_are_paged_both_ways_without_streams() ->
 
 def test_a_death_is_a_departure_after_a_day_unless_the_peer_came_back() -> None:
     one = machine(known=8)
-    one.learn([death(4, 5, 6), death(7, 5, 6)], NOW)
+    learn(one, [death(4, 5, 6), death(7, 5, 6)], NOW)
     now = NOW
     effects: list[Effect] = []
     came_back = False
@@ -152,10 +152,10 @@ def test_a_death_is_a_departure_after_a_day_unless_the_peer_came_back() -> None:
 
 def on_a_budget(bits_per_s: float, known: int) -> RingMachine:
     record = peer_number(0)
-    rules = RingRules(network=NETWORK, has_bulk=False, gossip_bits_per_s_max=bits_per_s)
+    rules = RingRules(network=NETWORK, gossip_bits_per_s_max=bits_per_s)
     one = RingMachine(record=record, rules=rules, notary=SimulatedNotary(record.peer), random=Random(1))
     one.create(NOW)
-    assert one.learn([signed(number) for number in range(1, known + 1)], NOW) == known
+    assert learn(one, [signed(number) for number in range(1, known + 1)], NOW) == known
     return one
 
 
@@ -198,7 +198,7 @@ def test_gossip_far_over_its_budget_keeps_a_sample_of_the_ring_around_itself() -
 def test_an_expired_record_leaves_the_table() -> None:
     one = on_a_budget(1e9, known=0)
     short = [replace(signed(n).record, expires_s=int(NOW) + 600) for n in range(1, 101)]
-    one.learn([SimulatedNotary(record.peer).sign_record(record) for record in short], NOW)
+    learn(one, [SimulatedNotary(record.peer).sign_record(record) for record in short], NOW)
     run(one, NOW, 590)
     assert len(one.table) == 101
     run(one, NOW + 590, 600)

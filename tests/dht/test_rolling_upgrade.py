@@ -15,8 +15,9 @@ from dht.core.ids import Key, PeerKey, key_from_number
 from dht.core.machine import RingMachine
 from dht.core.messages import NEWS_MAX, Message
 from dht.core.records import Contact, first_contact_of
-from dht.wire import BATCH_BYTES_MAX, Codec, Refused, encode_message
+from dht.wire import Codec, Refused, encode_message
 from simnet.rings import RingWorld, how_right, owner_in, peer_number, ring_of
+from tests.dht.values import BYTES_MAX
 
 CODEC = Codec("ip")
 PEERS = 12
@@ -46,7 +47,7 @@ class Translator:
         data = encode_message(message)
         if sender in self.upgraded:
             data = self._said_by_the_next_release(data)
-        heard = CODEC.decode(data, bytes_max=BATCH_BYTES_MAX)
+        heard = CODEC.decode(data, bytes_max=BYTES_MAX)
         assert not isinstance(heard, Refused), (message, heard)
         if sender in self.upgraded:
             assert heard == message, "what both know means the same"

@@ -5,12 +5,13 @@ from dht.core.effects import Effect, Send
 from dht.core.machine import RingMachine
 from dht.core.messages import MARKS_MAX, NEWS_MAX, Message, Offer, Records, Rumour, Want
 from dht.core.records import SignedRecord
+from simnet.rings import learn
 from tests.dht.test_ring_lies import NOW, contact, converse, machine, signed
 
 
 def mark_of(news: SignedRecord) -> int:
     knows_it = machine()
-    knows_it.learn([news], NOW)
+    learn(knows_it, [news], NOW)
     return knows_it.table.mark_of(news.record.peer)
 
 

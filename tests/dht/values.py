@@ -85,7 +85,6 @@ deaths = st.builds(
 )
 departures = st.builds(Departure, peer=peers, incarnation=u32, signature=signatures)
 news = st.one_of(signed_records(), deaths, departures)
-items = st.builds(m.Item, key=keys, payload=st.binary(max_size=200))
 
 BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     **{kind: st.builds(kind, id=ids) for kind in (m.Ping, m.Pong, m.Ack, m.Unchanged, m.Busy, m.NotMember)},
@@ -123,17 +122,11 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     m.ProbeReply: st.builds(m.ProbeReply, id=ids, is_alive=st.booleans()),
     m.Accuse: st.builds(m.Accuse, id=ids, suspect=contacts, incarnation=u32, signature=signatures),
     m.Verdict: st.builds(m.Verdict, id=ids, signature=st.one_of(st.just(b""), signatures)),
-    m.Batch: st.builds(m.Batch, id=ids, target=indices, items=tuples(items, 1, 20)),
-    m.BatchReply: st.builds(
-        m.BatchReply,
-        id=ids,
-        arc_start=keys,
-        arc_end=keys,
-        successors=tuples(contacts, 0, m.SUCCESSORS_MAX),
-    ),
     m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, port=st.integers(1, 65_535)),
     m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans()),
     m.Offer: st.builds(m.Offer, id=ids, marks=tuples(ids, 1, m.MARKS_MAX)),
     m.Want: st.builds(m.Want, id=ids, marks=tuples(ids, 1, m.NEWS_MAX)),
 }
+BYTES_MAX: Final = 1 << 16
+"""Of a message whose length is not what a test is about."""
 messages: Final = st.one_of(*BY_KIND.values())

@@ -67,8 +67,6 @@ def all_messages() -> list[m.Message]:
         m.ProbeReply(id=18, is_alive=False),
         m.Accuse(id=19, suspect=bert, incarnation=9, signature=statement),
         m.Verdict(id=20, signature=b""),
-        m.Batch(id=21, target=1, items=(m.Item(key=key("x"), payload=b"https://example.org/"),)),
-        m.BatchReply(id=22, arc_start=key("from"), arc_end=key("to"), successors=(anna,)),
         m.DialBackRequest(id=23, port=4484),
         m.DialBackReply(id=24, is_reached=True),
         m.Offer(id=25, marks=(1, big)),

@@ -25,7 +25,7 @@ from simnet.world.faults import Fault
 from simnet.world.network import Link
 from simnet.world.world import World
 
-RULES = RingRules(network=NETWORK, has_bulk=False)
+RULES = RingRules(network=NETWORK)
 
 
 def play(name: str, **settings: str) -> Report:

@@ -80,7 +80,7 @@ class _Backwards(VirtualNode):
 
 def test_what_breaks_an_invariant_is_raised_when_it_happens(ring_world: MakeRing) -> None:
     machine_class = type("Machine", (RingMachine,), {"node_class": _Backwards})
-    ring = ring_world(6, rules=RingRules(network=NETWORK, has_bulk=False), machine_class=machine_class)
+    ring = ring_world(6, rules=RingRules(network=NETWORK), machine_class=machine_class)
     ring.strike("crash", 2)
     with pytest.raises(ViolationError, match="out of order"):
         ring.pass_time(120)
@@ -132,12 +132,12 @@ def test_links_cost_least_on_a_walk_and_most_by_a_lookup_each() -> None:
     options = Options(seed=1, peers=60, settings={"lookups": "60"})
     figures = run_scenario(find_scenario("paper-links"), options)[0].figures
     direct, batched = figures["direct, bytes per link"], figures["batched lookup, bytes per link"]
-    assert direct > batched > figures["ring walk, bytes per link"] > 59
+    assert direct > batched > figures["walk, bytes per link"] > 10
     assert figures["thesis sizes, ring walk"] < 72
     assert _links_wrong(figures) is None
     assert _links_wrong(figures | {"lookups wrong": 2.0}) == "2 lookups found a wrong owner"
     assert _links_wrong(figures | {"links undelivered": 3.0}) == "3 links did not arrive"
-    assert "on a walk" in str(_links_wrong(figures | {"ring walk, bytes per link": 9_999.0}))
+    assert "on a walk" in str(_links_wrong(figures | {"walk, bytes per link": 9_999.0}))
 
 
 def test_lookups_in_a_ring_that_nobody_repairs_find_the_owner_while_half_is_dead() -> None:

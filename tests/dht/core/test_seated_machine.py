@@ -22,7 +22,7 @@ from dht.core.seat import (
 from dht.core.seated_machine import SeatedMachine
 from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
 
-RULES = RingRules(network=NETWORK, has_bulk=False)
+RULES = RingRules(network=NETWORK)
 NOW = START_S
 PLACE = peer_number(0)
 ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))
