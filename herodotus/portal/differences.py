@@ -7,17 +7,17 @@ a page says is shown as text and nothing else. Lines that are the same are left 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from http import HTTPStatus
 from itertools import zip_longest
 from typing import NamedTuple
+
+from markupsafe import escape
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.difference import Change, Run, difference, lines_of, word_difference
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
 from herodotus.core.replay import media_type
-from herodotus.core.warc import format_date
 from herodotus.portal.answer import Answer, html, moved, told_to_readers
 from herodotus.portal.archive_pages import Asked, failure
 from herodotus.portal.archive_questions import Shelf
@@ -26,7 +26,8 @@ from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import Places, diff_path, is_same_path
 from herodotus.portal.moments import Moment
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.pages import not_archived_page, page, search_form, shown_url
+from herodotus.portal.pages import not_archived_page
+from herodotus.portal.rendering import render
 from herodotus.portal.request import Request
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
 from herodotus.store.engine import Archive
@@ -35,6 +36,8 @@ from herodotus.store.reader import Reader
 CONTEXT_LINES = 3
 ROWS_MAX = 2_000
 SHOWN_CHARS_MAX = 600_000
+MARKUP_CHARS = 20
+"""About the elements around a piece of a line."""
 _COST = 10.0
 _PATH = re.compile(r"/web/diff/(inline/)?(\d{4,14})/(\d{4,14})/(.+)", re.DOTALL | re.ASCII)
 # Marks that turn the direction of writing, and what is no character to show: a page could hide words by them.
@@ -151,32 +154,41 @@ def _text(capture: StoredCapture) -> str | None:
 # -- the page ---------------------------------------------------------------------------------------------
 
 
-class _Row(NamedTuple):
-    """Both sides as HTML, None where there is nothing; `kind` is a class of the style."""
+Side = tuple[tuple[str, str], ...]
+"""A line in pieces: the element that marks one ("del", "ins", or "" for none), and its text."""
 
+
+class _Row(NamedTuple):
     kind: str
-    old: str | None
-    new: str | None
+    """A class of the style."""
+    sides: tuple[Side | None, ...]
+    """The old and the new one, None where there is nothing."""
+
+    @property
+    def distinct(self) -> list[Side]:
+        return list(dict.fromkeys(side for side in self.sides if side is not None))
+
+    def chars(self, *, is_inline: bool) -> int:
+        """About what it takes as HTML."""
+        sides = self.distinct if is_inline else [side for side in self.sides if side is not None]
+        return sum(len(escape(text)) + MARKUP_CHARS for side in sides for _, text in side)
 
 
 def diff_page(compared: Compared, *, is_inline: bool) -> str:
-    old, new, url = compared.old, compared.new, compared.url
-    other = diff_path(url, old.time_s, new.time_s, is_inline=not is_inline)
-    places = Places(origin="", url=url)
-    parts = [
-        f'<h1 class="address">{escape(shown_url(url, 300))}</h1>',
-        (
-            f'<p class="lead">What changed between {_link(places, old.time_s)} and {_link(places, new.time_s)}. '
-            f"{_summary(compared)}</p>"
-        ),
-        (
-            f'<p><a href="{escape(other)}">{"Side by side" if is_inline else "In one column"}</a> · '
-            f'<a href="{escape(places.history)}">All versions</a></p>'
-        ),
-    ]
-    if compared.runs and _has_changes(compared.runs):
-        parts.append(_table(compared, is_inline=is_inline))
-    return page(f"Changes of {shown_url(url, 80)}", "\n".join([*parts, search_form(url)]))
+    old_s, new_s, url = compared.old.time_s, compared.new.time_s, compared.url
+    rows, is_short = _shown_rows(compared.runs or (), is_inline=is_inline)
+    return render(
+        "diff.html",
+        url=url,
+        places=Places(origin="", url=url),
+        other=diff_path(url, old_s, new_s, is_inline=not is_inline),
+        old_s=old_s,
+        new_s=new_s,
+        summary=_summary(compared),
+        is_inline=is_inline,
+        rows=rows,
+        is_short=is_short,
+    )
 
 
 def _has_changes(runs: Sequence[Run]) -> bool:
@@ -202,35 +214,18 @@ def _lines(count: int) -> str:
     return "1 line" if count == 1 else f"{count:,} lines"
 
 
-def _link(places: Places, time_s: int) -> str:
-    text = format_date(time_s)
-    return f'<a href="{escape(places.memento(time_s))}"><time datetime="{text}">{text[:10]} {text[11:16]}</time></a>'
-
-
-def _table(compared: Compared, *, is_inline: bool) -> str:
-    assert compared.runs is not None
-    rows: list[str] = []
-    chars, is_short = 0, False
-    for row in _rows(compared.runs):
-        text = _inline_row(row) if is_inline else _side_row(row)
-        chars += len(text)
+def _shown_rows(runs: Sequence[Run], *, is_inline: bool) -> tuple[list[_Row], bool]:
+    """And whether there are more."""
+    rows: list[_Row] = []
+    if not _has_changes(runs):
+        return rows, False
+    chars = 0
+    for row in _rows(runs):
+        chars += row.chars(is_inline=is_inline)
         if len(rows) == ROWS_MAX or chars > SHOWN_CHARS_MAX:
-            is_short = True
-            break
-        rows.append(text)
-    dates = [format_date(one.time_s)[:10] for one in (compared.old, compared.new)]
-    head = (
-        '<th scope="col">Text</th>'
-        if is_inline
-        else "".join(f'<th scope="col">{date}</th>' for date in dates)
-    )
-    more = "<p>There are more changes than are shown here.</p>" if is_short else ""
-    kind = "inline" if is_inline else "side"
-    return (
-        f'<table class="diff {kind}"><thead><tr>{head}</tr></thead><tbody>\n'
-        + "\n".join(rows)
-        + f"\n</tbody></table>{more}"
-    )
+            return rows, True
+        rows.append(row)
+    return rows, False
 
 
 def _rows(runs: Sequence[Run]) -> Iterator[_Row]:
@@ -253,56 +248,45 @@ def _kept(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[_R
     left_out = len(lines) - head - tail
     if left_out <= 1:
         head, tail, left_out = len(lines), 0, 0
-    for line in lines[:head]:
-        yield _Row("same", _plain(line), _plain(line))
+    yield from (_same(line) for line in lines[:head])
     if left_out:
-        words = f"… {left_out:,} lines are the same …"
-        yield _Row("gap", words, None)
-    for line in lines[len(lines) - tail :]:
-        yield _Row("same", _plain(line), _plain(line))
+        yield _Row("gap", (_marked("", f"… {left_out:,} lines are the same …"),))
+    yield from (_same(line) for line in lines[len(lines) - tail :])
+
+
+def _same(line: str) -> _Row:
+    return _Row("same", (_marked("", line), _marked("", line)))
 
 
 def _changed(removed: Sequence[str], added: Sequence[str]) -> Iterator[_Row]:
     for old, new in zip_longest(removed, added):
         if old is None:
-            yield _Row("changed", None, f"<ins>{_plain(new)}</ins>")
+            yield _Row("changed", (None, _marked("ins", new)))
         elif new is None:
-            yield _Row("changed", f"<del>{_plain(old)}</del>", None)
+            yield _Row("changed", (_marked("del", old), None))
         else:
-            yield _Row("changed", *_words(old, new))
+            yield _Row("changed", _words(old, new))
 
 
-def _words(old: str, new: str) -> tuple[str, str]:
+def _words(old: str, new: str) -> tuple[Side, Side]:
     """Marked where they differ; two lines that have little in common are marked as a whole."""
     runs = word_difference(old, new)
     kept = sum(len(word) for run in runs if run.change is Change.KEPT for word in run.lines)
     if 4 * kept < min(len(old), len(new)):
-        return f"<del>{_plain(old)}</del>", f"<ins>{_plain(new)}</ins>"
-    sides: dict[Change, list[str]] = {Change.REMOVED: [], Change.ADDED: []}
-    for run in runs:
-        words = _plain(" ".join(run.lines))
-        if run.change is Change.KEPT:
-            for side in sides.values():
-                side.append(words)
-        else:
-            tag = "del" if run.change is Change.REMOVED else "ins"
-            sides[run.change].append(f"<{tag}>{words}</{tag}>")
-    return " ".join(sides[Change.REMOVED]), " ".join(sides[Change.ADDED])
+        return _marked("del", old), _marked("ins", new)
+    went, came = [
+        tuple((_MARKS[run.change], _plain(" ".join(run.lines))) for run in runs if run.change is not other)
+        for other in (Change.ADDED, Change.REMOVED)
+    ]
+    return went, came
 
 
-def _side_row(row: _Row) -> str:
-    if row.kind == "gap":
-        return f'<tr class="gap"><td colspan="2">{row.old}</td></tr>'
-    cells = "".join("<td></td>" if side is None else f'<td dir="auto">{side}</td>' for side in row[1:])
-    return f'<tr class="{row.kind}">{cells}</tr>'
+_MARKS = {Change.KEPT: "", Change.REMOVED: "del", Change.ADDED: "ins"}
 
 
-def _inline_row(row: _Row) -> str:
-    if row.kind == "gap":
-        return f'<tr class="gap"><td>{row.old}</td></tr>'
-    sides = dict.fromkeys(side for side in row[1:] if side is not None)
-    return "".join(f'<tr class="{row.kind}"><td dir="auto">{side}</td></tr>' for side in sides)
+def _marked(mark: str, line: str) -> Side:
+    return ((mark, _plain(line)),)
 
 
 def _plain(text: str) -> str:
-    return escape(_UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text))
+    return _UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -5,12 +5,12 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import NamedTuple
 
 from herodotus.core.disputes import disputed
 from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
-from herodotus.portal.pages import page, search_form, shown_url
+from herodotus.portal.rendering import render
 from herodotus.portal.timelines import timeline
 from herodotus.store.performer import history_as_json
 from herodotus.store.reader import Version
@@ -55,84 +55,94 @@ def history_json(versions: Sequence[Version]) -> bytes:
 def history_page(url: str, versions: Sequence[Version], period: str = "") -> str:
     """`versions` oldest first, at least one; `period` are the digits that the history was narrowed to."""
     places = Places(origin="", url=url)
-    return page(
-        f"History of {shown_url(url, 80)}",
-        "\n".join(
-            [
-                search_form(url),
-                f'<h1 class="address">{escape(shown_url(url, 300))}</h1>',
-                _summary(places, versions),
-                timeline(versions),
-                _years(url, versions, period),
-                _calendar(places, versions),
-                _list(places, versions),
-                _for_machines(places),
-            ]
-        ),
-    )
-
-
-def _summary(places: Places, versions: Sequence[Version]) -> str:
-    contents, first, last = contents_of(versions), versions[0], versions[-1]
-    visits = sum(version.visits for version in versions)
-    last_seen_s = max(version.last_seen_s for version in versions)
-    seen = f", and found unchanged {visits:,} time{'s' * (visits != 1)}" if visits else ""
-    same = last.first_seen_s
-    is_one_day = first.first_seen_s // DAY_S == same // DAY_S  # then two dates would say nothing
-    since = f", unchanged since {_day(same)}" if same // DAY_S < last_seen_s // DAY_S else ""
-    return (
-        f'<p class="lead">Stored {_times(len(versions))} {_span(places, versions, with_time=is_one_day)}{seen}; '
-        f"{_contents(len(contents))}. "
-        f"Last looked at on {_day(last_seen_s)}{since}.</p>"
-    )
-
-
-def _span(places: Places, versions: Sequence[Version], *, with_time: bool) -> str:
-    first, last = (
-        _link(places, one.first_seen_s, with_time=with_time) for one in (versions[0], versions[-1])
-    )
-    return f"on {first}" if len(versions) == 1 else f"between {first} and {last}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _contents(count: int) -> str:
-    return "always the same content" if count == 1 else f"{count:,} different contents"
-
-
-def _years(url: str, versions: Sequence[Version], period: str) -> str:
-    counts = Counter(_civil(version)[0] for version in versions)
-    if len(counts) < 2 and not period:
-        return ""
-    most = max(counts.values())
-    path = Places(origin="", url=url).history
-    rows = [
-        f'<li><a href="{escape(path.replace("/web/*", f"/web/{year}*", 1))}"><span>{year}</span>'
-        f'<meter min="0" max="{most}" value="{count}"></meter><span>{count:,}</span></a></li>'
-        for year, count in sorted(counts.items())
-    ]
-    whole = f'<p><a href="{escape(path)}">All years</a></p>' if period else ""
-    return f'<h2>Years</h2>\n<ol class="years">{"".join(rows)}</ol>{whole}'
-
-
-def _calendar(places: Places, versions: Sequence[Version]) -> str:
-    """The newest months that have captures; a day on which nothing changed is marked, too."""
-    days: dict[tuple[int, int], dict[int, int]] = {}
+    days: dict[tuple[int, int], Counter[int]] = {}
     for version in versions:
         year, month, day = _civil(version)
         days.setdefault((year, month), Counter())[day] += 1
-    months = sorted(days)[-MONTHS_MAX:]
+    months = sorted(days, reverse=True)[:MONTHS_MAX]
     unchanged = _unchanged_days(versions)
-    tables = [_month(places, year, month, days[year, month], unchanged) for year, month in reversed(months)]
-    older = (
-        f"<p>{len(days) - len(months):,} older months: choose a year.</p>" if len(days) > len(months) else ""
+    counts = Counter({year: 0 for year, _ in days})
+    for (year, _), stored in days.items():
+        counts[year] += stored.total()
+    years = [
+        (year, count, places.history.replace("/web/*", f"/web/{year}*", 1))
+        for year, count in sorted(counts.items())
+    ]
+    return render(
+        "history.html",
+        places=places,
+        summary=_summary(places, versions),
+        timeline=timeline(versions),
+        years=years if period or len(years) > 1 else (),
+        most=max(counts.values()),
+        is_narrowed=bool(period),
+        months=[_month(places, year, month, days[year, month], unchanged) for year, month in months],
+        months_left_out=len(days) - len(months),
+        rows=_rows(places, versions),
+        rows_left_out=max(0, len(versions) - VERSIONS_MAX),
     )
-    return f'<h2>Calendar</h2>\n<div class="months">{"".join(tables)}</div>{older}'
+
+
+class _Link(NamedTuple):
+    """To a version."""
+
+    path: str
+    stamp: str
+    text: str
+
+
+def _link(places: Places, time_s: int, *, with_time: bool) -> _Link:
+    stamp = format_date(time_s)
+    return _Link(places.memento(time_s), stamp, f"{stamp[:10]} {stamp[11:19]}" if with_time else stamp[:10])
+
+
+class _Summary(NamedTuple):
+    versions: int
+    contents: int
+    visits: int
+    first: _Link
+    newest: _Link
+    newest_s: int
+    last_seen_s: int
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.newest_s // DAY_S < self.last_seen_s // DAY_S
+
+
+def _summary(places: Places, versions: Sequence[Version]) -> _Summary:
+    first_s, newest_s = versions[0].first_seen_s, versions[-1].first_seen_s
+    is_one_day = first_s // DAY_S == newest_s // DAY_S  # then two dates would say nothing
+    return _Summary(
+        versions=len(versions),
+        contents=len({version.id.digest for version in versions}),
+        visits=sum(version.visits for version in versions),
+        first=_link(places, first_s, with_time=is_one_day),
+        newest=_link(places, newest_s, with_time=is_one_day),
+        newest_s=newest_s,
+        last_seen_s=max(version.last_seen_s for version in versions),
+    )
+
+
+class _Cell(NamedTuple):
+    """Of a week; "" is a day of another month, and without a path nothing is known of a day."""
+
+    day: str = ""
+    kind: str = ""
+    title: str = ""
+    path: str = ""
+
+
+class _Month(NamedTuple):
+    name: str
+    weeks: list[list[_Cell]]
+
+
+_NO_DAY = _Cell()
 
 
 def _unchanged_days(versions: Sequence[Version]) -> list[tuple[int, int]]:
+    """First and last days of times in which visits found nothing new."""
     return [
         (version.first_seen_s // DAY_S + 1, version.last_seen_s // DAY_S)
         for version in versions
@@ -141,120 +151,70 @@ def _unchanged_days(versions: Sequence[Version]) -> list[tuple[int, int]]:
 
 
 def _month(
-    places: Places, year: int, month: int, stored: dict[int, int], unchanged: list[tuple[int, int]]
-) -> str:
+    places: Places, year: int, month: int, stored: Counter[int], unchanged: list[tuple[int, int]]
+) -> _Month:
     first_day = calendar.timegm((year, month, 1, 0, 0, 0)) // DAY_S
-    weeks = []
-    for week in calendar.Calendar().monthdayscalendar(year, month):
-        cells = "".join(_cell(places, year, month, day, stored, first_day, unchanged) for day in week)
-        weeks.append(f"<tr>{cells}</tr>")
-    head = "".join(
-        f'<th scope="col"><abbr title="{name}">{name[0]}</abbr></th>' for name in calendar.day_name
-    )
-    return (
-        f"<table><caption>{_MONTHS[month - 1]} {year}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(weeks)}</tbody></table>"
-    )
+    here = [(start, end) for start, end in unchanged if end >= first_day and start < first_day + 31]
+
+    before, behind = places.gate.split("/web/", 1)
+
+    def cell(day: int) -> _Cell:
+        if not day:
+            return _NO_DAY
+        number = first_day + day - 1
+        path = f"{before}/web/{year:04}{month:02}{day:02}/{behind}"
+        if count := stored[day]:
+            kind = "stored many" if count > 3 else "stored"
+            return _Cell(str(day), kind, "stored" if count == 1 else f"stored {count} times", path)
+        if any(start <= number <= end for start, end in here):
+            return _Cell(str(day), "same", "unchanged", path)
+        return _Cell(str(day))
+
+    weeks = [[cell(day) for day in week] for week in calendar.Calendar().monthdayscalendar(year, month)]
+    return _Month(f"{_MONTHS[month - 1]} {year}", weeks)
 
 
-def _cell(
-    places: Places,
-    year: int,
-    month: int,
-    day: int,
-    stored: dict[int, int],
-    first_day: int,
-    unchanged: list[tuple[int, int]],
-) -> str:
-    if not day:
-        return "<td></td>"
-    count = stored.get(day, 0)
-    path = places.gate.replace("/web/", f"/web/{year:04}{month:02}{day:02}/", 1)
-    if count:
-        title = "stored" if count == 1 else f"stored {count} times"
-        many = " many" if count > 3 else ""
-        return f'<td class="stored{many}"><a href="{escape(path)}" title="{title}">{day}</a></td>'
-    number = first_day + day - 1
-    if any(start <= number <= end for start, end in unchanged):
-        return f'<td class="same"><a href="{escape(path)}" title="unchanged">{day}</a></td>'
-    return f"<td>{day}</td>"
+class _Row(NamedTuple):
+    version: Version
+    at: _Link
+    size: int
+    """Of its content: a revisit has no body of its own."""
+    same_as: _Link | None
+    """Where the same content was stored first, if that was before."""
+    changed_since: str
+    """The day of the version before, if that one's content was another; then `changes` leads to the difference."""
+    changes: str
+    is_disputed: bool
 
 
-def _list(places: Places, versions: Sequence[Version]) -> str:
+def _rows(places: Places, versions: Sequence[Version]) -> list[_Row]:
+    """The newest, newest first."""
     firsts: dict[bytes, int] = {}
-    sizes: dict[bytes, int] = {}  # a revisit has no body of its own
-    rows: list[str] = []
-    before: Version | None = None
+    sizes: dict[bytes, int] = {}
+    rows: list[_Row] = []
     of_doubt = disputed(versions)
-    for version in versions:
-        earlier = firsts.setdefault(version.id.digest, version.first_seen_s)
-        size = sizes[version.id.digest] = max(version.size, sizes.get(version.id.digest, 0))
-        is_other = before is not None and before.id.digest != version.id.digest
-        changes = _changes(places, before, version) if before is not None and is_other else ""
-        if version.id in of_doubt:
-            changes += _DISPUTED
-        rows.append(_row(places, version, earlier, size, changes))
-        before = version
-    shown = rows[: -VERSIONS_MAX - 1 : -1]
-    more = (
-        f"<p>{len(rows) - len(shown):,} older ones: choose a year or a day.</p>"
-        if len(rows) > len(shown)
-        else ""
-    )
-    return (
-        '<h2>Versions</h2>\n<div class="wide"><table class="versions"><thead><tr><th scope="col">Stored</th>'
-        '<th scope="col">Answer</th><th scope="col">Type</th><th scope="col">Size</th><th scope="col">Content</th>'
-        f"</tr></thead><tbody>{''.join(shown)}</tbody></table></div>{more}"
-    )
-
-
-_DISPUTED = ' <strong title="Peers stored different contents of this page on this day.">disputed</strong>'
-
-
-def _changes(places: Places, before: Version, version: Version) -> str:
-    path = diff_path(places.url, before.first_seen_s, version.first_seen_s)
-    label = f"Changes since {format_date(before.first_seen_s)[:10]}"
-    return f' (<a href="{escape(path)}" aria-label="{label}">changes</a>)'
-
-
-def _row(places: Places, version: Version, earlier_s: int, size: int, changes: str = "") -> str:
-    if earlier_s != version.first_seen_s:
-        is_that_day = earlier_s // DAY_S == version.first_seen_s // DAY_S
-        content = f"the same as on {_link(places, earlier_s, with_time=is_that_day)}"
-    elif version.visits:
-        content = f"new; unchanged until {_day(version.last_seen_s)} ({_times(version.visits)} looked at)"
-    else:
-        content = "new"
-    return (
-        f"<tr><td>{_link(places, version.first_seen_s, with_time=True)}</td><td>{version.status or '–'}</td>"
-        f"<td>{escape(version.mime) or '–'}</td><td>{_size(size)}</td><td>{content}{changes}</td></tr>"
-    )
-
-
-def _for_machines(places: Places) -> str:
-    return (
-        '<p class="quiet">For machines: '
-        f'<a href="{escape(places.timemap("link"))}">TimeMap</a>, '
-        f'<a href="{escape(places.timemap("json"))}">as JSON</a>, '
-        f'<a href="{escape(places.timemap("cdxj"))}">as CDXJ</a>.</p>'
-    )
+    shown_from, old = len(versions) - VERSIONS_MAX, versions[0]
+    for number, version in enumerate(versions):
+        digest, time_s, old_s = version.id.digest, version.first_seen_s, old.first_seen_s
+        first_s, is_other = firsts.setdefault(digest, time_s), old.id.digest != digest
+        size = sizes[digest] = max(version.size, sizes.get(digest, 0))
+        old = version
+        if number < shown_from:
+            continue
+        is_same_day = first_s // DAY_S == time_s // DAY_S
+        rows.append(
+            _Row(
+                version=version,
+                at=_link(places, time_s, with_time=True),
+                size=size,
+                same_as=None if first_s == time_s else _link(places, first_s, with_time=is_same_day),
+                changed_since=format_date(old_s)[:10] if is_other else "",
+                changes=diff_path(places.url, old_s, time_s) if is_other else "",
+                is_disputed=version.id in of_doubt,
+            )
+        )
+    return rows[::-1]
 
 
 def _civil(version: Version) -> tuple[int, int, int]:
     return civil_date(version.first_seen_s // DAY_S)
-
-
-def _day(time_s: int) -> str:
-    return f"<time>{format_date(time_s)[:10]}</time>"
-
-
-def _link(places: Places, time_s: int, *, with_time: bool = False) -> str:
-    text = format_date(time_s)
-    shown = f"{text[:10]} {text[11:19]}" if with_time else text[:10]
-    return f'<a href="{escape(places.memento(time_s))}"><time datetime="{text}">{shown}</time></a>'
-
-
-def _size(size: int) -> str:
-    if size < 1_000:
-        return f"{size} B"
-    return f"{size / 1e3:,.1f} kB" if size < 1_000_000 else f"{size / 1e6:,.1f} MB"

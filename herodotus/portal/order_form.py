@@ -6,9 +6,10 @@ from, has nothing to post; and what says that it comes from another site is refu
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from html import escape
 from http import HTTPStatus
 from urllib.parse import parse_qs
+
+from markupsafe import Markup
 
 from herodotus.core.errors import HerodotusError
 from herodotus.core.orders import Drain, Order, Pause, Report, Resume, Say, Stay
@@ -16,7 +17,7 @@ from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import Answer, html, moved
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.operator_rule import OperatorRule
-from herodotus.portal.pages import page
+from herodotus.portal.rendering import render, render_part
 from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 PATH = "/status/orders"
@@ -80,22 +81,15 @@ def _fields_of(request: Request) -> dict[str, str]:
 
 
 def _refused(status: HTTPStatus, sentence: str) -> Answer:
-    body = f'<h1>Not done</h1>\n<p>{escape(sentence)}</p>\n<p><a href="/status">To the status</a></p>'
-    answer = html(page("Not done", body), status)
+    answer = html(render("order_refused.html", sentence=sentence), status)
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-def order_form(status: PeerStatus) -> str:
+def order_form(status: PeerStatus) -> Markup:
     """The orders that make sense now; none are told of to who is not at the peer's machine."""
     is_paused, is_leaving = status.crawl.state == _PAUSED, status.leaving.state != _STAYING
     crawl = ("resume", "Crawl again") if is_paused else ("pause", "Pause crawling")
     drain = ("drain", "Hand over everything and leave")
-    choices = [("stay", "Stay after all")] if is_leaving else [crawl, drain]
-    buttons = "".join(f'<button name="order" value="{name}">{words}</button>' for name, words in choices)
-    return (
-        f'<form method="post" action="{PATH}"><label for="secret">Your secret: the line in '
-        "<code>state/operator.token</code> of the peer's home</label>"
-        '<span class="ask"><input id="secret" name="secret" type="password" required maxlength="200" '
-        f'autocomplete="current-password">{buttons}</span></form>'
-    )
+    orders = [("stay", "Stay after all")] if is_leaving else [crawl, drain]
+    return render_part("order_form.html", path=PATH, orders=orders)

@@ -7,7 +7,10 @@ see it a sentence is enough.
 import math
 from collections.abc import Iterable
 
+from markupsafe import Markup
+
 from herodotus.core.status import RingStatus
+from herodotus.portal.rendering import render_part
 
 CIRCLE = 1 << 160
 RADIUS = 100
@@ -16,23 +19,16 @@ ARCS_MAX = 64
 """A peer has no more positions than that."""
 
 
-def ring_picture(ring: RingStatus) -> str:
-    arcs = ring.arcs[:ARCS_MAX]
+def ring_picture(ring: RingStatus) -> Markup:
     own = [node.position for node in ring.nodes]
     near = {one.position for node in ring.nodes for one in (node.predecessor, *node.successors) if one}
-    beside = sorted(near.difference(own))
-    words = (
-        f"The ring: {len(arcs):,} arcs that this peer holds, {len(own):,} positions of its own, "
-        f"{len(beside):,} of neighbours"
-    )
-    size = 2 * _MIDDLE
-    return (
-        f'<figure class="ring"><svg viewBox="0 0 {size} {size}" role="img" aria-label="{words}">'
-        f'<circle class="all" cx="{_MIDDLE}" cy="{_MIDDLE}" r="{RADIUS}"/>'
-        f"{''.join(_arc(start, end) for start, end in arcs)}"
-        f"{_dots('other', sorted(beside), 3)}{_dots('own', own, 4)}</svg>"
-        "<figcaption>Strong: the keys whose pages this peer holds. Dots: its positions, and hollow ones the "
-        "neighbours that it knows best.</figcaption></figure>"
+    return render_part(
+        "ring_picture.html",
+        arcs=[_arc(start, end) for start, end in ring.arcs[:ARCS_MAX]],
+        own=[_place(one) for one in own],
+        beside=[_place(one) for one in sorted(near.difference(own))],
+        middle=_MIDDLE,
+        radius=RADIUS,
     )
 
 
@@ -46,18 +42,14 @@ def _length(start: str, end: str) -> int:
 
 
 def _arc(start: str, end: str) -> str:
+    """As the data of a path; "" is the whole circle, which has no beginning."""
     length = _length(start, end)
     if length == CIRCLE:
-        return f'<circle class="held" cx="{_MIDDLE}" cy="{_MIDDLE}" r="{RADIUS}"/>'
+        return ""
     is_large = int(length > CIRCLE // 2)
-    return f'<path class="held" d="M{_place(start)}A{RADIUS} {RADIUS} 0 {is_large} 1 {_place(end)}"/>'
+    return f"M{' '.join(_place(start))}A{RADIUS} {RADIUS} 0 {is_large} 1 {' '.join(_place(end))}"
 
 
-def _dots(kind: str, positions: Iterable[str], radius: int) -> str:
-    places = (_place(one).split() for one in positions)
-    return "".join(f'<circle class="{kind}" cx="{x}" cy="{y}" r="{radius}"/>' for x, y in places)
-
-
-def _place(position: str) -> str:
+def _place(position: str) -> tuple[str, str]:
     angle = int(position, 16) / CIRCLE * math.tau
-    return f"{_MIDDLE + RADIUS * math.sin(angle):.1f} {_MIDDLE - RADIUS * math.cos(angle):.1f}"
+    return f"{_MIDDLE + RADIUS * math.sin(angle):.1f}", f"{_MIDDLE - RADIUS * math.cos(angle):.1f}"

@@ -14,7 +14,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from html import escape
 from http import HTTPStatus
 from math import ceil
 from typing import Protocol
@@ -29,8 +28,9 @@ from herodotus.portal.archive_pages import Asked
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
 from herodotus.portal.memento import Places, header_url
 from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
-from herodotus.portal.pages import FORM_HEADERS, page, save_form, search_form, shown_url
+from herodotus.portal.pages import FORM_HEADERS
 from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
+from herodotus.portal.rendering import render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
 
@@ -190,8 +190,7 @@ def _asks_first(request: Request, url: str) -> Answer:
         return problem(
             HTTPStatus.FORBIDDEN, "another site may have asked for this: open the address yourself"
         )
-    body = f"<h1>Archive this page?</h1>\n{save_form(url)}"
-    return _with_form(html(page("Archive this page?", body)))
+    return _with_form(html(render("save_question.html", url=url)))
 
 
 def _with_form(answer: Answer) -> Answer:
@@ -262,16 +261,14 @@ def _told(
     if wants_json(request) or not request.header("accept"):
         answer = problem(status, sentence)
     else:
-        title = _TITLES.get(status, status.phrase)
-        words = sentence[:1].upper() + sentence[1:]
-        again = ""
-        if url:
-            history = escape(Places(origin="", url=url).history)
-            again = f'<p><a href="{history}">What there is of it</a></p>'
-            if status in (HTTPStatus.ACCEPTED, HTTPStatus.BAD_GATEWAY):
-                again += save_form(url)
-        body = f"<h1>{escape(title)}</h1>\n<p>{escape(shown_url(words, 600))}.</p>\n{again}{search_form(url)}"
-        answer = _with_form(html(page(title, body), status))
+        page = render(
+            "save.html",
+            title=_TITLES.get(status, status.phrase),
+            sentence=sentence[:1].upper() + sentence[1:],
+            url=url,
+            may_ask_again=status in (HTTPStatus.ACCEPTED, HTTPStatus.BAD_GATEWAY),
+        )
+        answer = _with_form(html(page, status))
     answer.headers["Cache-Control"] = "no-store"
     if retry_after_s:
         answer.headers["Retry-After"] = str(ceil(retry_after_s))

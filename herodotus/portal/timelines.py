@@ -6,20 +6,31 @@ versions below it, so for those who do not see it a sentence is enough.
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from herodotus.core.warc import format_date
 from herodotus.store.reader import Version
 
 WIDTH = 1_000
 """Marks that would be nearer to each other are one, so there are no more than that."""
 
 
-def timeline(versions: Sequence[Version]) -> str:
-    """Oldest first; nothing where there is no change to be seen."""
+class Timeline(NamedTuple):
+    first_s: int
+    last_s: int
+    changes: int
+    marks: str
+    """As the data of a path: where it changed."""
+    seen: str
+    """From where to where one content was seen."""
+    width: int = WIDTH
+
+
+def timeline(versions: Sequence[Version]) -> Timeline | None:
+    """Oldest first; None where there is no change to be seen."""
     first_s, last_s = versions[0].first_seen_s, max(version.last_seen_s for version in versions)
     changes_s = [new.first_seen_s for old, new in pairwise(versions) if old.id.digest != new.id.digest]
     if not changes_s:
-        return ""
+        return None
     span_s = max(1, last_s - first_s)
 
     def place(time_s: int) -> int:
@@ -28,11 +39,4 @@ def timeline(versions: Sequence[Version]) -> str:
     marks = "".join(f"M{x} 0v20" for x in sorted(set(map(place, changes_s))))
     seen = {(place(one.first_seen_s), place(one.last_seen_s)) for one in versions}
     lines = "".join(f"M{start} 10H{end}" for start, end in sorted(seen) if end > start)
-    first, last = format_date(first_s)[:10], format_date(last_s)[:10]
-    count = f"{len(changes_s):,} change{'s' * (len(changes_s) != 1)}"
-    paths = f'<path class="seen" d="{lines}"/><path class="change" d="{marks}"/>'
-    return (
-        f'<h2>Changes</h2>\n<figure class="timeline"><svg viewBox="0 0 {WIDTH} 20" preserveAspectRatio="none" '
-        f'role="img" aria-label="{count} between {first} and {last}">{paths}</svg>'
-        f"<figcaption><time>{first}</time><span>{count}</span><time>{last}</time></figcaption></figure>"
-    )
+    return Timeline(first_s, last_s, len(changes_s), marks, lines)

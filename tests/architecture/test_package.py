@@ -12,6 +12,7 @@ import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -119,7 +120,10 @@ def test_an_installed_peer_runs_and_stops(programs: Path, tmp_path: Path) -> Non
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("ready: http://127.0.0.1:")
+        ready = process.stdout.readline()
+        assert ready.startswith("ready: http://127.0.0.1:")
+        with urlopen(ready.split()[1], timeout=WAIT_S) as page:
+            assert b"<h1>Herodotus</h1>" in page.read(), "its templates were not packed"
         unit = run(herodotus, "service", "install", "--print", "--home", home, cwd=tmp_path).stdout
         assert f"--home {home} run --quiet" in unit
         process.send_signal(signal.SIGTERM)

@@ -1,0 +1,76 @@
+"""How does a view become a page? By a template of the folder `templates`, in which every value is escaped.
+
+A view computes, a template shows. A name that a template uses and a view does not give is an error. Pages are made by
+the server: no script, nothing from other sites.
+"""
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from herodotus.core.warc import format_date
+from herodotus.portal.answer import STYLE
+from herodotus.portal.memento import Places
+
+
+def render(template: str, **values: Any) -> str:
+    return _template(template).render(values)
+
+
+def render_part(template: str, **values: Any) -> Markup:
+    """Of a page, to be given to another template."""
+    return Markup(render(template, **values))  # noqa: S704  # a template of ours made it, and escaped what it was given
+
+
+@cache
+def _template(name: str) -> Template:
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("herodotus.portal"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    # A hash of the very text stands in the policy of each page.
+    made.globals["style"] = Markup(STYLE)  # noqa: S704  # ours
+    made.filters.update(
+        shown=shown_url,
+        history_path=lambda url: Places(origin="", url=url).history,
+        commas=lambda number: f"{number:,}",
+        bytes=readable_bytes,
+        counts=lambda counts: ", ".join(f"{n:,} × {name}" for name, n in sorted(counts.items())) or "none",
+        duration=readable_duration,
+        day=lambda time_s: format_date(time_s)[:10],
+        stamp=format_date,
+    )
+    return made
+
+
+def shown_url(url: str, length: int) -> str:
+    """For people: the middle of a long one is left out, and nothing in it turns the writing around."""
+    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in url[:20_000])
+    half = length // 2
+    return plain if len(plain) <= length else f"{plain[:half]}…{plain[-half:]}"
+
+
+def readable_bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1_000:
+            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1_000
+    return f"{size:,.1f} TB"
+
+
+def readable_duration(seconds: int) -> str:
+    minutes, hours, days = seconds // 60, seconds // 3_600, seconds // 86_400
+    if days:
+        return f"{days:,} d {hours % 24} h"
+    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"
