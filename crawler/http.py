@@ -1,7 +1,7 @@
 """What does the origin answer? HTTP to Capture, by a client that does this and nothing else.
 
 One GET is one exchange: no redirect is followed, no cookie kept, no proxy of the environment asked. A general
-client (`crawler.fetch`) costs more than everything else that happens to a page, so this one goes from bytes to
+client costs more than everything else that happens to a page, so this one goes from bytes to
 capture without objects between: the request is written as the archive keeps it, the head kept as it came in.
 What is cut off by a limit is a truncated capture; what gives no head is a FetchError. The guard against forged
 targets and the limits are those of `crawler.connections`.
@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -19,7 +20,7 @@ from cachetools import LRUCache
 
 from crawler.connections import Connection, ConnectionEndedError, Endpoint, Limits, Opener, Pool
 from crawler.core.answers import AnswerReader, BadAnswerError
-from crawler.core.capture import Capture, Outcome, PayloadDigest, TlsFacts, Truncation
+from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, TlsFacts, Truncation
 from crawler.core.content import MediaType
 from crawler.core.errors import (
     FetchError,
@@ -32,7 +33,6 @@ from crawler.core.errors import (
 )
 from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules
-from crawler.fetch import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, LARGE_BODIES_AT_ONCE, REDIRECTS, FetchSettings
 from crawler.names import TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
@@ -40,11 +40,35 @@ from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
 IDLE_CONNECTIONS_MAX = 256
 """Kept for hosts that rest between two requests: a new TLS connection costs ten times a fetch."""
 UNKEPT_MAX = 4_096
+LARGE_BODIES_AT_ONCE = 4
+"""Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
+BAD_CERTIFICATES_MAX = 10_000
+DNS_AGAIN_S = 2.0
+"""Until a host whose name is being looked up has its next turn."""
 _TRUNCATIONS = {
     "length": Truncation.LENGTH,
     "time": Truncation.TIME,
     "disconnect": Truncation.DISCONNECT,
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchSettings:
+    user_agent: str = "Herodotus/0.1"
+    accept: str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/*,*/*;q=0.8"
+    connections: int = 56
+    """As in the thesis (5.1); up to 512."""
+    connect_timeout_s: float = 15.0
+    head_timeout_s: float = 30.0
+    """From the request to the end of the head."""
+    body_timeout_s: float = 60.0
+    """A body that takes longer is cut, so that a drip of bytes holds a connection for a minute at most."""
+    body_bytes_max: int = 32 * 2**20
+    keepalive_s: float = 20.0
+    dns_ttl_s: float = 300.0
+    dns_patience_s: float = 1.0
+    """A connection does not wait longer for a name; its host has another turn when DNS has answered."""
+    allow_private_addresses: bool = False
 
 
 class _Target(NamedTuple):

@@ -1,10 +1,8 @@
 """Where does a name lead, as far as we may go? Addresses remembered for a while, without the forbidden ones."""
 
-import socket
 from collections.abc import Awaitable, Callable
 
 import anyio
-from aiohttp.abc import AbstractResolver, ResolveResult
 from cachetools import TTLCache
 
 from crawler.core.addresses import is_public
@@ -20,7 +18,7 @@ class ForbiddenSocketError(OSError):
     """Raised between address and connection."""
 
 
-class GuardedResolver(AbstractResolver):
+class GuardedResolver:
     """Names to addresses, remembered for a while, without those that are not to be connected to."""
 
     def __init__(self, resolve: Resolve | None, *, ttl_s: float, allow_private: bool) -> None:
@@ -39,21 +37,6 @@ class GuardedResolver(AbstractResolver):
         if not allowed:
             raise ForbiddenSocketError(f"{host} leads only to {', '.join(known[:3]) or 'no address'}")
         return allowed
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST,
-            )
-            for address in await self.addresses(host)
-        ]
 
     async def close(self) -> None:
         self._known.clear()

@@ -17,13 +17,12 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from crawler.core.capture import Capture, Outcome, PayloadDigest, payload_digests
+from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, payload_digests
 from crawler.core.content import MediaType
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import STANDARD, target_of
-from crawler.fetch import REDIRECTS
 from crawler.frontier import FoundLink, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.ports import FetchRequest, Skipped

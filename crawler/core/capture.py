@@ -19,6 +19,8 @@ UrlKey = NewType("UrlKey", bytes)
 PayloadDigest = NewType("PayloadDigest", bytes)
 """SHA-256 of the payload: the body without transfer coding, with content coding (WARC 1.1, 5.9)."""
 
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
 
 class Outcome(Enum):
     """What the visit tells the archive. The values are stable names for logs and statistics."""

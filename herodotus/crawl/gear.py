@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from crawler.core.addresses import is_literal, is_public
-from crawler.core.capture import Capture, Outcome, PayloadDigest, Truncation, payload_digests
+from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, Truncation, payload_digests
 from crawler.core.content import MediaType
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
@@ -30,10 +30,9 @@ from crawler.core.scope import (
     Territory,
 )
 from crawler.core.urls import STANDARD, UrlRules, host_of
-from crawler.fetch import REDIRECTS, FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
-from crawler.http import HttpFetcher
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import Fetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings

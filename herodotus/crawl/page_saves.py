@@ -17,8 +17,7 @@ from crawler.core.politeness import HostSteward, Lease, OriginReport, Politeness
 from crawler.core.recrawl import Result
 from crawler.core.scope import Content
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
-from crawler.fetch import FetchSettings
-from crawler.http import HttpFetcher
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward

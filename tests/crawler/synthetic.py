@@ -14,10 +14,9 @@ import anyio
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, CrawlScope
-from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
-from crawler.http import HttpFetcher
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings

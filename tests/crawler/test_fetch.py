@@ -23,9 +23,9 @@ from crawler.core.errors import (
     UnreachableError,
     UnresolvableError,
 )
-from crawler.fetch import AiohttpFetcher, FetchSettings
-from crawler.http import HttpFetcher
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import FetchRequest, Skipped
+from tests.crawler.aiohttp_fetcher import AiohttpFetcher
 from tests.crawler.origin import Answer, origin, says
 
 pytestmark = pytest.mark.anyio

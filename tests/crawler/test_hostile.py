@@ -22,10 +22,9 @@ from crawler.core.politeness import HostSteward
 from crawler.core.recrawl import Known
 from crawler.core.scope import Content, CrawlScope
 from crawler.core.urls import canonical
-from crawler.fetch import FetchSettings
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
-from crawler.http import HttpFetcher
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, CrawlSettings
 from tests.crawler.memory import MemorySink

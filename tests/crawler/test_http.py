@@ -7,8 +7,7 @@ import pytest
 
 from crawler.core.capture import Capture
 from crawler.core.errors import UnreachableError
-from crawler.fetch import LARGE_BODIES_AT_ONCE, FetchSettings
-from crawler.http import HttpFetcher
+from crawler.http import LARGE_BODIES_AT_ONCE, FetchSettings, HttpFetcher
 from crawler.ports import FetchRequest
 from tests.crawler.origin import origin, says
 

@@ -25,10 +25,9 @@ from crawler.core.capture import Capture
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import STANDARD
-from crawler.fetch import AiohttpFetcher, FetchSettings
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
-from crawler.http import HttpFetcher
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import FetchRequest
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
@@ -36,6 +35,7 @@ from crawler.worker import Crawler, CrawlSettings
 from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler
 from herodotus.crawl.single_run import crawl_into
 from herodotus.operate.heap import keep_heap_small
+from tests.crawler.aiohttp_fetcher import AiohttpFetcher
 
 DAY_S = 86_400
 START_S = 20_000 * DAY_S + 100.0

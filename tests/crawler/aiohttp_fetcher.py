@@ -1,4 +1,4 @@
-"""What does the origin answer? HTTP to Capture, by aiohttp, within limits and never to a private address.
+"""The judge of our own HTTP client (ADR 10): the same port on aiohttp, which every test of the fetcher runs beside it.
 
 One GET is one exchange: no redirect is followed, no cookie kept, no proxy of the environment asked. The
 head is recorded as it came in, before the parser sees it; the body without its transfer coding, with its
@@ -13,19 +13,20 @@ import hashlib
 import socket
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
 import anyio
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
-from crawler.connections import lenient_context
+from crawler.connections import LARGE_BODY_BYTES, lenient_context
 from crawler.core.addresses import is_public
-from crawler.core.capture import Capture, Outcome, PayloadDigest, TlsFacts, Truncation
+from crawler.core.answers import FIELD_BYTES_MAX, HEAD_BYTES_MAX
+from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, TlsFacts, Truncation
 from crawler.core.content import MediaType
 from crawler.core.errors import (
     FetchError,
@@ -38,38 +39,10 @@ from crawler.core.errors import (
 )
 from crawler.core.politeness import Wait
 from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
+from crawler.http import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, LARGE_BODIES_AT_ONCE, FetchSettings
 from crawler.names import TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped
 from crawler.resolving import ForbiddenSocketError, GuardedResolver, Resolve
-
-HEAD_BYTES_MAX = 256 * 1024
-FIELD_BYTES_MAX = 64 * 1024
-LARGE_BODY_BYTES = 2**20
-LARGE_BODIES_AT_ONCE = 4
-"""Bodies above a megabyte wait for one of these places, so that 56 of them cannot fill the memory."""
-BAD_CERTIFICATES_MAX = 10_000
-DNS_AGAIN_S = 2.0
-"""Until a host whose name is being looked up has its next turn."""
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchSettings:
-    user_agent: str = "Herodotus/0.1"
-    accept: str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/*,*/*;q=0.8"
-    connections: int = 56
-    """As in the thesis (5.1); up to 512."""
-    connect_timeout_s: float = 15.0
-    head_timeout_s: float = 30.0
-    """From the request to the end of the head."""
-    body_timeout_s: float = 60.0
-    """A body that takes longer is cut, so that a drip of bytes holds a connection for a minute at most."""
-    body_bytes_max: int = 32 * 2**20
-    keepalive_s: float = 20.0
-    dns_ttl_s: float = 300.0
-    dns_patience_s: float = 1.0
-    """A connection does not wait longer for a name; its host has another turn when DNS has answered."""
-    allow_private_addresses: bool = False
 
 
 class _RecordingHandler(ResponseHandler):
@@ -138,6 +111,31 @@ class _RecordedResponse(aiohttp.ClientResponse):
         return await super().start(connection)
 
 
+class _Resolver(AbstractResolver):
+    """Our resolver, as aiohttp asks one."""
+
+    def __init__(self, names: GuardedResolver) -> None:
+        self._names = names
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in await self._names.addresses(host)
+        ]
+
+    async def close(self) -> None:
+        """The fetcher closes what it opened."""
+
+
 class AiohttpFetcher:
     """Async context manager; `fetch` may run in many tasks at once, up to `connections` of them usefully."""
 
@@ -164,7 +162,7 @@ class AiohttpFetcher:
         settings = self._settings
         connector = aiohttp.TCPConnector(
             limit=settings.connections,
-            resolver=self._resolver,
+            resolver=_Resolver(self._resolver),
             use_dns_cache=False,
             keepalive_timeout=settings.keepalive_s,
             socket_factory=self._open_socket,
@@ -190,6 +188,7 @@ class AiohttpFetcher:
         assert self._session is not None
         with anyio.CancelScope(shield=True):
             await self._session.close()
+            await self._resolver.close()
 
     async def address_of(self, host: str) -> str | Wait:
         if host.startswith("[") or host.replace(".", "").isdigit():
