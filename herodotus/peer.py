@@ -245,7 +245,7 @@ class Peer:
             may_visit_private=order.allow_private_addresses,
             opted_out=order.opted_out,
         )
-        return RingSteward(steward, HostSteward(policy, now=anyio.current_time()))
+        return RingSteward(steward, HostSteward(policy))
 
     def _make_daily(self, order: CrawlOrder) -> DailyCrawl:
         parts = self._parts

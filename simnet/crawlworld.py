@@ -212,7 +212,7 @@ class CrawlPeer:
             calls=lambda: self._calls,
             may_visit_private=False,
         )
-        return RingSteward(parts, HostSteward(world.policy, now=0.0))
+        return RingSteward(parts, HostSteward(world.policy))
 
     def _made_daily(self) -> DailyCrawl:
         return DailyCrawl(

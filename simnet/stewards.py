@@ -128,7 +128,7 @@ class SimulatedPeer:
             opted_out=world.opted_out,
             slept_s=lambda: self.slept_s,
         )
-        return RingSteward(parts, HostSteward(world.terms.policy, now=anyio.current_time()))
+        return RingSteward(parts, HostSteward(world.terms.policy))
 
     async def live(self, demand: dict[str, int], *, greedy: bool = False) -> None:
         """Fetches so many pages from each host."""

@@ -277,7 +277,7 @@ class CrawlingPeers(WholeNodes):
         frontier = Frontier(frontier_rows(self._folder / str(number)), day=int(wall_clock()) // DAY_S)
         share = Share(self.servers.oracle, number, self._peers)
         fetcher = SimulatedFetcher(self.servers, wall_clock)
-        core = HostSteward(self.policy, now=anyio.current_time())
+        core = HostSteward(self.policy)
         try:
             while True:
                 frontier.start_day(max(int(wall_clock()) // DAY_S, frontier.day))

@@ -44,19 +44,15 @@ class PolitenessPolicy:
     """A connection that failed is tried once more before its host counts as closed for the day."""
     lease_s: float = 120.0
     """A lease that was not given back ends this long after its last start: longer than a fetch may take."""
-    silent_s: float = 0.0
-    """A steward that took over from another one grants nothing for this long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Permission for `count` fetches: the i-th may start at `starts_at + i * spacing_s`, one at a time."""
+    """Permission for one fetch from `starts_at` on."""
 
     origin: Origin
     number: int
     starts_at: float
-    count: int
-    spacing_s: float
     expires_at: float
 
 
@@ -125,10 +121,9 @@ class StewardStatistics:
 class HostSteward:
     """Pure; every method takes the time, which must not run backwards."""
 
-    def __init__(self, policy: PolitenessPolicy, *, now: float) -> None:
+    def __init__(self, policy: PolitenessPolicy) -> None:
         self._policy = policy
         self.robots_second_try_s = policy.robots_second_try_s
-        self._opens_at = now + policy.silent_s
         self._origins: dict[Origin, _OriginState] = {}
         self._hosts: dict[str, _HostState] = {}
         self._busy_at: Counter[str] = Counter()
@@ -161,10 +156,8 @@ class HostSteward:
         state.rules_until = 0.0
         return state.rules
 
-    def lease(self, origin: Origin, now: float, *, address: str = "", wanted: int = 1) -> Lease | Wait:
+    def lease(self, origin: Origin, now: float, *, address: str = "") -> Lease | Wait:
         """Ask for permission. `address` is where the name leads, for the cap per address ("": no cap)."""
-        if now < self._opens_at:
-            return Wait(until=self._opens_at, reason="a new steward stays silent at first")
         asked = self._state(origin, now)
         state = asked.host
         self._expire(state, now)
@@ -176,16 +169,12 @@ class HostSteward:
             return Wait(until=state.next_start_at, reason="backing off" if state.failures else "resting")
         if address and self._busy_at[address] >= self._policy.per_address_concurrency:
             return Wait(until=soon, reason="its address is busy")
-        spacing_s = self._delay_s(asked, 0.0)
-        count = max(1, wanted)
         self._leases_given += 1
         state.lease = Lease(
             origin=origin,
             number=self._leases_given,
             starts_at=now,
-            count=count,
-            spacing_s=spacing_s,
-            expires_at=now + (count - 1) * spacing_s + self._policy.lease_s,
+            expires_at=now + self._policy.lease_s,
         )
         state.address = address
         self._busy_at[address] += 1

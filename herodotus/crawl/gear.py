@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import anyio
-
 from crawler.core.addresses import is_literal, is_public
 from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, Truncation, payload_digests
 from crawler.core.content import MediaType
@@ -267,7 +265,7 @@ async def open_crawler(
     within: FetcherWrapper = lambda fetcher: fetcher,
 ) -> AsyncIterator[Crawler]:
     """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
-    core = HostSteward(order.politeness, now=anyio.current_time())
+    core = HostSteward(order.politeness)
     make_steward = local_steward(order, core, wall_clock=wall_clock)
     async with open_gear(home, store, order, make_steward, wall_clock=wall_clock, within=within) as gear:
         crawler = gear.crawler(order)

@@ -228,7 +228,7 @@ class HomeSaves:
         async with HttpFetcher(fetch, wall_clock=self._wall_clock, rules=rules) as fetcher:
             sink = _OpenSink(self._store, rules, self._wall_clock)
             steward = self._steward or LocalSteward(
-                HostSteward(policy, now=anyio.current_time()),
+                HostSteward(policy),
                 fetcher,
                 product_token=ROBOT,
                 wall_clock=self._wall_clock,

@@ -93,7 +93,7 @@ def steward() -> RingSteward:
         calls=lambda: alone,
         may_visit_private=False,
     )
-    return RingSteward(parts, HostSteward(POLICY, now=anyio.current_time()))
+    return RingSteward(parts, HostSteward(POLICY))
 
 
 async def served_per_s(hosts: int) -> float:
@@ -145,7 +145,7 @@ async def permissions() -> tuple[float, float]:
     async with one.running():
         await anyio.sleep(LeaseTerms.of(POLICY).silent_s + 0.1)
         ring = await permissions_per_s(one)
-    core = HostSteward(POLICY, now=anyio.current_time())
+    core = HostSteward(POLICY)
     alone = LocalSteward(core, Alone(), product_token=ROBOT, wall_clock=lambda: 0.0)  # type: ignore[arg-type]
     return ring, await permissions_per_s(alone)
 

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import anyio
-
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import Content, CrawlScope
@@ -129,7 +127,7 @@ async def crawling(
     )
     try:
         async with HttpFetcher(LOCAL, wall_clock=wall_clock) as fetcher:
-            core = HostSteward(policy, now=anyio.current_time())
+            core = HostSteward(policy)
             steward = LocalSteward(
                 core,
                 fetcher,

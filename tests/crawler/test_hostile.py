@@ -127,7 +127,7 @@ async def crawled(
         try:
             async with HttpFetcher(settings, wall_clock=lambda: 1.7e9) as fetcher:
                 sink = MemorySink()
-                core = HostSteward(QUICK, now=anyio.current_time())
+                core = HostSteward(QUICK)
                 steward = LocalSteward(
                     core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink
                 )
@@ -326,7 +326,7 @@ async def test_a_chain_to_private_addresses_is_cut_before_any_connection(tmp_pat
             )  # its first look is harmless
             sink = MemorySink()
             steward = LocalSteward(
-                HostSteward(QUICK, now=anyio.current_time()),
+                HostSteward(QUICK),
                 fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink,
             )  # fmt: skip
             crawler = Crawler(
@@ -377,7 +377,7 @@ async def test_a_host_that_redirects_to_private_addresses_in_all_spellings_makes
         async with HttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=look_up) as fetcher:
             sink = MemorySink()
             steward = LocalSteward(
-                HostSteward(QUICK, now=anyio.current_time()),
+                HostSteward(QUICK),
                 fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink,
             )  # fmt: skip
             crawler = Crawler(

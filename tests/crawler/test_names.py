@@ -98,7 +98,7 @@ async def test_one_slow_zone_stops_nobody_else(tmp_path: Path) -> None:
         HttpFetcher(settings, wall_clock=lambda: 1.7e9, resolve=DnsNames(dns)) as fetcher,
     ):
         steward = LocalSteward(
-            HostSteward(QUICK, now=anyio.current_time()),
+            HostSteward(QUICK),
             fetcher,
             product_token="Herodotus",
             wall_clock=lambda: 1.7e9,

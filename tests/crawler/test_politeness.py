@@ -36,7 +36,7 @@ def waits(answer: Lease | Wait) -> Wait:
 
 
 def test_one_lease_per_origin_is_out_and_the_next_comes_a_delay_after_it_is_back() -> None:
-    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward = HostSteward(PolitenessPolicy())
     lease = granted(steward.lease(A, 0))
     assert waits(steward.lease(A, 0.5)).reason == "another lease is out"
     assert granted(steward.lease(B, 0.5)).origin == B
@@ -59,12 +59,12 @@ def test_one_lease_per_origin_is_out_and_the_next_comes_a_delay_after_it_is_back
     ],
 )
 def test_the_rest_follows_from_the_answer(report: OriginReport, expected: float) -> None:
-    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward = HostSteward(PolitenessPolicy())
     assert steward.give_back(granted(steward.lease(A, 0)), report, 0) == expected
 
 
 def test_one_host_is_one_host_by_whatever_scheme_and_port() -> None:
-    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward = HostSteward(PolitenessPolicy())
     secure, other = Origin("https://a.example"), Origin("http://a.example:8080")
     steward.set_rules(secure, parse_robots(b"user-agent: *\ndisallow: /", "Herodotus"), 0)
     assert steward.rules(A, 0) is None  # each has a robots.txt of its own
@@ -75,7 +75,7 @@ def test_one_host_is_one_host_by_whatever_scheme_and_port() -> None:
 
 
 def test_backoff_doubles_up_to_its_bound_and_one_good_answer_ends_it() -> None:
-    steward = HostSteward(PolitenessPolicy(backoff_base_s=10, backoff_max_s=35), now=0)
+    steward = HostSteward(PolitenessPolicy(backoff_base_s=10, backoff_max_s=35))
     now, rests = 0.0, []
     for status in (503, None, 429, 503, 200):
         back_at = steward.give_back(
@@ -86,16 +86,16 @@ def test_backoff_doubles_up_to_its_bound_and_one_good_answer_ends_it() -> None:
     assert rests == [10, 20, 35, 35, 1]
 
 
-def test_a_crawl_delay_is_kept_and_spaces_a_lease_of_several() -> None:
-    steward = HostSteward(PolitenessPolicy(), now=0)
+def test_a_crawl_delay_is_kept_after_a_lease() -> None:
+    steward = HostSteward(PolitenessPolicy())
     steward.set_rules(A, parse_robots(b"user-agent: *\ncrawl-delay: 9", "Herodotus"), 0)
-    lease = granted(steward.lease(A, 0, wanted=3))
-    assert (lease.count, lease.spacing_s, lease.expires_at) == (3, 9, 18 + 120)
+    lease = granted(steward.lease(A, 0))
+    assert lease.expires_at == 120
     assert steward.give_back(lease, FINE, 18.2) == pytest.approx(27.2)
 
 
 def test_origins_at_one_address_share_its_cap() -> None:
-    steward = HostSteward(PolitenessPolicy(per_address_concurrency=2), now=0)
+    steward = HostSteward(PolitenessPolicy(per_address_concurrency=2))
     first = granted(steward.lease(A, 0, address="192.0.2.1"))
     granted(steward.lease(B, 0, address="192.0.2.1"))
     assert waits(steward.lease(C, 0, address="192.0.2.1")).reason == "its address is busy"
@@ -104,7 +104,7 @@ def test_origins_at_one_address_share_its_cap() -> None:
 
 
 def test_a_lease_nobody_gave_back_ends_late_and_a_stale_one_changes_nothing() -> None:
-    steward = HostSteward(PolitenessPolicy(lease_s=100), now=0)
+    steward = HostSteward(PolitenessPolicy(lease_s=100))
     lost = granted(steward.lease(A, 0))
     waits(steward.lease(A, 99))
     assert waits(steward.lease(A, 100)).until == 101
@@ -114,14 +114,8 @@ def test_a_lease_nobody_gave_back_ends_late_and_a_stale_one_changes_nothing() ->
     assert steward.statistics(103).leases_expired == 1
 
 
-def test_a_new_steward_is_silent_at_first() -> None:
-    steward = HostSteward(PolitenessPolicy(silent_s=60), now=1000)
-    assert waits(steward.lease(A, 1059)).until == 1060
-    granted(steward.lease(A, 1060))
-
-
 def test_robots_rules_are_kept_for_a_day_and_an_unreachable_file_for_minutes() -> None:
-    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward = HostSteward(PolitenessPolicy())
     rules = parse_robots(b"", "Herodotus")
     steward.set_rules(A, rules, 0)
     steward.set_rules(B, DISALLOW_ALL, 0)
@@ -134,7 +128,7 @@ def test_robots_rules_are_kept_for_a_day_and_an_unreachable_file_for_minutes() -
 
 def test_the_table_is_bounded_and_forgets_only_those_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(politeness, "ORIGINS_MAX", 10)
-    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward = HostSteward(PolitenessPolicy())
     steward.give_back(granted(steward.lease(A, 0)), OriginReport(status=503, duration_s=0), 0)
     for i in range(100):
         lease = granted(steward.lease(Origin(f"http://{i}.example"), float(i)))
@@ -147,7 +141,7 @@ def test_the_table_is_bounded_and_forgets_only_those_at_rest(monkeypatch: pytest
 @given(st.integers(0, 2**32), st.floats(0.5, 5))
 def test_no_history_makes_an_origin_see_more_than_one_request_per_delay(seed: int, floor_s: float) -> None:
     chance = random.Random(seed)
-    steward = HostSteward(PolitenessPolicy(delay_floor_s=floor_s, lease_s=20), now=0)
+    steward = HostSteward(PolitenessPolicy(delay_floor_s=floor_s, lease_s=20))
     starts: dict[Origin, list[float]] = {A: [], B: []}
     out: list[Lease] = []
     now = 0.0
@@ -168,7 +162,7 @@ def test_no_history_makes_an_origin_see_more_than_one_request_per_delay(seed: in
 
 
 def test_an_unused_lease_costs_no_rest() -> None:
-    steward = HostSteward(PolitenessPolicy(), now=0)
+    steward = HostSteward(PolitenessPolicy())
     lease = granted(steward.lease(A, 0))
     assert steward.give_back(lease, OriginReport(status=None, duration_s=0, fetches=0), 0.1) <= 0.1
     granted(steward.lease(A, 0.1))

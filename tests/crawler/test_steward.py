@@ -56,7 +56,7 @@ class Fetcher:
 
 
 def steward_of(fetcher: Fetcher, *opted_out: str, policy: PolitenessPolicy | None = None) -> LocalSteward:
-    core = HostSteward(policy or PolitenessPolicy(), now=anyio.current_time())
+    core = HostSteward(policy or PolitenessPolicy())
     return LocalSteward(
         core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.0, opted_out=OptOutList.of(opted_out)
     )
@@ -88,7 +88,7 @@ async def test_a_redirect_of_robots_txt_that_leads_where_it_led_is_noted_and_not
         answer(HERE, status=301, fields=b"Location: /elsewhere.txt\r\n", redirect_to=THERE), answer(THERE)
     )
     for _ in range(2):
-        core = HostSteward(PolitenessPolicy(), now=anyio.current_time())
+        core = HostSteward(PolitenessPolicy())
         steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.0, sink=sink)
         await rules_of(steward)
     found = [one.outcome for one in sink.captures if one.url == HERE]

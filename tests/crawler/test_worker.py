@@ -226,7 +226,7 @@ async def test_a_host_with_many_pages_that_are_not_fetched_lets_others_have_thei
 
         vars(frontier)["take"] = count_and_take
         async with HttpFetcher(LOCAL, wall_clock=lambda: 0.0) as fetcher:
-            core = HostSteward(QUICK, now=anyio.current_time())
+            core = HostSteward(QUICK)
             steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 0.0)
             crawler = Crawler(
                 frontier, fetcher, MemorySink(), steward, scope, CrawlSettings(), wall_clock=lambda: 0.0
@@ -283,7 +283,7 @@ async def crawl_page(
 
     try:
         async with HttpFetcher(SMALL, wall_clock=wall_clock) as fetcher:
-            core = HostSteward(QUICK, now=anyio.current_time())
+            core = HostSteward(QUICK)
             steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=wall_clock, sink=sink)
             crawler = Crawler(
                 frontier,
@@ -402,7 +402,7 @@ async def test_a_crawl_ends_when_all_that_is_left_rests_too_long_and_says_until_
     ):
         frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
         async with HttpFetcher(LOCAL, wall_clock=lambda: FIRST_DAY * DAY_S) as fetcher:
-            core = HostSteward(PATIENT, now=anyio.current_time())
+            core = HostSteward(PATIENT)
             steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 0.0)
             crawler = Crawler(
                 frontier,
@@ -433,7 +433,7 @@ async def test_a_rest_that_robots_txt_asked_for_is_owed_by_a_later_run(tmp_path:
             frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
             async with HttpFetcher(LOCAL, wall_clock=lambda: 0.0) as fetcher:
                 steward = LocalSteward(
-                    HostSteward(policy, now=anyio.current_time()),
+                    HostSteward(policy),
                     fetcher,
                     product_token="Herodotus",
                     wall_clock=lambda: 0.0,

@@ -68,7 +68,7 @@ async def crawling(
         gate.closed_s = 3_600.0
 
     holdings = Holdings(home)
-    core = HostSteward(QUICK, now=anyio.current_time())
+    core = HostSteward(QUICK)
     crawl = DailyCrawl(
         DailyParts(
             home=home,

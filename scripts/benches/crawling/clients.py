@@ -164,7 +164,7 @@ async def ours_crawl(run: Run) -> None:
     frontier = Frontier(frontier_rows(run.folder / "queue"), day=int(START_S // DAY_S))
     settings = FetchSettings(connections=run.connections, allow_private_addresses=True)
     async with HttpFetcher(settings, wall_clock=clock) as fetcher:
-        core = HostSteward(RUDE, now=anyio.current_time())
+        core = HostSteward(RUDE)
         steward = LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=clock)
         crawler = Crawler(
             frontier,

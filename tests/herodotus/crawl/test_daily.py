@@ -67,7 +67,7 @@ async def crawling(
     owner: UrlOwner | None = None,
 ) -> AsyncIterator[DailyCrawl]:
     what = what or order(scope=order().scope.ANY)
-    core = HostSteward(what.politeness, now=anyio.current_time())
+    core = HostSteward(what.politeness)
     holdings = Holdings(home)
     crawl = DailyCrawl(
         DailyParts(
@@ -204,7 +204,7 @@ async def test_an_error_ends_the_crawl_and_not_the_peer_and_it_begins_again(
     what = order(scope=order().scope.ANY, connections=1)
 
     def make(fetcher: HttpFetcher, sink: ArchiveSink) -> StewardPort:
-        core = HostSteward(QUICK, now=anyio.current_time())
+        core = HostSteward(QUICK)
         return FailingOnce(local_steward(what, core, wall_clock=clock.unix_seconds)(fetcher, sink), failures)
 
     async with synthetic_web(6, hosts=3, troubles=False) as web:
