@@ -42,10 +42,11 @@ class Arcs:
     _has_zero: bool
 
     def __init__(self, arcs: Iterable[Arc] = ()) -> None:
-        """All that is in any of them; they may overlap."""
+        """All that is in any of them; they may overlap, and may be pieces, too."""
         ends: list[tuple[Key, int]] = []
         depth = 0  # of the arcs around the key zero: those that go across it
-        for start, end in arcs:
+        for begin, end in arcs:
+            start = begin or LAST  # what begins with zero, seen from before
             if start == end:
                 self._flips, self._has_zero = (), True
                 return

@@ -65,7 +65,8 @@ class Table:
             contacts = [distinct[at] for at in sorted(distinct)]
             positions = [contact.position for contact in contacts]
         self._contacts, self._positions = contacts, positions
-        self.rule = _by_peer(rule, contacts)
+        self.rule = rule
+        self._rule = _by_peer(rule, contacts)
         self._absent, self._missed = frozenset(absent), frozenset(missed)
         assert self._missed <= self._absent, "whoever is missed is absent"
         self._held: dict[tuple[int, int], tuple[Contact, ...]] = {}
@@ -127,12 +128,12 @@ class Table:
         return None
 
     def _find(self, stretch: int, slack: int) -> tuple[Contact, ...]:
-        found = first(self._line(stretch), self.rule, slack=slack)
+        found = first(self._line(stretch), self._rule, slack=slack)
         if self._missed:
             reachable = sum(contact.peer not in self._absent for contact in found)
             is_missed = any(contact.peer in self._missed for contact in found)
             if is_missed and reachable < (self.rule.copies + slack) * REACHABLE_SHARE:
-                found = first(self._line(stretch), self.rule, self._missed, slack)
+                found = first(self._line(stretch), self._rule, self._missed, slack)
         return tuple(found)
 
     def _line(self, stretch: int) -> Iterator[Contact]:
@@ -168,7 +169,7 @@ class Table:
         contacts, positions, count = self._contacts, self._positions, len(self._positions)
         wanted = self.rule.copies + slack
         for own in self._places.get(peer, ()):
-            me, ahead = contacts[own], Ahead(self.rule)
+            me, ahead = contacts[own], Ahead(self._rule)
             for step in range(count):
                 place = (own - step) % count
                 met = contacts[place]
@@ -189,7 +190,7 @@ class Table:
             return False
         known = self._filled.get(slack)
         if known is None:
-            ahead = Ahead(self.rule)
+            ahead = Ahead(self._rule)
             for peer, places in self._places.items():
                 if peer not in self._missed:
                     ahead.add(self._contacts[places[0]])
@@ -212,7 +213,7 @@ class Table:
         found = []
         for own in self._places.get(peer, ()):
             back = (contacts[own - step] for step in range(1, count))
-            found.append(Arc(start_of(contacts[own], back, self.rule, slack), contacts[own].position))
+            found.append(Arc(start_of(contacts[own], back, self._rule, slack), contacts[own].position))
         return Arcs(found)
 
     # --- many keys

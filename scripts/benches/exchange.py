@@ -30,11 +30,11 @@ from herodotus.core.links.silences import Silences
 from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import OutLink, Taken, encode_batch, encode_taken, in_order
 from herodotus.peers.calls import CALL_DEADLINE_S
+from herodotus.peers.ring_view import RingView
 from scripts.benches.leases import books_per_s, served_per_s
 from simnet.linkworld import TableRing, link_peer
 from simnet.scenarios.links import COPIES, THESIS_URL_BYTES, synthetic_urls, varied_urls, walked
@@ -103,7 +103,7 @@ async def outbox_of(folder: Path, peers: int) -> dict[str, float]:
         outbox.begin()
         begun = resident_bytes()
         start = time.process_time()
-        report = await LinkWalks(outbox, _Takers(), RingSight(ring, COPIES), Silences(Random(0)), "ip").walk(
+        report = await LinkWalks(outbox, _Takers(), RingView(ring, COPIES), Silences(Random(0)), "ip").walk(
             0.0
         )
         walked_s = time.process_time() - start
@@ -126,7 +126,7 @@ async def received_per_s(folder: Path) -> dict[str, float]:
     disk, frontier = ExchangeDisk(folder / "exchange"), Frontier(frontier_rows(folder / "queue"), day=1)
     receiver = LinkReceiver(
         ReceiverParts(
-            sight=RingSight(ring, COPIES),
+            view=RingView(ring, COPIES),
             frontier=_Taking(frontier),
             standby=Standby(disk),
             make_durable=disk.sync,

@@ -19,11 +19,11 @@ from dht import Contact
 from herodotus.core.links.silences import Silences
 from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
 from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.net.wire import HEAD_BYTES, Question
+from herodotus.peers.ring_view import RingView
 from simnet.linkworld import TableRing, link_peer
 from simnet.runs import Run
 from simnet.scenarios import scenario
@@ -133,7 +133,7 @@ async def walked(
             outbox.add(links, 0.0)
             letters += sum(len(link.url) for link in links)
         mean = letters / max(1, len(outbox) + outbox.statistics().repeated)
-        report = await LinkWalks(outbox, calls, RingSight(ring, COPIES), Silences(Random(1)), "ip").walk(0.0)
+        report = await LinkWalks(outbox, calls, RingView(ring, COPIES), Silences(Random(1)), "ip").walk(0.0)
     finally:
         disk.close()
     return calls, report, mean

@@ -5,10 +5,11 @@ lie outright: what this finds is forgetfulness.
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Final, NamedTuple
 
+from dht.core.arcs import Arc
 from dht.core.ids import Key, key_from_number, number_of
-from herodotus.core.links.arcs import Ends
 
 PARTS: Final = 16
 
@@ -21,11 +22,11 @@ class Sum(NamedTuple):
 NOTHING: Final = Sum(0, 0)
 
 
-def parts_of(start: Key, end: Key) -> list[Ends]:
+def parts_of(start: Key, end: Key) -> list[Arc]:
     """(start, end] in sixteen, of which some may be empty; it does not cross zero."""
     low, high = number_of(start), number_of(end)
     cuts = [low + (high - low) * number // PARTS for number in range(PARTS + 1)]
-    return [(key_from_number(cuts[number]), key_from_number(cuts[number + 1])) for number in range(PARTS)]
+    return [Arc(key_from_number(low), key_from_number(high)) for low, high in pairwise(cuts)]
 
 
 def sums_of(keys: Iterable[bytes], start: Key, end: Key) -> list[Sum]:

@@ -10,9 +10,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from dht.core.holders import Table
 from dht.core.ids import KEY_BYTES, Key, PeerKey
 from dht.core.records import Contact
-from herodotus.core.links.ringmap import RingMap
 
 
 class Keys:
@@ -73,11 +73,11 @@ def mark_of(keys: Keys, stop: Stop) -> bytes:
     return hashlib.sha1(ends, usedforsecurity=False).digest()
 
 
-def stops_of(keys: Keys, ring: RingMap, copies: int, own: Contact) -> list[Stop]:
+def stops_of(keys: Keys, ring: Table, own: Contact) -> list[Stop]:
     """In ring order from our own position; ourselves left out."""
     stops: dict[PeerKey, Stop] = {}
-    for stretch, start, end in _stretches(keys, ring, own.position):
-        for contact in ring.holders(stretch, copies):
+    for stretch, start, end in ring.runs(keys, own.position):
+        for contact in ring.holders(stretch):
             if contact.peer != own.peer:
                 stop = stops.setdefault(PeerKey(contact.peer), Stop(contact))
                 if stop.ranges and stop.ranges[-1][1] == start:
@@ -85,18 +85,3 @@ def stops_of(keys: Keys, ring: RingMap, copies: int, own: Contact) -> list[Stop]
                 else:
                     stop.ranges.append((start, end))
     return list(stops.values())
-
-
-def _stretches(keys: Keys, ring: RingMap, first: Key) -> Iterator[tuple[int, int, int]]:
-    """Stretches with keys in them, and which keys; from `first` around. The one across zero may come in two parts."""
-    if not len(ring) or not len(keys):
-        return
-    begin = keys.up_to(first)
-    for low, high in ((begin, len(keys)), (0, begin)):
-        place = low
-        while place < high:
-            stretch = ring.stretch(keys[place])
-            is_last = keys[place] > ring.end(stretch)  # it goes on across zero
-            end = high if is_last else min(keys.up_to(ring.end(stretch)), high)
-            yield stretch, place, end
-            place = end

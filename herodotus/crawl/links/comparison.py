@@ -17,13 +17,12 @@ import anyio
 from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
 from dht import Contact
+from dht.core.arcs import Arc, Arcs
 from dht.core.ids import KEY_BYTES, Key, key_of
 from dht.core.limits import Buckets, Rate
-from herodotus.core.links.arcs import Ends, minus
 from herodotus.core.links.sums import Sum, parts_of, sums_of
 from herodotus.crawl.links.hand_over import KNOWN
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import (
@@ -37,6 +36,7 @@ from herodotus.crawl.links.wire import (
     in_order,
 )
 from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.peers.ring_view import RingView
 
 logger = logging.getLogger(__name__)
 
@@ -85,13 +85,13 @@ class _Left:
 class Comparing:
     def __init__(
         self,
-        sight: RingSight,
+        view: RingView,
         calls: Calls,
         frontier: KnownKeys,
         standby: Standby,
         receiver: LinkReceiver,
     ) -> None:
-        self._sight = sight
+        self._view = view
         self._calls = calls
         self._frontier = frontier
         self._standby = standby
@@ -105,15 +105,15 @@ class Comparing:
 
     async def compare(self) -> None:
         """All stretches that we hold as a stand-in, each with its owner."""
-        ring, copies = self._sight.map(), self._sight.copies
-        for rank, stretch in ring.stands_in(self._sight.me.peer, copies):
+        ring = self._view.live
+        for rank, stretch in ring.share(self._view.me.peer):
             if not rank or not self._frontier.takes_links:
                 continue
-            owner, left = ring.holders(stretch, copies)[0], _Left()
+            owner, left = ring.holders(stretch)[0], _Left()
             self.counts.stretches += 1
             try:
-                for start, end in minus([ring.arc(stretch)], []):
-                    await self._compare(owner, start if start < end else _ZERO, end, left)
+                for start, end in Arcs([ring.arc(stretch)]).pieces():
+                    await self._compare(owner, start or _ZERO, end, left)
             except (CallError, WireError) as error:
                 self.counts.broken_off += 1
                 logger.info("known URLs were not compared to the end error=%s", error)
@@ -132,7 +132,7 @@ class Comparing:
                     await self._settle(owner, part, max(our.keys, their.keys), left)
             at = reached
 
-    async def _settle(self, owner: Contact, part: Ends, count: int, left: _Left) -> None:
+    async def _settle(self, owner: Contact, part: Arc, count: int, left: _Left) -> None:
         """The part differs."""
         start, end = part
         if count > LEAF_LINKS:
@@ -178,8 +178,8 @@ class Comparing:
         if not self._frontier.takes_links:
             raise RefusedError("not ready", retry_after_s=20.0)
         start, end = Key(body[:KEY_BYTES]), Key(body[KEY_BYTES:])
-        ring = self._sight.map()
-        holders = {one.peer for key in (start, end) for one in ring.holders_of(key, self._sight.copies)}
+        ring = self._view.live
+        holders = {one.peer for key in (start, end) for one in ring.of(key)}
         if peer not in holders or not self._buckets.take(peer, QUESTIONS, anyio.current_time()):
             raise RefusedError("busy", retry_after_s=60.0)
         reached, found = await self._summed(start, end)

@@ -24,10 +24,10 @@ from herodotus.core.links.cross_fetches import Answer, CrossTally, is_drawn, loo
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.owner import RingOwner
 from herodotus.crawl.links.receiver import found_link
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
 from herodotus.peers.calls import PeerKey
+from herodotus.peers.ring_view import RingView
 
 UNDER_WAY_MAX: Final = 4_000
 """At 2 % of all, of 200,000 captures that came and whose hosts have not had their turn yet."""
@@ -43,7 +43,7 @@ def nobody_accused(_peer: PeerKey, _how: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossParts:
-    sight: RingSight
+    view: RingView
     frontier: OwnFrontier
     standby: Standby
     owner: RingOwner
@@ -91,10 +91,10 @@ class CrossFetches:
         self._begin(UrlKey(key), deposit, signer)
 
     def _is_for_us(self, key: Key, signer: PeerKey) -> bool:
-        sight = self._parts.sight
-        if sight.is_alone or signer == sight.me.peer:
+        view = self._parts.view
+        if view.is_alone or signer == view.me.peer:
             return False
-        return looks_again(sight.map().holders_of(key, sight.copies), signer, sight.me.peer)
+        return looks_again(view.live.of(key), signer, view.me.peer)
 
     def _is_sound(self, url: str) -> bool:
         """Nobody has us ask for what is not the network's, nor for robots.txt, which stewards see to."""
@@ -111,7 +111,7 @@ class CrossFetches:
         link = parts.standby.get(Key(key))
         was_visited = known is not None and known.last_day >= today
         # What its owner does not know, as a reader had it saved, would be fetched each day from then on.
-        is_strange = known is None and link is None and parts.sight.rank(Key(key)) == 0
+        is_strange = known is None and link is None and parts.view.rank(Key(key)) == 0
         if was_visited or is_strange or key in self._under_way or not parts.owner.take_over(Key(key)):
             return
         parts.frontier.take_over([found_link(link) if link is not None else FoundLink(deposit.url, depth=1)])
@@ -133,7 +133,7 @@ class CrossFetches:
             if answer is None:
                 continue
             del self._under_way[key]
-            by = look.fetched_by if self._parts.sight.is_member(look.fetched_by) else None
+            by = look.fetched_by if self._parts.view.is_member(look.fetched_by) else None
             if self._tally.note(by, answer):
                 self._parts.accuse(look.fetched_by, ACCUSATION)
 

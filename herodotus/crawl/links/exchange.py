@@ -35,11 +35,11 @@ from herodotus.crawl.links.hand_over import HandingOver
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.owner import RingOwner
 from herodotus.crawl.links.receiver import Frontier, LinkReceiver, ReceiverParts
-from herodotus.crawl.links.ring_view import RingSight, RingTable
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier, StandingIn
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
 from herodotus.peers.calls import Calls, PeerKey, Services
+from herodotus.peers.ring_view import RingTable, RingView
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class ExchangeParts:
 class _Opened:
     ring: RingSide
     crawl: CrawlSide
-    sight: RingSight
+    view: RingView
     outbox: Outbox
     standby: Standby
     owner: RingOwner
@@ -177,10 +177,10 @@ class Exchange:
 
     def _made(self, ring: RingSide, calls: Calls, crawl: CrawlSide, disk: ExchangeDisk) -> _Opened:
         parts = self._parts
-        sight = RingSight(ring, parts.copies)
+        view = RingView(ring, parts.copies)
         outbox, standby = Outbox(disk), Standby(disk)
         owner = RingOwner(
-            sight,
+            view,
             outbox,
             standby,
             wall_clock=parts.wall_clock,
@@ -190,7 +190,7 @@ class Exchange:
         )
         receiver = LinkReceiver(
             ReceiverParts(
-                sight=sight,
+                view=view,
                 frontier=crawl,
                 standby=standby,
                 make_durable=disk.sync,
@@ -202,18 +202,18 @@ class Exchange:
         return _Opened(
             ring=ring,
             crawl=crawl,
-            sight=sight,
+            view=view,
             outbox=outbox,
             standby=standby,
             owner=owner,
             receiver=receiver,
-            walks=LinkWalks(outbox, calls, sight, Silences(parts.random), parts.id_check),
-            standing_in=StandingIn(sight, calls, crawl, standby, owner),
-            handing_over=HandingOver(sight, calls, crawl, standby, disk, receiver, owner.give_away),
-            comparing=Comparing(sight, calls, crawl, standby, receiver),
+            walks=LinkWalks(outbox, calls, view, Silences(parts.random), parts.id_check),
+            standing_in=StandingIn(view, calls, crawl, standby, owner),
+            handing_over=HandingOver(view, calls, crawl, standby, disk, receiver, owner.give_away),
+            comparing=Comparing(view, calls, crawl, standby, receiver),
             crossing=CrossFetches(
                 CrossParts(
-                    sight=sight,
+                    view=view,
                     frontier=crawl,
                     standby=standby,
                     owner=owner,
@@ -292,10 +292,10 @@ class Exchange:
         look_s = min(LOOK_EVERY_S, settings.wait_s / 4)
         while True:
             await self._mind_the_crawl(opened)
-            ring, now = opened.sight.map(), anyio.current_time()
-            is_enough = len(opened.outbox) - self._left >= settings.per_peer * ring.peers
+            ring, now = opened.view.live, anyio.current_time()
+            is_enough = len(opened.outbox) - self._left >= settings.per_peer * len(ring.peers)
             has_waited = self._filled.is_set() and now - self._waits_since >= settings.wait_s
-            if ring.peers > 1 and (is_enough or has_waited or now >= again_at):
+            if len(ring.peers) > 1 and (is_enough or has_waited or now >= again_at):
                 return
             if self._filled.is_set() or now >= again_at:
                 await anyio.sleep(look_s)
@@ -305,7 +305,7 @@ class Exchange:
 
     async def _mind_the_crawl(self, opened: _Opened) -> None:
         # Who is alone delivers nothing, and finds nothing that would have to be.
-        is_too_much = len(opened.outbox) > HELD_BACK_AT and not opened.sight.is_alone
+        is_too_much = len(opened.outbox) > HELD_BACK_AT and not opened.view.is_alone
         if is_too_much:
             await opened.crawl.hold_back()  # also the next day's crawler
         elif self._is_held_back:
@@ -317,7 +317,7 @@ class Exchange:
     async def _follow_ring(self, opened: _Opened) -> None:
         with opened.ring.events() as changes:
             while True:
-                opened.sight.look_again()
+                opened.view.look_again()
                 with _while_crawling():
                     is_settled = False
                     await opened.standing_in.sweep()
@@ -328,11 +328,11 @@ class Exchange:
 
     async def _keep_day(self, opened: _Opened) -> None:
         """The looks of a day, each once. One that was slept through is left to the other stand-ins."""
-        parts, me = self._parts, opened.sight.me.peer
+        parts, me = self._parts, opened.view.me.peer
         times = looks(max(0, parts.copies - 1), parts.day_length_s, me)
         while True:
             await anyio.sleep(min(LOOK_EVERY_S, parts.day_length_s / 40))
-            if not opened.crawl.takes_links or opened.sight.is_alone or parts.fetches_all:
+            if not opened.crawl.takes_links or opened.view.is_alone or parts.fetches_all:
                 continue
             today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
             if self._looked[0] != today:
@@ -351,10 +351,10 @@ class Exchange:
     async def _compare_daily(self, opened: _Opened) -> None:
         """Once a day: what owners know, and what we know of theirs."""
         parts, done = self._parts, -1
-        at_s = compares_at(parts.day_length_s, opened.sight.me.peer)
+        at_s = compares_at(parts.day_length_s, opened.view.me.peer)
         while True:
             await anyio.sleep(min(COMPARE_LOOK_S, parts.day_length_s / 40))
-            if not opened.crawl.takes_links or opened.sight.is_alone:
+            if not opened.crawl.takes_links or opened.view.is_alone:
                 continue
             today, seconds = opened.crawl.today, opened.crawl.seconds_of_today
             if done != today and seconds >= at_s:

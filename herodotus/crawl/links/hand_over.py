@@ -18,17 +18,17 @@ import anyio
 import msgspec
 
 from dht import Contact
-from dht.core.ids import KEY_BYTES, Key, key_of
+from dht.core.arcs import Arc, Arcs
+from dht.core.holders import Table, moves
+from dht.core.ids import KEY_BYTES, Key, is_in_arc, key_of
 from dht.core.limits import Buckets, Rate
-from herodotus.core.links.arcs import Ends, is_within, minus
-from herodotus.core.links.ringmap import RingMap
 from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
 from herodotus.crawl.links.wire import OutLink, WireError, decode_batch, encode_batch, in_order
 from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
+from herodotus.peers.ring_view import RingView
 
 logger = logging.getLogger(__name__)
 
@@ -48,14 +48,13 @@ KNOWS_SOME: Final = b"\x00"
 """The first piece of an answer: was the answering peer told itself what was known there before it came?"""
 _TOLD_ROW: Final = b"mtold"
 _HELD_ROW: Final = b"mheld"
-_WHOLE: Final = [(Key(bytes(KEY_BYTES)), Key(bytes(KEY_BYTES)))]
 _arcs = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]])
 
 
 class HandingOver:
     def __init__(
         self,
-        sight: RingSight,
+        view: RingView,
         calls: Calls,
         frontier: OwnFrontier,
         standby: Standby,
@@ -63,7 +62,7 @@ class HandingOver:
         receiver: LinkReceiver,
         give_away: Callable[[Sequence[OutLink]], bool],
     ) -> None:
-        self._sight = sight
+        self._view = view
         self._calls = calls
         self._frontier = frontier
         self._standby = standby
@@ -73,7 +72,7 @@ class HandingOver:
         self._give_away = give_away
         self._told = self._read(_TOLD_ROW)
         self._held = self._read(_HELD_ROW)
-        self._before: RingMap | None = None  # when we last looked
+        self._before: Table | None = None  # when we last looked
         self._answered: set[PeerKey] = set()
         """Those to whom an answer is under way."""
         self._poor: dict[PeerKey, None] = {}
@@ -87,77 +86,75 @@ class HandingOver:
 
     async def catch_up(self) -> bool:
         """Ask for what we hold now and did not hold before. False when somebody must be asked again later."""
-        ring, me = self._sight.map(), self._sight.me
+        ring, me = self._view.live, self._view.me
         if not self._frontier.takes_links:
             return False
-        if ring.peers <= 1:
-            self._note(ring, told=[], held=_WHOLE)
+        if len(ring.peers) <= 1:
+            self._note(ring, told=Arcs(), held=~Arcs())
             return True
-        stretches = ring.stands_in(me.peer, self._sight.copies)
+        stretches = ring.share(me.peer)
         if not stretches:
             return True  # no member, or a leaf
-        held = [ring.arc(stretch) for _, stretch in stretches]
-        lost = minus(self._held, held)
+        held = ring.arcs(me.peer)
+        lost = self._held - held
         left = await self._give_away_what(lost, ring)
         is_all = not left
-        told = minus(held, minus(held, self._told))  # what we hold no more must be told again one day
+        told = self._told & held  # what we hold no more must be told again one day
         for _, stretch in stretches:
-            others = [one for one in ring.holders(stretch, self._sight.copies) if one.peer != me.peer]
-            for arc in minus([ring.arc(stretch)], self._told):
+            others = [one for one in ring.holders(stretch) if one.peer != me.peer]
+            for arc in Arcs([ring.arc(stretch)]) - self._told:
                 if await self._ask_for(arc, others):
-                    told.append(arc)
+                    told |= Arcs([arc])
                 else:
                     is_all = False
-        self._note(
-            self._before if left and self._before is not None else ring, told=told, held=[*held, *left]
-        )
+        self._note(self._before if left and self._before is not None else ring, told=told, held=held | left)
         if lost and not left and self._standby.is_crowded:
             await self._forget_what_is_others()
         return is_all
 
-    async def _give_away_what(self, lost: Sequence[Ends], ring: RingMap) -> list[Ends]:
+    async def _give_away_what(self, lost: Arcs, ring: Table) -> Arcs:
         """What we know there, where no holder of today was one before. Says where that is still to be done."""
-        left = list(lost)
+        left = (lost & self._without_heir(ring)).pieces()
         while left:
             start, end = left[0]
-            at = _from(start, end)
-            links = merge(self._in_frontier(at, end), self._in_standby(at, end), key=_key_of)
+            links = merge(self._in_frontier(start, end), self._in_standby(start, end), key=_key_of)
             while piece := list(islice(links, PIECE_LINKS)):
-                alone = [link for link in piece if self._has_no_heir(_key_of(link), ring)]
-                if alone and not self._give_away(alone):
-                    return left
-                self.given_away += len(alone)
+                if not self._give_away(piece):
+                    return Arcs(Arc(*one) for one in left)
+                self.given_away += len(piece)
                 left[0] = _key_of(piece[-1]), end
                 await anyio.lowlevel.checkpoint()
             left.pop(0)
-        return left
+        return Arcs()
 
     async def _forget_what_is_others(self) -> None:
         """Whoever holds it knows it. What became ours again meanwhile, or may have, stays."""
         rows = self._standby.after(None)
         while chunk := list(islice(rows, PIECE_LINKS)):
-            self._standby.forget([key for key, _ in chunk if not self._sight.may_be_mine(key)])
+            self._standby.forget([key for key, _ in chunk if not self._view.may_be_mine(key)])
             await anyio.lowlevel.checkpoint()
 
-    def _has_no_heir(self, key: Key, ring: RingMap) -> bool:
+    def _without_heir(self, ring: Table) -> Arcs:
+        """Where no holder of today but ourselves was one when we last looked. Where nothing moved, all were."""
         if self._before is None:
-            return True
-        copies, me = self._sight.copies, self._sight.me.peer
-        before = {contact.peer for contact in self._before.holders_of(key, copies)} - {me}
-        return not any(contact.peer in before for contact in ring.holders_of(key, copies))
+            return ~Arcs()
+        me = {self._view.me.peer}
+        return Arcs(
+            move.arc for move in moves(self._before, ring) if not (set(move.before) - me) & set(move.after)
+        )
 
-    def _note(self, before: RingMap, *, told: Sequence[Ends], held: Sequence[Ends]) -> None:
-        is_news = (minus(told, []), minus(held, [])) != (self._told, self._held)
-        self._before, self._told, self._held = before, minus(told, []), minus(held, [])
+    def _note(self, before: Table, *, told: Arcs, held: Arcs) -> None:
+        is_news = (told, held) != (self._told, self._held)
+        self._before, self._told, self._held = before, told, held
         if is_news:
-            self._disk.put(_TOLD_ROW, msgspec.msgpack.encode(self._told))
-            self._disk.put(_HELD_ROW, msgspec.msgpack.encode(self._held))
+            self._disk.put(_TOLD_ROW, msgspec.msgpack.encode(list(told)))
+            self._disk.put(_HELD_ROW, msgspec.msgpack.encode(list(held)))
 
-    def _read(self, row: bytes) -> list[Ends]:
+    def _read(self, row: bytes) -> Arcs:
         found = self._disk.get(row)
-        return [(Key(start), Key(end)) for start, end in _arcs.decode(found)] if found else []
+        return Arcs(Arc(Key(start), Key(end)) for start, end in _arcs.decode(found)) if found else Arcs()
 
-    async def _ask_for(self, arc: Ends, others: Sequence[Contact]) -> bool:
+    async def _ask_for(self, arc: Arc, others: Sequence[Contact]) -> bool:
         """Until one that was told all itself has told us; where there is none, each tells what it knows."""
         is_all = True
         for contact in sorted(others, key=lambda one: one.peer in self._poor):
@@ -179,7 +176,7 @@ class HandingOver:
             del self._poor[next(iter(self._poor))]
         self._poor[peer] = None
 
-    async def _ask(self, contact: Contact, arc: Ends) -> bool:
+    async def _ask(self, contact: Contact, arc: Arc) -> bool:
         """Whether it knew all."""
         knew_all: bool | None = None
         told = kept = 0
@@ -189,7 +186,7 @@ class HandingOver:
                     knew_all = piece == KNOWS_ALL
                     continue
                 links = decode_batch(piece)
-                here = [link for link in links if is_within(_key_of(link), [arc])]
+                here = [link for link in links if is_in_arc(arc.start, _key_of(link), arc.end)]
                 kept_now = await self._receiver.keep(here)
                 self.learned += kept_now.new
                 told, kept = told + len(links), kept + kept_now.taken
@@ -209,13 +206,12 @@ class HandingOver:
             raise RefusedError("busy", retry_after_s=60.0)
         if peer in self._answered or len(self._answered) >= ANSWERS_MAX:
             raise RefusedError("busy", retry_after_s=60.0)
-        arc = Key(body[:KEY_BYTES]), Key(body[KEY_BYTES:])
+        asked = Arcs([Arc(Key(body[:KEY_BYTES]), Key(body[KEY_BYTES:]))])
         self._answered.add(peer)
         try:
-            yield KNOWS_SOME if minus([arc], self._told) else KNOWS_ALL
-            for start, end in minus([arc], []):
-                at = _from(start, end)
-                for links in (self._in_frontier(at, end), self._in_standby(at, end)):
+            yield KNOWS_ALL if asked <= self._told else KNOWS_SOME
+            for start, end in asked.pieces():
+                for links in (self._in_frontier(start, end), self._in_standby(start, end)):
                     while piece := list(islice(links, PIECE_LINKS)):
                         yield encode_batch(in_order(piece))
                         await anyio.lowlevel.checkpoint()
@@ -237,8 +233,3 @@ class HandingOver:
 
 def _key_of(link: OutLink) -> Key:
     return key_of(link.url.encode())
-
-
-def _from(start: Key, end: Key) -> bytes:
-    """After which key to begin: a piece that begins at zero has the circle's last point for its start."""
-    return b"" if start >= end else bytes(start)

@@ -12,9 +12,9 @@ from crawler.frontier import FoundLink
 from dht.core.ids import Key, key_of
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.receiver import out_link
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.wire import OutLink
+from herodotus.peers.ring_view import RingView
 
 TAKEN_OVER_MAX = 50_000
 """URLs that we fetch today for owners who are late, and that others fetch for us: more wait for tomorrow."""
@@ -28,7 +28,7 @@ class RingOwner:
 
     def __init__(
         self,
-        sight: RingSight,
+        view: RingView,
         outbox: Outbox,
         standby: Standby,
         *,
@@ -37,7 +37,7 @@ class RingOwner:
         fetches_all: bool,
         on_filled: Callable[[], None],
     ) -> None:
-        self._sight = sight
+        self._view = view
         self._outbox = outbox
         self._standby = standby
         self._wall_clock = wall_clock
@@ -48,11 +48,11 @@ class RingOwner:
         self._given: dict[bytes, int] = {}
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
-        if self._sight.is_alone:
+        if self._view.is_alone:
             return list(links)
         mine, others = list[FoundLink](), list[FoundLink]()
         for link in links:
-            rank = self._sight.rank(key_of(link.url.encode()))
+            rank = self._view.rank(key_of(link.url.encode()))
             if rank == 0 or (rank is not None and self._fetches_all):
                 mine.append(link)
             elif rank is not None:
@@ -73,10 +73,10 @@ class RingOwner:
 
     def is_our_turn(self, url: str) -> bool:
         """Asked before each fetch: the ring may have changed since the URL came to our frontier."""
-        if self._fetches_all or self._sight.is_alone:
+        if self._fetches_all or self._view.is_alone:
             return True
         key = key_of(url.encode())
-        return (self._sight.rank(key) == 0 and not self.is_given(key)) or self.has_taken(key)
+        return (self._view.rank(key) == 0 and not self.is_given(key)) or self.has_taken(key)
 
     def take_over(self, key: Key) -> bool:
         """For today it is ours to fetch, as its owner did not. False when that are too many."""

@@ -20,11 +20,11 @@ from crawler.frontier import FoundLink
 from dht import Contact
 from dht.core.ids import Key, key_of
 from herodotus.core.links.senders import Senders
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import OutLink, Taken, WireError, decode_batch, encode_taken
 from herodotus.peers.calls import PeerKey, RefusedError, Services
+from herodotus.peers.ring_view import RingView
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverParts:
-    sight: RingSight
+    view: RingView
     frontier: Frontier
     standby: Standby
     make_durable: Callable[[], None]
@@ -130,12 +130,12 @@ class LinkReceiver:
                 key = key_of(link.url.encode())
                 if not self._is_sound(link.url):
                     rubbish.append(place)
-                elif self._parts.sight.rank(key) is not None:
+                elif self._parts.view.rank(key) is not None:
                     mine.append((key, link))
                 else:
                     strays.append(place)
                     stray_keys.append(key)
-                    if self._parts.sight.is_nearly_mine(
+                    if self._parts.view.is_nearly_mine(
                         key
                     ):  # or is, by the sender's view, which may be newer
                         mine.append((key, link))
@@ -162,7 +162,7 @@ class LinkReceiver:
         parts = self._parts
         ours, others = list[FoundLink](), list[OutLink]()
         for key, link in links:
-            if parts.fetches_all or parts.sight.rank(key) == 0:
+            if parts.fetches_all or parts.view.rank(key) == 0:
                 ours.append(found_link(link))
             else:
                 others.append(link)
@@ -177,12 +177,12 @@ class LinkReceiver:
 
     def _better(self, strays: Sequence[Key]) -> tuple[Contact, ...]:
         """Whom we think of for the first of them and the last and some between."""
-        ring, sight = self._parts.sight.map(), self._parts.sight
+        ring = self._parts.view.live
         step = max(1, len(strays) // STRAYS_LOOKED_UP)
         named = {
             contact.position: contact
             for key in strays[::step][:STRAYS_LOOKED_UP]
-            for contact in ring.holders_of(key, sight.copies)[:CONTACTS_NAMED]
+            for contact in ring.of(key)[:CONTACTS_NAMED]
         }
         return tuple(named.values())
 

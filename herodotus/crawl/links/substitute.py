@@ -19,15 +19,15 @@ from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
 from crawler.frontier import LEFT, FoundLink
 from dht import Contact
+from dht.core.arcs import Arc, Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
-from herodotus.core.links.arcs import Ends, minus
 from herodotus.crawl.links.owner import RingOwner
 from herodotus.crawl.links.receiver import found_link, out_of
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.wire import OutLink
 from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, Services
+from herodotus.peers.ring_view import RingView
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,8 @@ ROWS_MAX: Final = 20_000
 """Looked through for one answer: a tenth of a second, in small pieces."""
 CHUNK: Final = 500
 ALONE_S: Final = 300.0
-_WHOLE: Final = [(Key(bytes(KEY_BYTES)), Key(bytes(KEY_BYTES)))]
+_ZERO: Final = Key(bytes(KEY_BYTES))
+"""Where a piece begins that lies behind zero: nobody has a URL of that very key."""
 Row = TypeVar("Row")
 PAGES_MAX: Final = 64
 """Questions about one stretch: more than a million URLs."""
@@ -82,15 +83,15 @@ class StandInCounts:
 
 class StandingIn:
     def __init__(
-        self, sight: RingSight, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
+        self, view: RingView, calls: Questions, frontier: OwnFrontier, standby: Standby, owner: RingOwner
     ) -> None:
-        self._sight = sight
+        self._view = view
         self._calls = calls
         self._frontier = frontier
         self._standby = standby
         self._owner = owner
-        self._owned: list[Ends] | None = None
-        self._to_leave: list[Ends] = []
+        self._owned: Arcs | None = None
+        self._to_leave = Arcs()
         """Stretches that are not ours any more, in which something was being fetched when we left them."""
         self._alone_since: float | None = None
         self._buckets = Buckets(4_096)
@@ -107,18 +108,18 @@ class StandingIn:
 
         A peer that sees nobody waits for a while before it takes everything: most are alone while they join.
         """
-        ring, now = self._sight.map(), anyio.current_time()
-        if ring.peers > 1 or self._alone_since is None:
+        ring, now = self._view.live, anyio.current_time()
+        if len(ring.peers) > 1 or self._alone_since is None:
             self._alone_since = now
-        if ring.peers <= 1 and now - self._alone_since < ALONE_S:
+        if len(ring.peers) <= 1 and now - self._alone_since < ALONE_S:
             return
         if not self._frontier.takes_links or not len(ring):
             return
-        owned = ring.owned(self._sight.me.peer)
+        owned = ring.arcs(self._view.me.peer, ranks=(0,))
         before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
-        lost = minus(_WHOLE if before is None else [*before, *self._to_leave], owned)
-        self._to_leave = [arc for arc in lost if not await self._leave(arc)]
-        new = minus(owned, before or [])
+        lost = ~owned if before is None else (before | self._to_leave) - owned
+        self._to_leave = Arcs([arc for arc in lost if not await self._leave(arc)])
+        new = owned - (before or Arcs())
         for arc in new:
             await self._take_up(arc)
         self._owned = owned
@@ -129,19 +130,19 @@ class StandingIn:
     def has_left_all(self) -> bool:
         return not self._to_leave
 
-    async def _leave(self, arc: Ends) -> bool:
+    async def _leave(self, arc: Arc) -> bool:
         """False: what is being fetched there is still to be left."""
         is_all = True
         for chunk in _chunks(self._in_frontier(arc)):
             keys = [key for key, known in chunk if known.due_day != LEFT]
             is_all = is_all and not any(map(self._frontier.is_out, keys))
-            kept = [out_of(known) for key, known in chunk if self._sight.rank(Key(key)) is not None]
+            kept = [out_of(known) for key, known in chunk if self._view.rank(Key(key)) is not None]
             self._standby.add(kept)
             self.counts.left += self._frontier.leave(keys) if keys else 0
             await anyio.lowlevel.checkpoint()
         return is_all
 
-    async def _take_up(self, arc: Ends) -> None:
+    async def _take_up(self, arc: Arc) -> None:
         for chunk in _chunks(self._in_frontier(arc)):
             self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
             await anyio.lowlevel.checkpoint()
@@ -150,9 +151,9 @@ class StandingIn:
             self.counts.swept += self._frontier.take_over(found, may_be_done=True)
             await anyio.lowlevel.checkpoint()
 
-    def _in_frontier(self, arc: Ends) -> Iterator[tuple[UrlKey, Known]]:
-        for start, end in minus([arc], []):
-            at = b"" if start >= end else bytes(start)
+    def _in_frontier(self, arc: Arc) -> Iterator[tuple[UrlKey, Known]]:
+        for start, end in Arcs([arc]).pieces():
+            at = bytes(start)
             while rows := self._frontier.known_after(at, CHUNK):
                 inside = [row for row in rows if row[0] <= end]
                 yield from inside
@@ -160,46 +161,47 @@ class StandingIn:
                     break
                 at = rows[-1][0]
 
-    def _within(self, arc: Ends) -> Iterator[tuple[Key, OutLink]]:
-        for start, end in minus([arc], []):
-            yield from self._standby.after(None if start >= end else start, end)
+    def _within(self, arc: Arc) -> Iterator[tuple[Key, OutLink]]:
+        for start, end in Arcs([arc]).pieces():
+            yield from self._standby.after(start or None, end)
 
     # --- owners that are late
 
     async def begin_day(self) -> None:
         """What we fetched for others yesterday is theirs again, and what others fetched for us is ours."""
         while self._frontier.takes_links and (keys := self._owner.give_up_some(CHUNK)):
-            self._frontier.leave([UrlKey(key) for key in keys if self._sight.rank(key) != 0])
+            self._frontier.leave([UrlKey(key) for key in keys if self._view.rank(key) != 0])
             await anyio.lowlevel.checkpoint()
         while self._frontier.takes_links and (keys := self._owner.want_back_some(CHUNK)):
-            self._frontier.take_back([UrlKey(key) for key in keys if self._sight.rank(key) == 0])
+            self._frontier.take_back([UrlKey(key) for key in keys if self._view.rank(key) == 0])
             await anyio.lowlevel.checkpoint()
         self._frontier.look_again()
 
     async def look(self, rank: int) -> None:
         """At all stretches of which we are this stand-in."""
-        ring, copies, today = self._sight.map(), self._sight.copies, self._frontier.today
+        ring, today = self._view.live, self._frontier.today
         self.counts.looks += 1
-        for at_rank, stretch in ring.stands_in(self._sight.me.peer, copies):
+        for at_rank, stretch in ring.share(self._view.me.peer):
             if self._frontier.today != today:
                 return  # so long did somebody not answer: all of the new day is missed, as yet
             if at_rank == rank and self._frontier.takes_links:
-                before = ring.holders(stretch, copies)[:rank]
+                before = ring.holders(stretch)[:rank]
                 await self._look_at(ring.arc(stretch), before)
         self._frontier.look_again()
 
-    async def _look_at(self, arc: Ends, before: Sequence[Contact]) -> None:
-        for start, end in minus([arc], []):
-            if not any(True for _ in islice(self._within((start, end)), 1)):
+    async def _look_at(self, arc: Arc, before: Sequence[Contact]) -> None:
+        for piece in Arcs([arc]).pieces():
+            part = Arc(*piece)
+            if not any(True for _ in islice(self._within(part), 1)):
                 continue
             try:
-                missed = await self._ask_missed(before[0], start, end)
+                missed = await self._ask_missed(before[0], part.start or _ZERO, part.end)
             except CallError:
                 self.counts.silent_owners += 1
-                missed = [key for key, _ in islice(self._within((start, end)), KEYS_MAX)]
+                missed = [key for key, _ in islice(self._within(part), KEYS_MAX)]
             for contact in before[1:]:
                 missed = await self._not_visited(contact, missed)
-            self._fetch(missed, (start, end))
+            self._fetch(missed, part)
 
     async def _ask_missed(self, owner: Contact, start: Key, end: Key) -> list[Key]:
         found: list[Key] = []
@@ -237,7 +239,7 @@ class StandingIn:
             await anyio.sleep(again_s)
         raise AssertionError("the last try returns or raises")
 
-    def _fetch(self, missed: Sequence[Key], arc: Ends) -> None:
+    def _fetch(self, missed: Sequence[Key], arc: Arc) -> None:
         wanted = set(missed)
         found = [
             (key, link)
@@ -288,7 +290,7 @@ class StandingIn:
         return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key)
 
     def _holders(self, key: Key) -> tuple[Contact, ...]:
-        return self._sight.map().holders_of(key, self._sight.copies)
+        return self._view.live.of(key)
 
     async def visited(self, peer: PeerKey, body: bytes) -> bytes:
         """Keys: one bit each, the first the lowest of its byte: was it visited today, or will it be?"""

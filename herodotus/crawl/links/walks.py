@@ -13,14 +13,14 @@ from typing import Final
 import anyio
 
 from dht import Contact
+from dht.core.holders import Table
 from dht.core.ids import IdCheck, Key
-from herodotus.core.links.ringmap import RingMap
 from herodotus.core.links.silences import Silences
 from herodotus.core.links.walk_plan import Keys, Stop, mark_of, stops_of
 from herodotus.crawl.links.outbox import Outbox, short
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.wire import OutLink, Taken, WireError, decode_taken, encode_batch, in_order
 from herodotus.peers.calls import CallError, Questions, RefusedError
+from herodotus.peers.ring_view import RingView
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ class _State:
     """What a walk knows beside the outbox."""
 
     keys: Keys
-    ring: RingMap
+    ring: Table
     done: set[bytes] = field(default_factory=set)
     """They acknowledged all that is theirs."""
     have: dict[Key, set[bytes]] = field(default_factory=dict)
@@ -85,11 +85,11 @@ class _State:
 
 class LinkWalks:
     def __init__(
-        self, outbox: Outbox, calls: Questions, sight: RingSight, silences: Silences, id_check: IdCheck
+        self, outbox: Outbox, calls: Questions, view: RingView, silences: Silences, id_check: IdCheck
     ) -> None:
         self._outbox = outbox
         self._calls = calls
-        self._sight = sight
+        self._view = view
         self._silences = silences
         self._id_check = id_check
         self._is_under_way = False
@@ -105,14 +105,14 @@ class LinkWalks:
 
     async def _walk(self, now_s: float) -> WalkReport:
         keys = self._outbox.begin()
-        state = _State(keys=keys, ring=self._sight.map())
+        state = _State(keys=keys, ring=self._view.live)
         state.report.links = len(keys)
         for chunk in _chunks(keys):
             for key, have in zip(chunk, self._outbox.have(chunk), strict=True):
                 if have:
                     state.have[key] = set(have)
             await anyio.lowlevel.checkpoint()
-        stops = stops_of(keys, state.ring, self._sight.copies, self._sight.me)
+        stops = stops_of(keys, state.ring, self._view.me)
         state.done = self._done_before(stops, keys)
         stops = [stop for stop in stops if short(stop.contact.peer) not in state.done]
         await self._visit_all(stops, state, is_first=True)
@@ -231,7 +231,7 @@ class LinkWalks:
         for key in strays:
             state.also.setdefault(key, {})
         for one in taken.contacts:
-            if one.peer != self._sight.me.peer and len(state.learned) < LEARNED_MAX:
+            if one.peer != self._view.me.peer and len(state.learned) < LEARNED_MAX:
                 state.learned.setdefault(one.position, one)
         return [key for key in keys if key not in strays and key not in rubbish]
 
@@ -239,14 +239,15 @@ class LinkWalks:
         """Whom the receivers named, for the links that they sent on; the table's holders stay in charge beside them."""
         if not state.learned or not state.also:
             return []
-        ring = state.ring.with_more(state.learned.values())
+        known_at = {contact.position: contact for contact in state.ring.contacts} | state.learned
+        ring = Table(known_at.values(), state.ring.rule)
         stops: dict[bytes, Stop] = {}
         for key in sorted(state.also):
             place = state.keys.place(key)
-            for contact in ring.holders_of(key, self._sight.copies):
+            for contact in ring.of(key):
                 peer = short(contact.peer)
                 known = state.excused.get(key, set()) | state.have.get(key, set())
-                if contact.peer == self._sight.me.peer or peer in known or peer in state.also[key]:
+                if contact.peer == self._view.me.peer or peer in known or peer in state.also[key]:
                     continue
                 if self._is_planned(key, peer, state):
                     continue
@@ -256,7 +257,7 @@ class LinkWalks:
 
     def _is_planned(self, key: Key, peer: bytes, state: _State) -> bool:
         """It is a holder by our table: it was asked in the first round."""
-        return any(short(one.peer) == peer for one in state.ring.holders_of(key, self._sight.copies))
+        return any(short(one.peer) == peer for one in state.ring.of(key))
 
     # --- the end
 
@@ -282,9 +283,9 @@ class LinkWalks:
         holding = set(state.have.get(key, ()))
         excused = state.excused.get(key, set())
         is_missing = False
-        for contact in state.ring.holders_of(key, self._sight.copies):
+        for contact in state.ring.of(key):
             peer = short(contact.peer)
-            if contact.peer == self._sight.me.peer or peer in excused:
+            if contact.peer == self._view.me.peer or peer in excused:
                 continue
             if peer in state.done:
                 holding.add(peer)

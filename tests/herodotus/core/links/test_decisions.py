@@ -3,30 +3,14 @@
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dht.core.ids import CIRCLE, Key, is_in_arc, key_from_number
-from herodotus.core.links.arcs import is_within, minus
-from herodotus.core.links.ringmap import RingMap
+from dht.core.holders import Table
+from dht.core.ids import Key
+from dht.core.placement import Rule
 from herodotus.core.links.senders import FIRST_JUDGED, IGNORED_S, SENDERS_MAX, Senders
 from herodotus.core.links.turns import looks
 from herodotus.core.links.walk_plan import Keys, stops_of
 from simnet.linkworld import contact_of, link_peer
-
-small_keys = st.integers(0, 40).map(lambda n: key_from_number(n * (CIRCLE // 41)))
-arcs = st.lists(st.tuples(small_keys, small_keys), max_size=5)
-
-
-@given(arcs, arcs, small_keys)
-def test_what_is_left_of_arcs_is_in_the_first_and_not_in_the_second(
-    ours: list[tuple[Key, Key]], theirs: list[tuple[Key, Key]], key: Key
-) -> None:
-    def holds(some: list[tuple[Key, Key]]) -> bool:
-        return any(is_in_arc(start, key, end) for start, end in some)
-
-    assert is_within(key, ours) == holds(ours)
-    assert holds(minus(ours, theirs)) == (holds(ours) and not holds(theirs))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -35,9 +19,9 @@ def test_each_key_is_planned_for_its_six_holders_and_nobody_else(seed: int) -> N
     contacts = [
         contact_of(link_peer(number)) for number in range(seed * 100, seed * 100 + chance.randint(2, 40))
     ]
-    ring, own = RingMap(contacts), contacts[0]
+    ring, own = Table(contacts, Rule(6)), contacts[0]
     keys = sorted(Key(chance.randbytes(20)) for _ in range(300))
-    stops = stops_of(Keys(b"".join(keys)), ring, 6, own)
+    stops = stops_of(Keys(b"".join(keys)), ring, own)
     planned = {(keys[place], stop.contact.peer) for stop in stops for place in stop.places()}
     around = sorted(contacts, key=lambda contact: contact.position)
     for key in keys:
@@ -48,18 +32,9 @@ def test_each_key_is_planned_for_its_six_holders_and_nobody_else(seed: int) -> N
     assert len({stop.contact.peer for stop in stops}) == len(stops)
 
 
-def test_the_lost_are_no_holders_and_the_silent_are() -> None:
-    contacts = [contact_of(link_peer(number)) for number in range(8)]
-    key = Key(bytes(20))
-    first, second = RingMap(contacts).holders_of(key, 2)
-    assert RingMap(contacts, {first.peer: "dead"}).holders_of(key, 1) == (second,)
-    assert RingMap(contacts, {first.peer: "departed"}).holders_of(key, 1) == (second,)
-    assert RingMap(contacts, {first.peer: "unreachable"}).holders_of(key, 1) == (first,)
-
-
 def test_an_empty_ring_has_no_holders() -> None:
-    assert RingMap(()).holders_of(Key(bytes(20)), 6) == ()
-    assert stops_of(Keys(bytes(20)), RingMap(()), 6, contact_of(link_peer(0))) == []
+    assert Table((), Rule(6)).of(Key(bytes(20))) == ()
+    assert stops_of(Keys(bytes(20)), Table((), Rule(6)), contact_of(link_peer(0))) == []
 
 
 def test_stand_ins_look_one_after_the_other_and_before_the_day_ends() -> None:

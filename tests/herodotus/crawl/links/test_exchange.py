@@ -391,6 +391,24 @@ async def test_what_an_owner_gave_is_told_again_when_its_answer_was_lost(
         assert _keys_of(await asked(around[8].key, arc)) == set()  # holds nothing there
 
 
+async def test_what_an_owner_did_not_visit_behind_zero_is_asked_for_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stretch across zero is asked about in two parts; the second began at the last key and was empty."""
+    look_seldom(monkeypatch)
+    async with world_of(tmp_path, 1, 10) as world:
+        found = links(300)
+        world.peers[0].found(found)
+        await delivered(world)
+        owner = min(world.peers, key=lambda peer: contact_of(peer.record).position)
+        position = contact_of(owner.record).position
+        behind = {url for url in owner.frontier.urls if key_of(url.encode()) <= position}
+        assert behind
+        await anyio.sleep(0.56 * DAY_S)
+        assert not behind & owner.frontier.urls
+        assert all(world.holders(url)[1].exchange.is_our_turn(url) for url in behind)
+
+
 def _keys_of(answer: bytes) -> set[bytes]:
     return {answer[at : at + 20] for at in range(20, len(answer), 20)}
 

@@ -15,10 +15,10 @@ from dht.core.ids import key_of
 from herodotus.core.links.silences import Silences
 from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.ring_view import RingSight
 from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
 from herodotus.peers.net.memory_calls import PIECE_DEADLINE_S
+from herodotus.peers.ring_view import RingView
 from simnet.linkworld import TableRing, link_peer
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +52,7 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
     records = [link_peer(number) for number in range(10)]
     ring, receivers = TableRing(records[0]), Receivers()
     ring.see(records)
-    sight = RingSight(ring, COPIES)
+    view = RingView(ring, COPIES)
     urls = [f"http://example.org/{number}" for number in range(200)]
     receivers.mute = {records[8].peer}
 
@@ -62,7 +62,7 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
             box = Outbox(disk)
             box.add([OutLink(url) for url in urls], 0.0)
             with anyio.move_on_after(seconds):
-                await LinkWalks(box, receivers, sight, Silences(Random(1)), "ip").walk(0.0)
+                await LinkWalks(box, receivers, view, Silences(Random(1)), "ip").walk(0.0)
             return box
         finally:
             disk.close()
@@ -71,10 +71,10 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
     assert cut_off.is_walking
     assert len(receivers.got) == 8  # all but ourselves and the mute one
     ring.see([record for record in records if record is not records[8]])  # it is gone, for good
-    sight.look_again()
+    view.look_again()
     over = await walk_for(10.0)
     assert not over.is_walking
     assert len(over) == 0
     for url in urls:
-        for holder in sight.map().holders_of(key_of(url.encode()), COPIES):
+        for holder in view.live.of(key_of(url.encode())):
             assert holder.peer == records[0].peer or url in receivers.got[holder.peer]

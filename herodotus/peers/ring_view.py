@@ -1,0 +1,80 @@
+"""How does this peer see the ring? The table of who holds what, made again when the ring changed.
+
+`live` leaves out peers that two witnesses found dead or that said goodbye: links, leases and readers want somebody who
+answers.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+import anyio
+
+from dht import Arc, Contact
+from dht.core.arcs import Arcs
+from dht.core.holders import Table
+from dht.core.ids import Key, PeerKey
+from dht.core.placement import Rule
+
+LOST: Final = frozenset({"dead", "departed"})
+"""Words of the ring's clocks for those whom two witnesses found dead; "unreachable" is one peer's impression."""
+TABLE_LIFE_MAX_S: Final = 5.0
+POSITIONS_PER_LIFE_S: Final = 4_000
+"""A table lives the longer the more it costs to make: some 2 µs a position, so it takes a hundredth of the time."""
+SLACK: Final = 2
+"""Hosts beyond the copies: tables differ a little while news travels, and a link too many costs little."""
+
+
+class RingTable(Protocol):
+    """What a view asks of `dht.Ring`."""
+
+    @property
+    def me(self) -> Contact: ...
+    def contacts(self) -> tuple[Contact, ...]: ...
+    def clocks(self) -> Mapping[PeerKey, str]: ...
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]: ...
+
+
+class RingView:
+    def __init__(self, ring: RingTable, copies: int) -> None:
+        self._ring = ring
+        self._rule = Rule(copies)
+        self._live = Table((), self._rule)
+        self._wide = Arcs()
+        self._made_at = float("-inf")
+
+    @property
+    def me(self) -> Contact:
+        return self._ring.me
+
+    def look_again(self) -> None:
+        """The ring changed."""
+        self._made_at = float("-inf")
+
+    @property
+    def live(self) -> Table:
+        life_s = min(len(self._live) / POSITIONS_PER_LIFE_S, TABLE_LIFE_MAX_S)
+        if anyio.current_time() - self._made_at >= life_s:
+            lost = {peer for peer, clock in self._ring.clocks().items() if clock in LOST}
+            self._live = Table(self._ring.contacts(), self._rule, lost=lost)
+            self._wide = Arcs(self._ring.my_arcs(self._rule.copies + SLACK))
+            self._made_at = anyio.current_time()
+        return self._live
+
+    @property
+    def is_alone(self) -> bool:
+        return len(self.live.peers) <= 1
+
+    def is_member(self, peer: bytes) -> bool:
+        return any(contact.peer == peer for contact in self._ring.contacts())
+
+    def rank(self, key: Key) -> int | None:
+        """How many live holders of the key come before us; None when we hold it not."""
+        return self.live.rank(key, self.me.peer)
+
+    def may_be_mine(self, key: Key) -> bool:
+        """As `is_nearly_mine`, by the table alone: without the ring's own word about our predecessor."""
+        return self.live.rank(key, self.me.peer, SLACK) is not None
+
+    def is_nearly_mine(self, key: Key) -> bool:
+        """Whether we take it from others: also where their view of the ring differs a little from ours."""
+        return bool(self.live) and key in self._wide
