@@ -1,53 +1,57 @@
 """How does a peer tell Prometheus of itself?
 
-Names and meanings of the metrics are listed in docs/operating.md; what ends in `_total` counts from the peer's start.
+docs/look-up/metrics.md lists their names and meanings; what ends in `_total` counts from the start of the peer.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+
 from herodotus.core.status import PeerStatus
 from herodotus.portal.reader_counts import PortalFigures
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Metric:
-    name: str
-    help: str
-    samples: tuple[tuple[Mapping[str, str], float], ...]
-
-    def lines(self) -> Iterator[str]:
-        kind = "counter" if self.name.endswith("_total") else "gauge"
-        yield f"# HELP herodotus_{self.name} {self.help}"
-        yield f"# TYPE herodotus_{self.name} {kind}"
-        for labels, value in self.samples:
-            told = ",".join(f'{name}="{_label(text)}"' for name, text in labels.items())
-            yield f"herodotus_{self.name}{f'{{{told}}}' if told else ''} {value:.15g}"
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def metrics(status: PeerStatus, figures: PortalFigures) -> str:
+def metrics(status: PeerStatus, figures: PortalFigures) -> bytes:
     """The text format of Prometheus, version 0.0.4."""
-    return "".join(f"{line}\n" for metric in _metrics(status, figures) for line in metric.lines())
+    return generate_latest(PeerMetrics(status, figures))
 
 
-def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[_Metric]:
-    def one(name: str, help_: str, value: float) -> _Metric:
-        return _Metric(name=name, help=help_, samples=(({}, value),))
+@dataclass(frozen=True, slots=True)
+class PeerMetrics(Collector):
+    """Asked for directly, and in no registry: the library's own one also tells of Python and its process."""
 
-    def many(name: str, help_: str, label: str, values: Mapping[str, float]) -> _Metric:
-        return _Metric(
-            name=name,
-            help=help_,
-            samples=tuple(({label: key}, value) for key, value in sorted(values.items())),
-        )
+    status: PeerStatus
+    figures: PortalFigures
+
+    def collect(self) -> Iterator[Metric]:
+        return _metrics(self.status, self.figures)
+
+
+def _family(name: str, help_: str, labels: tuple[str, ...]) -> CounterMetricFamily | GaugeMetricFamily:
+    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+    return kind(f"herodotus_{name}", help_, labels=labels)
+
+
+def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[Metric]:
+    def one(name: str, help_: str, value: float) -> Metric:
+        family = _family(name, help_, ())
+        family.add_metric((), value)
+        return family
+
+    def many(name: str, help_: str, label: str, values: Mapping[str, float]) -> Metric:
+        family = _family(name, help_, (label,))
+        for key, value in sorted(values.items()):
+            family.add_metric((key,), value)
+        return family
 
     ring, store, crawl, traffic = status.ring, status.store, status.crawl, status.ring.traffic
     labels = {"version": status.version, "network": status.network, "network_id": status.network_id}
-    yield _Metric(name="info", help="Which release, in which network.", samples=((labels, 1),))
+    info = _family("info", "Which release, in which network.", tuple(labels))
+    info.add_metric(tuple(labels.values()), 1)
+    yield info
     yield one("uptime_seconds", "Since the peer runs.", status.uptime_s)
     yield one("alarms", "What somebody should act on.", len(status.alarms))
     yield one("store_captures", "Captures in the archive.", store.captures)

@@ -46,6 +46,6 @@ class OperatingPages:
             # Where no referrer is told, browsers do not say either whose form it is that is posted.
             answer.headers["Referrer-Policy"] = "same-origin"
         else:
-            answer = Answer(content_type=_METRICS_TYPE, body=metrics(status, figures).encode())
+            answer = Answer(content_type=_METRICS_TYPE, body=metrics(status, figures))
         answer.headers.update(_PRIVATE)
         return answer

@@ -57,19 +57,19 @@ def test_the_status_page_has_a_part_about_copies() -> None:
 
 
 def test_the_metrics_count_what_is_not_as_it_should_be() -> None:
-    lines = metrics(replace(STATUS, copying=COPYING), PortalFigures()).splitlines()
+    lines = metrics(replace(STATUS, copying=COPYING), PortalFigures()).decode().splitlines()
     for line in (
-        "herodotus_copies_too_few 12",
-        "herodotus_copies_too_few_bytes 34000",
-        "herodotus_copies_to_move 100",
-        "herodotus_copies_under_repair 5",
-        "herodotus_copies_suspects 1",
-        "herodotus_copies_disputed_total 7",
-        "herodotus_copies_repaired_total 6",
-        'herodotus_copies_cross_fetches_total{result="agreed"} 23',
-        'herodotus_copies_cross_fetches_total{result="differed"} 17',
-        'herodotus_copies_cross_fetches_total{result="unclear"} 1',
-        'herodotus_copies_cross_fetches_total{result="changing"} 6',
+        "herodotus_copies_too_few 12.0",
+        "herodotus_copies_too_few_bytes 34000.0",
+        "herodotus_copies_to_move 100.0",
+        "herodotus_copies_under_repair 5.0",
+        "herodotus_copies_suspects 1.0",
+        "herodotus_copies_disputed_total 7.0",
+        "herodotus_copies_repaired_total 6.0",
+        'herodotus_copies_cross_fetches_total{result="agreed"} 23.0',
+        'herodotus_copies_cross_fetches_total{result="differed"} 17.0',
+        'herodotus_copies_cross_fetches_total{result="unclear"} 1.0',
+        'herodotus_copies_cross_fetches_total{result="changing"} 6.0',
     ):
         assert line in lines
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from herodotus.core.allowances import Allowances, Rate
 from herodotus.core.archive_errors import StoreRefusedError
@@ -18,6 +19,7 @@ from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer
 from herodotus.portal.api import imports
 from herodotus.portal.client_limits import RATE, client_of
+from herodotus.portal.metrics import metrics
 from herodotus.portal.operator_rule import operator_token
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import BODY_BYTES_MAX, Request
@@ -25,6 +27,7 @@ from herodotus.portal.status_page import status_page
 from tests.herodotus.portal.library import HOME, HOST, response
 from tests.herodotus.portal.rooms import TOKEN, Room
 from tests.herodotus.portal.statuses import STATUS
+from tests.herodotus.portal.test_copies_shown import COPYING
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 JSON = {"content-type": "application/json"}
@@ -168,6 +171,23 @@ def test_metrics_are_what_prometheus_reads_and_all_of_them_are_documented() -> N
     assert 'herodotus_http_requests_total{status="200"} 7' in text
     documented = set(re.findall(r"`(herodotus_[a-z_]+)`", Path("docs/look-up/metrics.md").read_text()))
     assert typed == documented
+
+
+def told(exposition: str) -> set[tuple[str, str, frozenset[tuple[str, str]], float]]:
+    return {
+        (sample.name, family.type, frozenset(sample.labels.items()), sample.value)
+        for family in text_string_to_metric_families(exposition)
+        for sample in family.samples
+    }
+
+
+def test_dashboards_read_the_same_metrics_as_before_a_library_wrote_them() -> None:
+    """The file has what our own writer made of the same figures: names, types, labels and values."""
+    status = replace(STATUS, copying=COPYING, version='0.1 "beta"\\\n')
+    written = metrics(status, PortalFigures(answered={200: 7, 404: 2})).decode()
+    before = told(Path("tests/data/metrics-before-prometheus-client.txt").read_text())
+    assert len(before) == 49
+    assert before <= told(written), "a metric may be added, and none may change"
 
 
 def test_a_nickname_or_reason_breaks_neither_page_nor_metrics() -> None:
