@@ -34,7 +34,7 @@ class ConnectionEndedError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class OriginEndpoint:
     """What connections are kept by: equal endpoints may share one."""
 
     host: str
@@ -58,7 +58,7 @@ class Limits:
     """Waited for before a body grows beyond a megabyte."""
 
 
-class Connection(asyncio.Protocol):
+class OriginConnection(asyncio.Protocol):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.peer = ""
         self.tls: TlsFacts | None = None
@@ -196,11 +196,11 @@ class Pool:
     def __init__(self, *, idle_max: int, keepalive_s: float) -> None:
         self._idle_max = idle_max
         self._keepalive_s = keepalive_s
-        self._idle: dict[Endpoint, deque[Connection]] = {}
+        self._idle: dict[OriginEndpoint, deque[OriginConnection]] = {}
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, endpoint: Endpoint) -> Connection | None:
+    def take(self, endpoint: OriginEndpoint) -> OriginConnection | None:
         kept = self._idle.get(endpoint)
         while kept:
             connection = kept.pop()
@@ -211,7 +211,9 @@ class Pool:
                 return connection
         return None
 
-    def give(self, endpoint: Endpoint, connection: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def give(
+        self, endpoint: OriginEndpoint, connection: OriginConnection, loop: asyncio.AbstractEventLoop
+    ) -> None:
         connection.idle_since = loop.time()
         self._idle.setdefault(endpoint, deque()).append(connection)
         self._count += 1
@@ -259,8 +261,8 @@ class Opener:
         self._lenient = lenient_context()
 
     async def open(
-        self, endpoint: Endpoint, addresses: list[str], loop: asyncio.AbstractEventLoop
-    ) -> Connection:
+        self, endpoint: OriginEndpoint, addresses: list[str], loop: asyncio.AbstractEventLoop
+    ) -> OriginConnection:
         """Raises OSError (ssl.SSLCertVerificationError among them) or TimeoutError."""
         async with asyncio.timeout(self._connect_timeout_s):
             infos = [_address_info(address, endpoint.port) for address in addresses]
@@ -276,7 +278,7 @@ class Opener:
                 context = self._lenient if endpoint.is_lenient else self._strict
             try:
                 _, connection = await loop.create_connection(
-                    lambda: Connection(loop),
+                    lambda: OriginConnection(loop),
                     sock=found,
                     ssl=context,
                     server_hostname=endpoint.host if context else None,

@@ -23,7 +23,7 @@ from crawler.core.entries import (
     KNOWN,
     LINKS,
     META,
-    Entry,
+    DueEntry,
     FoundLink,
     OriginCounts,
     day_of,
@@ -41,7 +41,7 @@ from crawler.frontier_turns import REFILL, FrontierTurns
 
 __all__ = [
     "REFILL",
-    "Entry",
+    "DueEntry",
     "FoundLink",
     "Frontier",
     "FrontierLimits",
@@ -225,7 +225,7 @@ class Frontier:
         """The origin is not being crawled any more; `activate` finds it again when something is due."""
         self._turns.retire(origin)
 
-    def take(self, origin: Origin) -> Entry | None:
+    def take(self, origin: Origin) -> DueEntry | None:
         """The active origin's next URL that is due, or None when there is nothing left for today."""
         return self._turns.take(origin)
 
@@ -233,7 +233,7 @@ class Frontier:
 
     def record(
         self,
-        entry: Entry,
+        entry: DueEntry,
         result: Result,
         *,
         recrawl: Recrawl = Recrawl.DAILY,
@@ -273,7 +273,7 @@ class Frontier:
         self._rows.write(batch)
         return new
 
-    def _count_visit(self, batch: Batch, origin_id: bytes, entry: Entry) -> None:
+    def _count_visit(self, batch: Batch, origin_id: bytes, entry: DueEntry) -> None:
         counts = self._counts.origin(origin_id)
         if entry.rests_until:
             counts.rests_until = entry.rests_until
@@ -304,7 +304,7 @@ class Frontier:
         of_host = self._counts.origin(origin_id_of(host_row_of(origin))).rests_until
         return max(of_host, self.origin_counts(origin).rests_until)
 
-    def release(self, entry: Entry) -> None:
+    def release(self, entry: DueEntry) -> None:
         """Not visited after all; it stays due, and is the next to come."""
         self._turns.release(entry)
 
@@ -312,7 +312,7 @@ class Frontier:
         """What was passed over may be wanted by now."""
         self._turns.look_again()
 
-    def pass_over(self, entry: Entry) -> None:
+    def pass_over(self, entry: DueEntry) -> None:
         """Not for this crawl: it stays due, and is not handed out again before the next day or process."""
         self._turns.pass_over(entry)
 

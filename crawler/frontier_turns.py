@@ -16,7 +16,7 @@ from crawler.core.entries import (
     KNOWN,
     MARK,
     ORIGIN_ID_BYTES,
-    Entry,
+    DueEntry,
     day_of,
     due_row,
     key_of,
@@ -57,7 +57,7 @@ class FrontierTurns:
         self._needs_scan = True
         self._fresh: dict[bytes, None] = {}  # inactive origins that something came due for since the scan
         self._held_back: set[bytes] = set()
-        self.taken: dict[bytes, Entry] = {}
+        self.taken: dict[bytes, DueEntry] = {}
 
     @property
     def active(self) -> int:
@@ -114,7 +114,7 @@ class FrontierTurns:
             active.queue = [item for item in active.queue if item[0] != row]
             heapq.heapify(active.queue)
 
-    def move_taken(self, batch: Batch, entry: Entry) -> None:
+    def move_taken(self, batch: Batch, entry: DueEntry) -> None:
         """The record of a URL that is handed out has another priority: its row says the same, or it would not be found
         again when the URL is released, or after a crash.
         """
@@ -192,7 +192,7 @@ class FrontierTurns:
 
     # -- which URL
 
-    def take(self, origin: Origin) -> Entry | None:
+    def take(self, origin: Origin) -> DueEntry | None:
         origin_id = origin_id_of(origin)
         active = self._active[origin_id]
         if self._has_had_its_share(origin_id):
@@ -212,7 +212,7 @@ class FrontierTurns:
             known = decode_known(stored)
             if due_row(origin_id, known, key) != row:
                 continue  # moved since it was queued
-            entry = Entry(UrlKey(key), origin, known, key in self._suspects, row)
+            entry = DueEntry(UrlKey(key), origin, known, key in self._suspects, row)
             self.taken[key] = entry
             return entry
 
@@ -240,7 +240,7 @@ class FrontierTurns:
         active.cursor = last + b"\x00" if last != start or rows else start
         return bool(rows)
 
-    def release(self, entry: Entry) -> None:
+    def release(self, entry: DueEntry) -> None:
         """It stays due, and is the next to come."""
         del self.taken[entry.key]
         origin_id = origin_id_of(entry.origin)
@@ -251,7 +251,7 @@ class FrontierTurns:
         else:
             self._note_fresh(origin_id)
 
-    def pass_over(self, entry: Entry) -> None:
+    def pass_over(self, entry: DueEntry) -> None:
         """It stays due, without a mark."""
         del self.taken[entry.key]
         if not entry.is_suspect:

@@ -18,9 +18,9 @@ from typing import NamedTuple, Self
 
 from cachetools import LRUCache
 
-from crawler.connections import Connection, ConnectionEndedError, Endpoint, Limits, Opener, Pool
+from crawler.connections import ConnectionEndedError, Limits, Opener, OriginConnection, OriginEndpoint, Pool
 from crawler.core.answers import AnswerReader, BadAnswerError
-from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, TlsFacts, Truncation
+from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, TlsFacts, Truncation
 from crawler.core.content import MediaType
 from crawler.core.errors import (
     FetchError,
@@ -72,7 +72,7 @@ class FetchSettings:
 
 
 class _Target(NamedTuple):
-    endpoint: Endpoint
+    endpoint: OriginEndpoint
     authority: str
     path: str
 
@@ -101,7 +101,9 @@ class HttpFetcher:
             idle_max=max(IDLE_CONNECTIONS_MAX, settings.connections), keepalive_s=settings.keepalive_s
         )
         self._bad_certificates: LRUCache[str, str] = LRUCache(BAD_CERTIFICATES_MAX)
-        self._unkept: LRUCache[Endpoint, None] = LRUCache(UNKEPT_MAX)  # that ended a kept one as we wrote
+        self._unkept: LRUCache[OriginEndpoint, None] = LRUCache(
+            UNKEPT_MAX
+        )  # that ended a kept one as we wrote
         self._fixed_head = (
             f"\r\nUser-Agent: {settings.user_agent}\r\nAccept: {settings.accept}\r\n"
             "Accept-Encoding: gzip, deflate, br, zstd\r\n"
@@ -150,7 +152,7 @@ class HttpFetcher:
         assert self._is_open
         endpoint = target.endpoint
         if certificate_error is not None:
-            endpoint = Endpoint(endpoint.host, endpoint.port, is_secure=True, is_lenient=True)
+            endpoint = OriginEndpoint(endpoint.host, endpoint.port, is_secure=True, is_lenient=True)
         written = self._request_head(request, target)
         reader = AnswerReader()
         has_room = False
@@ -209,8 +211,8 @@ class HttpFetcher:
         )
 
     async def _ask(
-        self, endpoint: Endpoint, written: bytes, reader: AnswerReader, limits: Limits
-    ) -> tuple[Connection, str, AnswerReader]:
+        self, endpoint: OriginEndpoint, written: bytes, reader: AnswerReader, limits: Limits
+    ) -> tuple[OriginConnection, str, AnswerReader]:
         """On a kept connection if there is one. Such a one may have ended as we wrote: then a new one is asked. As the
         server may have read the request all the same, and so sees two at once, that is to happen to it once only.
         """
@@ -231,7 +233,7 @@ class HttpFetcher:
         self._keep(endpoint, fresh)
         return fresh, outcome, reader
 
-    def _keep(self, endpoint: Endpoint, connection: Connection) -> None:
+    def _keep(self, endpoint: OriginEndpoint, connection: OriginConnection) -> None:
         if not connection.is_open:
             return
         if endpoint in self._unkept or not self._is_open:  # closed meanwhile: nobody would end it
@@ -282,15 +284,15 @@ def _wanting(request: FetchRequest) -> Callable[[AnswerReader], bool]:
 
 def _judged(
     request: FetchRequest, status: int, body: bytes, *, is_comparable: bool
-) -> tuple[PayloadDigest, bytes, Outcome, bytes]:
+) -> tuple[PayloadDigest, bytes, FetchOutcome, bytes]:
     """Both digests, what the visit tells, and the body, which is dropped when it tells nothing new."""
     if status == 304 and request.digest is not None and (request.etag or request.last_modified):
-        return request.digest, b"", Outcome.NOT_MODIFIED, b""
+        return request.digest, b"", FetchOutcome.NOT_MODIFIED, b""
     sha256 = PayloadDigest(hashlib.sha256(body).digest())
     sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
     if status == 200 and is_comparable and sha256 == request.digest:
-        return sha256, sha1, Outcome.SAME_DIGEST, b""
-    return sha256, sha1, Outcome.STORED, body
+        return sha256, sha1, FetchOutcome.SAME_DIGEST, b""
+    return sha256, sha1, FetchOutcome.STORED, body
 
 
 def _tls_facts(tls: TlsFacts | None, certificate_error: str | None) -> TlsFacts | None:
@@ -312,11 +314,11 @@ def _target_of(url: str) -> _Target:
 
 
 @lru_cache(maxsize=4_096)
-def _authority(authority: str, is_secure: bool) -> tuple[Endpoint, str]:
+def _authority(authority: str, is_secure: bool) -> tuple[OriginEndpoint, str]:
     host, _, port = authority.rpartition(":")
     if not host or port.endswith("]"):
         host, port = authority, "443" if is_secure else "80"
-    return Endpoint(host.strip("[]"), int(port), is_secure), authority
+    return OriginEndpoint(host.strip("[]"), int(port), is_secure), authority
 
 
 def _is_literal(host: str) -> bool:

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from crawler.core.capture import Capture, Outcome, Truncation
-from crawler.core.entries import FINGERPRINT_BYTES, LINKS_KEPT_MAX, Entry, FoundLink
+from crawler.core.capture import Capture, FetchOutcome, Truncation
+from crawler.core.entries import FINGERPRINT_BYTES, LINKS_KEPT_MAX, DueEntry, FoundLink
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.recrawl import Known, Recrawl, Result
@@ -65,7 +65,7 @@ class Outcomes:
 
     # -- how a visit ended
 
-    async def recover(self, entry: Entry) -> bool:
+    async def recover(self, entry: DueEntry) -> bool:
         """A suspect's capture read from the archive; False: there is none, it is to be fetched."""
         # A try that failed today left nothing in the archive: an older version is not what is wanted.
         has_failed = entry.known.last_result == Result.FAILED.value
@@ -81,7 +81,7 @@ class Outcomes:
         self._conclude(entry, capture, reading, again=reading)
         return True
 
-    def refused(self, entry: Entry, reason: str, problem: str) -> None:
+    def refused(self, entry: DueEntry, reason: str, problem: str) -> None:
         """It may not be fetched."""
         host = self.counts.host(entry.origin)
         self.counts.forbidden += 1
@@ -90,7 +90,7 @@ class Outcomes:
         self.counts.by_error[reason] += 1
         self._frontier.record(entry, Result.FORBIDDEN, recrawl=self._recrawl)
 
-    async def visited(self, entry: Entry, found: Capture | Skipped | FetchError) -> None:
+    async def visited(self, entry: DueEntry, found: Capture | Skipped | FetchError) -> None:
         """It was fetched, or that was tried."""
         self.counts.fetched += 1
         self.counts.host(entry.origin).fetched += 1
@@ -103,7 +103,7 @@ class Outcomes:
         else:
             self._note_error(entry, found)
 
-    def _note_error(self, entry: Entry, error: FetchError) -> None:
+    def _note_error(self, entry: DueEntry, error: FetchError) -> None:
         name = type(error).__name__.removesuffix("Error")
         host = self.counts.host(entry.origin)
         host.problem = error.reason
@@ -120,7 +120,7 @@ class Outcomes:
 
     # -- one capture
 
-    async def _keep(self, entry: Entry, capture: Capture) -> None:
+    async def _keep(self, entry: DueEntry, capture: Capture) -> None:
         capture = capture.unless_known(entry.known.digest)
         reading = self._read(capture, entry.known)
         if self._is_archived(entry.known, capture, reading):
@@ -151,7 +151,7 @@ class Outcomes:
         return reading.result is not Result.FAILED
 
     def _conclude(
-        self, entry: Entry, capture: Capture, reading: Reading, *, again: Reading | None = None
+        self, entry: DueEntry, capture: Capture, reading: Reading, *, again: Reading | None = None
     ) -> None:
         """Record the visit with the links that the last version did not have; with all of them of a page
         that is read again.
@@ -213,7 +213,7 @@ class Outcomes:
                 self.counts.links_left[reason] += 1
         return wanted
 
-    def _count(self, entry: Entry, capture: Capture, reading: Reading) -> None:
+    def _count(self, entry: DueEntry, capture: Capture, reading: Reading) -> None:
         counts, host, known = self.counts, self.counts.host(entry.origin), entry.known
         counts.by_status[capture.status] += 1
         if reading.result is Result.CHANGED and not reading.noarchive:
@@ -235,7 +235,7 @@ class Outcomes:
         ):
             if count:
                 counts.links_left[reason] += count
-        if capture.status == 200 and capture.outcome is Outcome.STORED and known.digest and known.etag:
+        if capture.status == 200 and capture.outcome is FetchOutcome.STORED and known.digest and known.etag:
             counts.lying_validators += capture.header("ETag") == known.etag
 
     def add_sitemaps(self, origin: Origin, sitemaps: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ no effects.
 
 from dataclasses import dataclass
 
-from crawler.core.capture import Capture, Outcome
+from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.content import GZIP_MARK, PACKED_TYPES, MediaType, decoded, is_packed_xml
 from crawler.core.links import Link, LinkKind, PageLinks, css_links, header_links, html_links, xml_links
 from crawler.core.recrawl import Result
@@ -75,7 +75,7 @@ def _sketch(capture: Capture) -> int | None:
 
 def result_of(capture: Capture) -> Result:
     status = capture.status
-    if capture.outcome is not Outcome.STORED:
+    if capture.outcome is not FetchOutcome.STORED:
         return Result.UNCHANGED
     if 200 <= status < 300 or (300 <= status < 400 and status != 304):
         return Result.CHANGED

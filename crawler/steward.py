@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from crawler.clocks import loop_clock
-from crawler.core.capture import Capture, Outcome, Truncation
+from crawler.core.capture import Capture, FetchOutcome, Truncation
 from crawler.core.content import Decoded, decoded
 from crawler.core.errors import FetchError, ForbiddenAddressError, UnresolvableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait, retry_after_s
@@ -114,7 +114,7 @@ class LocalSteward:
         if found.truncated not in (None, Truncation.LENGTH):
             # Half a list of rules is none: what is forbidden may have been in the other half.
             return replace(DISALLOW_ALL, problem="robots.txt broke off")
-        is_known = found.outcome is not Outcome.STORED
+        is_known = found.outcome is not FetchOutcome.STORED
         is_there = is_known or 200 <= found.status < 300
         if is_there and not body.is_whole and found.truncated is None:
             return replace(DISALLOW_ALL, problem="robots.txt could not be unpacked")
@@ -134,7 +134,7 @@ class LocalSteward:
         if self._sink is not None and _is_news(found, last):
             await self._sink.store(found if last is None else found.unless_known(last.version))
         whole = found
-        if found.outcome is not Outcome.STORED:
+        if found.outcome is not FetchOutcome.STORED:
             assert last is not None  # only its digest can have been met again
             whole = last
         coding = whole.header("Content-Encoding") or ""

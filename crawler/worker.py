@@ -15,7 +15,7 @@ import anyio
 from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.content import PACKED_TYPES, is_packed_xml
-from crawler.core.entries import Entry, FoundLink
+from crawler.core.entries import DueEntry, FoundLink
 from crawler.core.errors import FetchError
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl
@@ -41,7 +41,7 @@ REST_S_MAX = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrawlSettings:
+class WorkerSettings:
     connections: int = 56
     active_origins_max: int = 1024
     recrawl: Recrawl = Recrawl.DAILY
@@ -95,7 +95,7 @@ class Crawler:
         sink: CaptureSink,
         steward: StewardPort,
         scope: CrawlScope,
-        settings: CrawlSettings,
+        settings: WorkerSettings,
         *,
         wall_clock: Callable[[], float],
         owner: UrlOwner | None = None,
@@ -279,12 +279,12 @@ class Crawler:
             self._frontier.owe_rest(origin, self._wall_clock() + seconds)
         return wait.until
 
-    async def _give_back_unused(self, lease: Lease, entry: Entry | None) -> None:
+    async def _give_back_unused(self, lease: Lease, entry: DueEntry | None) -> None:
         await self._steward.give_back(lease, OriginReport(status=None, duration_s=0.0, fetches=0))
         if entry is not None:
             self._frontier.release(entry)
 
-    async def _next_entry(self, origin: Origin, rules: RobotsRules) -> Entry | None:
+    async def _next_entry(self, origin: Origin, rules: RobotsRules) -> DueEntry | None:
         """The next URL to be fetched; those that may not be, or that a crash left half done, are
         dealt with.
         """
@@ -319,7 +319,7 @@ class Crawler:
 
     # -- one fetch
 
-    async def _fetch(self, entry: Entry, lease: Lease) -> float:
+    async def _fetch(self, entry: DueEntry, lease: Lease) -> float:
         self._started += 1
         start = self._now()
         report = OriginReport(status=None, duration_s=0.0)

@@ -21,10 +21,10 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.limits import Buckets, Rate, prefix_of
 from dht.core.messages import DialBackReply, DialBackRequest, Message
 from dht.core.reachability import (
+    Reachability,
     ReachabilityMachine,
     ReachabilitySettings,
     RequestDialBacks,
-    Standing,
     StandingChanged,
     choose_helpers,
 )
@@ -134,7 +134,7 @@ class ReachPorts(Protocol):
     def own_port(self) -> int: ...
     def members_known(self) -> Iterable[Contact]: ...
     def await_nonces(self, seconds: float) -> None: ...
-    def standing_changed(self, standing: Standing) -> None: ...
+    def standing_changed(self, standing: Reachability) -> None: ...
 
 
 @dataclass(slots=True)
@@ -158,7 +158,7 @@ class OwnReach:
         self._machine = ReachabilityMachine(settings, now=0.0)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> Reachability:
         return self._machine.standing
 
     @property

@@ -20,8 +20,8 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.frames import packed_ip
 from dht.core.ids import IdCheck, NetworkId, PeerKey
 from dht.core.limits import Bucket, Buckets, Rate, prefix_of
-from dht.core.link import DialFailed, Link, SessionOpened
-from dht.core.link import PeerMoved as LinkPeerMoved
+from dht.core.link import AddressChanged as LinkPeerMoved
+from dht.core.link import DialFailed, SessionKeeper, SessionOpened
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.sessions import Session
 from dht.identity import Verifier
@@ -35,7 +35,7 @@ from dht.transport import (
     TransportLimits,
     TransportStatistics,
 )
-from dht.wire import Codec, Refused, decode_record, encode_message, encode_record, fitted
+from dht.wire import MessageCodec, MessageRefused, decode_record, encode_message, encode_record, fitted
 
 WITNESSES_OF_OUR_ADDRESS: Final = 2
 SIGHTINGS_MAX: Final = 16
@@ -47,7 +47,7 @@ _CLASS_OF: Final[dict[type, str]] = {
     m.Rumour: "rumour",
     m.Offer: "rumour",
 }
-_GROWING: Final = frozenset((m.Rumour, m.Records, m.Owner))
+_GROWING: Final = frozenset((m.Rumour, m.MemberRecords, m.Owner))
 
 
 @lru_cache(1 << 14)
@@ -72,7 +72,7 @@ class _Peer:
     buckets: dict[type, tuple[Bucket, Bucket]]  # of its key, of its prefix
 
 
-class Endpoint:
+class SessionEndpoint:
     def __init__(
         self,
         *,
@@ -84,14 +84,14 @@ class Endpoint:
         limits: TransportLimits | None = None,
         verifier: Verifier | None = None,
     ) -> None:
-        """`record()` is our own record of the moment, None before there is one; `entropy` as for `Link`."""
+        """`record()` is our own record of the moment, None before there is one; `entropy` as for `SessionKeeper`."""
         limits = limits or TransportLimits()
         self._network = network
         self._id_check: IdCheck = id_check
         self._record = record
         self._verifier = verifier or Verifier()
         self._encoded: tuple[SignedRecord | None, bytes] = (None, b"")
-        self._decode = Codec(id_check).decode
+        self._decode = MessageCodec(id_check).decode
         self._buckets = Buckets()
         self._rates = {
             name: (rate, _scaled(rate, limits.prefix_factor)) for name, rate in _rates(limits).items()
@@ -101,7 +101,7 @@ class Endpoint:
         self.events: list[TransportEvent] = []
         self.dropped: Counter[str] = Counter()
         self.datagrams_in = self.bytes_in = self.messages_in = self.messages_out = 0
-        self.link = Link(
+        self.link = SessionKeeper(
             key=key,
             network=network,
             record=self._encoded_record,
@@ -124,7 +124,7 @@ class Endpoint:
                 continue
             session, payload = opened
             message = decode(payload)
-            if isinstance(message, Refused):
+            if isinstance(message, MessageRefused):
                 self.dropped[message.reason] += 1
                 continue
             peer = session.tag if session.tag.__class__ is _Peer else self._introduce(session, now)

@@ -16,7 +16,7 @@ class PeerError(DhtError):
     """A peer broke the rules."""
 
 
-class WireError(PeerError):
+class MalformedMessageError(PeerError):
     """Bytes that are no message; `reason` is the word under which they are counted."""
 
     def __init__(self, reason: str) -> None:
@@ -24,18 +24,18 @@ class WireError(PeerError):
         self.reason = reason
 
 
-class WorldError(DhtError):
+class DhtWorldError(DhtError):
     """The world failed: retry or report."""
 
 
-class TransportClosedError(WorldError):
+class TransportClosedError(DhtWorldError):
     """The transport was closed while somebody was using it."""
 
     def __init__(self) -> None:
         super().__init__("the ring's transport is closed")
 
 
-class RequestFailedError(WorldError):
+class RequestFailedError(DhtWorldError):
     """A request had no answer."""
 
     def __init__(self, peer: str, reason: str) -> None:
@@ -44,7 +44,7 @@ class RequestFailedError(WorldError):
         self.reason = reason
 
 
-class NoAnswerError(WorldError):
+class NoAnswerError(DhtWorldError):
     """A lookup found nobody."""
 
     def __init__(self, key: str) -> None:

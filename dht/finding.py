@@ -17,7 +17,7 @@ from dht.core.rules import RingRules
 from dht.discovery.contacts import Source, contacts_in_order
 from dht.discovery.lan import LanDiscovery
 from dht.discovery.remembered import RememberedPeers
-from dht.discovery.rendezvous import RecordFacts, Rendezvous, RendezvousTimes, run_rendezvous
+from dht.discovery.rendezvous import PublishedRecord, Rendezvous, RendezvousTimes, run_rendezvous
 from dht.endpoint import packed_address, socket_address
 from dht.identity import Verifier
 from dht.node import RingNode
@@ -43,10 +43,10 @@ class Finders:
     random: Random
 
 
-def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], RecordFacts | None]:
+def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], PublishedRecord | None]:
     """What the rendezvous asks of the ring: is this a signed record of our network, and what does it state?"""
 
-    def validate(data: bytes) -> RecordFacts | None:
+    def validate(data: bytes) -> PublishedRecord | None:
         signed = decode_record(data)
         if not isinstance(signed, SignedRecord) or signed.record.network != rules.network:
             return None
@@ -54,7 +54,7 @@ def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], Reco
         if not contacts or not verifier.is_record_signed(signed):
             return None
         record = signed.record
-        return RecordFacts(
+        return PublishedRecord(
             network=record.network,
             peer_id=record.peer,
             incarnation=record.incarnation,

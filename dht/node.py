@@ -35,7 +35,7 @@ from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine, RingStatistics
 from dht.core.messages import DialBackReply, DialBackRequest
 from dht.core.placement import Rule, first, own_arcs
-from dht.core.reachability import Standing
+from dht.core.reachability import Reachability
 from dht.core.records import (
     LEAF,
     RECORD_VERSION,
@@ -48,7 +48,7 @@ from dht.core.records import (
     first_contact_of,
 )
 from dht.dialback import DialBacks, OwnReach
-from dht.endpoint import Endpoint
+from dht.endpoint import SessionEndpoint
 from dht.errors import NoAnswerError
 from dht.identity import KeyNotary, Verifier, peer_key
 from dht.meeting import MEET_AT_ONCE_MAX, Meeting, address_text
@@ -111,7 +111,7 @@ class _ReachPorts:
     def await_nonces(self, seconds: float) -> None:
         self._node.endpoint.link.nonces_awaited_until = anyio.current_time() + seconds
 
-    def standing_changed(self, standing: Standing) -> None:
+    def standing_changed(self, standing: Reachability) -> None:
         self._node.take_standing(standing)
 
 
@@ -135,7 +135,7 @@ class RingNode:
         self._previous = b"" if settings.previous_key is None else peer_key(settings.previous_key)
         self._peer = peer_key(key)
         self._transport: UdpTransport
-        self.endpoint = Endpoint(
+        self.endpoint = SessionEndpoint(
             key=key,
             network=settings.rules.network,
             id_check=settings.rules.id_check,
@@ -444,9 +444,9 @@ class RingNode:
         id_check = self._settings.rules.id_check
         return [first_contact_of(record, id_check) for record in records if not record.flags & LEAF]
 
-    def take_standing(self, standing: Standing) -> None:
+    def take_standing(self, standing: Reachability) -> None:
         """A leaf and a member differ in their positions: either is a machine of its own, which joins anew."""
-        is_leaf = standing is Standing.LEAF
+        is_leaf = standing is Reachability.LEAF
         if is_leaf == self._is_leaf or self._is_stopped:
             return
         self._is_leaf = is_leaf
@@ -505,7 +505,7 @@ class RingNode:
         self._believe_where_we_are()
         now = self._now()
         self._contacts = contacts
-        is_untested = self._settings.dial_backs_wanted > 0 and self._reach.standing is Standing.UNKNOWN
+        is_untested = self._settings.dial_backs_wanted > 0 and self._reach.standing is Reachability.UNKNOWN
         if contacts and is_untested and not self._is_leaf:
             self._is_leaf = True  # until others have reached us, or the ring turns out too small to ask
             self._machine = self._new_machine(self._machine.own_record.incarnation)

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
 from dht.core.ids import PeerKey
 from dht.core.machine import RingStatistics
-from dht.core.reachability import Standing
+from dht.core.reachability import Reachability
 from dht.core.records import Address, Contact, SignedRecord
 from dht.core.rules import RingRules
 from dht.dialback import DialBack, dial_back
@@ -102,7 +102,7 @@ class NodeStatistics:
     is_ideal: bool
     is_joined: bool
     restarts: int
-    standing: Standing
+    standing: Reachability
     reachability: str  # why it is so, for people
     dial_backs: Mapping[str, int]  # what came of those we made for others
     slot: int  # ours among the peers of our address; another than the settings' where that was taken

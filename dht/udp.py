@@ -1,4 +1,4 @@
-"""How do datagrams reach the machine's sockets and leave them? The UDP shell of an `Endpoint`.
+"""How do datagrams reach the machine's sockets and leave them? The UDP shell of an `SessionEndpoint`.
 
 One raw non-blocking socket per address family. A wake-up drains up to 64 datagrams and hands their messages
 over as one batch, since the price of a wake-up is what limits a Python event loop. On asyncio and uvloop the
@@ -24,7 +24,7 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.messages import Message, Reply, Request
 from dht.core.records import Address, Contact
 from dht.core.round_trips import RoundTrips
-from dht.endpoint import Endpoint, socket_address
+from dht.endpoint import SessionEndpoint, socket_address
 from dht.errors import RequestFailedError, TransportClosedError
 from dht.transport import (
     OnEvent,
@@ -93,7 +93,7 @@ class UdpTransport:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: SessionEndpoint,
         sockets: Sequence[DatagramSocket],
         on_messages: OnMessages | None = None,
         on_event: OnEvent | None = None,
@@ -427,7 +427,7 @@ def bind(address: SocketAddress) -> socket.socket:
 
 @asynccontextmanager
 async def open_udp(
-    endpoint: Endpoint,
+    endpoint: SessionEndpoint,
     listen: Sequence[SocketAddress],
     *,
     on_messages: OnMessages | None = None,

@@ -2,7 +2,7 @@
 
 MessagePack by msgspec, kept in this file. A message is an array whose first element names its kind; a table
 gives each kind's shape, with the limits of every field, and how the shape becomes a value of `dht.core`. What
-does not fit is a `Refused` value with a word to count, never an exception of msgspec's. Elements beyond
+does not fit is a `MessageRefused` value with a word to count, never an exception of msgspec's. Elements beyond
 those we know are ignored, so fields can be added at the end; unknown kinds are told apart from nonsense.
 """
 
@@ -21,7 +21,7 @@ from dht.core import messages as m
 from dht.core.frames import PAYLOAD_BYTES_MAX
 from dht.core.ids import IdCheck, NetworkId, PeerKey
 from dht.core.records import Address, Contact, Death, Departure, News, PeerRecord, SignedRecord
-from dht.errors import WireError
+from dht.errors import MalformedMessageError
 
 RECORD_DOMAIN: Final = b"herodotus/rec/1"
 DEATH_DOMAIN: Final = b"herodotus/death/1"
@@ -46,7 +46,7 @@ NewsField = Annotated[tuple[Raw, ...], Meta(max_length=m.NEWS_MAX)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class MessageRefused:
     """Bytes that are no message for us: `kind` (unknown, perhaps from a newer peer) or `malformed`."""
 
     reason: str
@@ -250,7 +250,7 @@ def _numbers(values: tuple[int, ...]) -> bytes:
 
 def _from_numbers(packed: bytes) -> tuple[int, ...]:
     if len(packed) % 4:
-        raise WireError("malformed")
+        raise MalformedMessageError("malformed")
     return unpack(f">{len(packed) // 4}I", packed)
 
 
@@ -260,7 +260,7 @@ def _marks(values: tuple[int, ...]) -> bytes:
 
 def _from_marks(packed: bytes) -> tuple[int, ...]:
     if len(packed) % 8:
-        raise WireError("malformed")
+        raise MalformedMessageError("malformed")
     return unpack(f">{len(packed) // 8}Q", packed)
 
 
@@ -269,7 +269,7 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None
     m.Pong: (2, None),
     m.Ack: (3, None),
     m.GetState: (4, lambda v: (_contact_fields(v.source), v.target, v.known)),
-    m.State: (
+    m.NeighbourState: (
         5,
         lambda v: (
             v.version,
@@ -288,11 +288,11 @@ _PACKERS: Final[dict[type, tuple[int, Callable[[Any], tuple[object, ...]] | None
     m.Digest: (14, lambda v: (_numbers(v.sums),)),
     m.DigestDiffers: (15, lambda v: (bytes(v.buckets),)),
     m.Pull: (16, lambda v: (v.bucket, v.after, _numbers(v.have))),
-    m.Records: (17, lambda v: ([_news_fields(n) for n in v.news], v.more)),
+    m.MemberRecords: (17, lambda v: ([_news_fields(n) for n in v.news], v.more)),
     m.ProbeRequest: (18, lambda v: (_contact_fields(v.target),)),
     m.ProbeReply: (19, lambda v: (v.is_alive,)),
     m.Accuse: (20, lambda v: (_contact_fields(v.suspect), v.incarnation, v.signature)),
-    m.Verdict: (21, lambda v: (v.signature,)),
+    m.AliveVerdict: (21, lambda v: (v.signature,)),
     # 22 and 23 were BATCH and its answer, which no peer ever sent: reserved, and refused as unknown kinds.
     m.DialBackRequest: (24, lambda v: (v.port,)),
     m.DialBackReply: (25, lambda v: (v.is_reached,)),
@@ -334,8 +334,8 @@ def fitted(message: m.Message) -> m.Message:
         match message:
             case m.Rumour(news=(_, _, *_)):
                 message = m.Rumour(id=message.id, news=message.news[:-1])
-            case m.Records(news=(_, _, *_)):
-                message = m.Records(id=message.id, news=message.news[:-1], more=True)
+            case m.MemberRecords(news=(_, _, *_)):
+                message = m.MemberRecords(id=message.id, news=message.news[:-1], more=True)
             case m.Owner(records=(_, *_)):
                 message = m.Owner(id=message.id, holders=message.holders, records=message.records[:-1])
             case _:
@@ -348,7 +348,7 @@ def fitted(message: m.Message) -> m.Message:
 
 def _host(host: bytes) -> bytes:
     if len(host) not in (4, 16):
-        raise WireError("malformed")
+        raise MalformedMessageError("malformed")
     return host
 
 
@@ -360,7 +360,7 @@ def _shared_network(network: bytes) -> NetworkId:
 
 def _optional(value: bytes, length: int) -> bytes:
     if len(value) not in (0, length):
-        raise WireError("malformed")
+        raise MalformedMessageError("malformed")
     return value
 
 
@@ -382,7 +382,7 @@ def _to_record(shape: _Record) -> PeerRecord:
 
 def _to_signed(shape: _Signed) -> SignedRecord:
     if shape.kind != _NEWS_RECORD or bool(shape.record.previous) != bool(shape.previous_signature):
-        raise WireError("malformed")
+        raise MalformedMessageError("malformed")
     return SignedRecord(
         record=_to_record(shape.record),
         signature=shape.signature,
@@ -423,7 +423,7 @@ def _to_news(raws: tuple[Raw, ...]) -> tuple[News, ...]:
     for raw in raws:
         data = bytes(memoryview(raw)[:2])
         if len(data) < 2 or data[0] & 0xF0 != 0x90 or data[1] > 0x7F:
-            raise WireError("malformed")
+            raise MalformedMessageError("malformed")
         found = _NEWS.get(data[1])
         if found is not None:
             decode, build = found
@@ -431,12 +431,12 @@ def _to_news(raws: tuple[Raw, ...]) -> tuple[News, ...]:
     return tuple(known)
 
 
-def decode_record(data: bytes) -> SignedRecord | Refused:
+def decode_record(data: bytes) -> SignedRecord | MessageRefused:
     """A signed record standing alone: in the handshake, in files, in kademlia. Not yet verified."""
     try:
         return _to_signed(_signed_decode(data))
-    except (msgspec.MsgspecError, RecursionError, WireError):
-        return Refused(reason="malformed")
+    except (msgspec.MsgspecError, RecursionError, MalformedMessageError):
+        return MessageRefused(reason="malformed")
 
 
 def _quick(kind: type[Any]) -> Callable[[Any], Any]:
@@ -461,7 +461,7 @@ def _quick(kind: type[Any]) -> Callable[[Any], Any]:
     return bare if len(names) == 1 else of_two
 
 
-class Codec:
+class MessageCodec:
     """Decodes messages for a ring whose charter has this id check (contacts compute their positions)."""
 
     def __init__(self, id_check: IdCheck) -> None:
@@ -482,7 +482,7 @@ class Codec:
             ),
             5: (
                 _decoder(_State),
-                lambda s: m.State(
+                lambda s: m.NeighbourState(
                     id=s.id,
                     version=s.version,
                     predecessor=one(s.predecessor) if s.predecessor else None,
@@ -510,7 +510,7 @@ class Codec:
                     id=s.id, bucket=s.bucket, after=_optional(s.after, 32), have=_from_numbers(s.have)
                 ),
             ),
-            17: (_decoder(_Records), lambda s: m.Records(id=s.id, news=_to_news(s.news), more=s.more)),
+            17: (_decoder(_Records), lambda s: m.MemberRecords(id=s.id, news=_to_news(s.news), more=s.more)),
             18: (_decoder(_ProbeRequest), lambda s: m.ProbeRequest(id=s.id, target=one(s.target))),
             19: (_decoder(_ProbeReply), lambda s: m.ProbeReply(id=s.id, is_alive=s.is_alive)),
             20: (
@@ -519,7 +519,7 @@ class Codec:
                     id=s.id, suspect=one(s.suspect), incarnation=s.incarnation, signature=s.signature
                 ),
             ),
-            21: (_decoder(_Verdict), lambda s: m.Verdict(id=s.id, signature=_optional(s.signature, 64))),
+            21: (_decoder(_Verdict), lambda s: m.AliveVerdict(id=s.id, signature=_optional(s.signature, 64))),
             24: (_decoder(_DialBackRequest), lambda s: m.DialBackRequest(id=s.id, port=s.port)),
             25: (_decoder(_DialBackReply), lambda s: m.DialBackReply(id=s.id, is_reached=s.is_reached)),
             26: (_decoder(_Offer), lambda s: m.Offer(id=s.id, marks=_from_marks(s.marks))),
@@ -533,21 +533,21 @@ class Codec:
     def _contacts(self, shapes: tuple[_Contact, ...]) -> tuple[Contact, ...]:
         return tuple(map(self._contact, shapes))
 
-    def decode(self, data: bytes, bytes_max: int = PAYLOAD_BYTES_MAX) -> m.Message | Refused:
+    def decode(self, data: bytes, bytes_max: int = PAYLOAD_BYTES_MAX) -> m.Message | MessageRefused:
         """A message that obeys every limit, or why not. A carrier of longer messages passes its own `bytes_max`."""
         if not 2 <= len(data) <= bytes_max or data[0] & 0xF0 != 0x90 or data[1] > 0x7F:
-            return Refused(reason="malformed")
+            return MessageRefused(reason="malformed")
         found = self._table.get(data[1])
         if found is None:
-            return Refused(reason="kind")
+            return MessageRefused(reason="kind")
         decode, build = found
         try:
             return build(decode(data))
-        except (msgspec.MsgspecError, RecursionError, WireError):
-            return Refused(reason="malformed")
+        except (msgspec.MsgspecError, RecursionError, MalformedMessageError):
+            return MessageRefused(reason="malformed")
 
 
 def _ascending(numbers: bytes) -> tuple[int, ...]:
     if any(before >= after for before, after in pairwise(numbers)):
-        raise WireError("malformed")
+        raise MalformedMessageError("malformed")
     return tuple(numbers)

@@ -28,8 +28,8 @@ from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
-from herodotus.core.orders import Begin, Drain, HandOver, Order, Pause, Report, Resume, Say, Stay
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.orders import Begin, Drain, HandOver, Order, OrderReport, Pause, Resume, Say, Stay
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
 from herodotus.crawl.daily import DailyCrawl, DailyParts
@@ -47,7 +47,7 @@ from herodotus.operate.settings import Settings
 from herodotus.operate.systemd import ServiceManager
 from herodotus.peers.budget import Budget, BudgetedFetcher
 from herodotus.peers.calls import Services
-from herodotus.peers.membership import Membership, MembershipParts
+from herodotus.peers.membership import MembershipParts, RingMembership
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.portal import Portal
 from herodotus.portal.answer_cache import Front
@@ -90,7 +90,7 @@ class Peer:
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
         self._holdings = Holdings(parts.home, files, is_surveyed=http.survey)
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
-        self._membership = Membership(
+        self._membership = RingMembership(
             MembershipParts(
                 home=parts.home,
                 charter=parts.charter,
@@ -281,12 +281,12 @@ class Peer:
         """Set when the peer has handed over what it holds and may end."""
         return self._leaving.left
 
-    async def perform(self, order: Order, say: Say) -> Report:
+    async def perform(self, order: Order, say: Say) -> OrderReport:
         """What a command asks through the door."""
         if isinstance(order, Pause | Resume | Begin):
             return await self._daily.perform(order)
         if isinstance(order, Stay):
-            return Report(facts={"was_draining": await self._leaving.stay()})
+            return OrderReport(facts={"was_draining": await self._leaving.stay()})
         if isinstance(order, Drain | HandOver):
             self._holdings.opened_store()
             return await (
@@ -294,14 +294,14 @@ class Peer:
             )
         return await self._holdings.perform(order, say)
 
-    async def _drain(self, order: Drain, say: Say) -> Report:
+    async def _drain(self, order: Drain, say: Say) -> OrderReport:
         await self._leaving.begin()
         done = await self._leaving.follow(say, order.wait_s)
-        return Report(facts={"peers": done.peers if done else 0, "is_over": done is not None})
+        return OrderReport(facts={"peers": done.peers if done else 0, "is_over": done is not None})
 
-    async def _hand_over(self, order: HandOver, say: Say) -> Report:
+    async def _hand_over(self, order: HandOver, say: Say) -> OrderReport:
         done = await self._leaving.only_hand_over(say, order.wait_s)
-        return Report(facts={"peers": done.peers if done else 0, "is_over": done is not None})
+        return OrderReport(facts={"peers": done.peers if done else 0, "is_over": done is not None})
 
     def _others(self) -> int:
         """Members of the ring besides this peer."""
@@ -342,7 +342,7 @@ class Peer:
         """An address that works on this machine; a wildcard listens everywhere, but nobody can dial it."""
         endpoint = self._portal.endpoint
         local = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(endpoint.host, endpoint.host)  # noqa: S104  # read, not bound
-        return f"http://{Endpoint(host=local, port=endpoint.port)}"
+        return f"http://{HostPort(host=local, port=endpoint.port)}"
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:

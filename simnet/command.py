@@ -13,9 +13,9 @@ from simnet.mutants import MUTANTS, hunt
 from simnet.pictures import draw
 from simnet.runs import (
     Options,
-    Report,
-    Run,
+    RunReport,
     Scenario,
+    ScenarioRun,
     SimnetError,
     check_options,
     explain,
@@ -103,7 +103,9 @@ def _run_one(
     return 0 if report.ok else FAILED
 
 
-def _explained(scenario: Scenario, options: Options, report: Report, run: Run) -> tuple[Report, Run]:
+def _explained(
+    scenario: Scenario, options: Options, report: RunReport, run: ScenarioRun
+) -> tuple[RunReport, ScenarioRun]:
     """With as few faults as matter; the failure as it was found, where shortening is interrupted or it does not
     come again. What was found is never lost."""
     try:
@@ -121,7 +123,7 @@ def _explained(scenario: Scenario, options: Options, report: Report, run: Run) -
     return found
 
 
-def _write_trace(path: Path, header: TraceHeader, run: Run) -> Path | None:
+def _write_trace(path: Path, header: TraceHeader, run: ScenarioRun) -> Path | None:
     """None where that cannot be, said so: the summary of the failure is worth more than its trace."""
     try:
         write_trace(path, header, run.world.trace)
@@ -143,7 +145,7 @@ def _run_many(
 ) -> int:
     load(own)
     check_options(find_scenario(name), options)
-    reports: list[Report] = []
+    reports: list[RunReport] = []
     is_interrupted = False
     broken = ""
     try:
@@ -232,7 +234,7 @@ def _progress(is_quiet: bool) -> Callable[[float, float], None]:
     return show
 
 
-def _summarise(report: Report) -> None:
+def _summarise(report: RunReport) -> None:
     click.echo(f"{report.scenario}: {report.peers:,} peers, seed {report.seed}, trace {report.trace}")
     pace = f"{report.cpu_s:.2f} CPU-s"
     if report.virtual_s is not None:
@@ -248,7 +250,7 @@ def _summarise(report: Report) -> None:
         click.echo("  interrupted: the figures are those so far, and what shows at the end was not looked at")
 
 
-def _tell_failure(report: Report, trace_file: Path | None) -> None:
+def _tell_failure(report: RunReport, trace_file: Path | None) -> None:
     click.echo(f"seed {report.seed} at commit {commit() or 'unknown'}: {_reason(report)}", err=True)
     for fault in report.faults[:FAILURES_SHOWN_MAX]:
         click.echo(
@@ -258,14 +260,14 @@ def _tell_failure(report: Report, trace_file: Path | None) -> None:
         click.echo(f"simnet replay {trace_file}", err=True)
 
 
-def _reason(report: Report) -> str:
+def _reason(report: RunReport) -> str:
     if report.violation is None:
         return "interrupted"
     told = report.violation
     return f"{told['checker']}: {told['detail']} (at {told['time_s']:.3f} s)"
 
 
-def _say_table(name: str, reports: list[Report], failed: list[Report], wanted: int) -> None:
+def _say_table(name: str, reports: list[RunReport], failed: list[RunReport], wanted: int) -> None:
     cpu_s = sum(report.cpu_s for report in reports)
     click.echo(
         f"{name}: {len(reports):,} of {wanted:,} seeds run, {len(failed):,} failed, {cpu_s:,.1f} CPU-s"
@@ -278,7 +280,7 @@ def _say_table(name: str, reports: list[Report], failed: list[Report], wanted: i
         click.echo(f"  and {len(failed) - FAILURES_SHOWN_MAX:,} more")
 
 
-def _say_states(run: Run, report: Report) -> None:
+def _say_states(run: ScenarioRun, report: RunReport) -> None:
     """The peers that the last events name; a program may have `describe()`."""
     click.echo("the hosts:")
     text = " ".join(report.last_events[-20:])

@@ -17,7 +17,7 @@ from random import Random
 
 from herodotus.core.copies.absence import Absence
 from herodotus.core.copies.directories import Range
-from herodotus.core.copies.ledger import Ledger
+from herodotus.core.copies.ledger import HoldingLedger
 from herodotus.core.copies.places import PeerKey, Places, Segment
 from herodotus.core.copies.wanted import Wanted
 
@@ -38,7 +38,7 @@ class CopyRules:
 
 
 @dataclass(slots=True)
-class Holder:
+class SimulatedHolder:
     key: PeerKey
     position: bytes
     units: set[bytes] = field(default_factory=set)
@@ -66,9 +66,9 @@ class CopyWorld:
         self.random = Random(seed)
         self._numbers = count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self.peers: dict[PeerKey, Holder] = {}
+        self.peers: dict[PeerKey, SimulatedHolder] = {}
         self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, copies=rules.copies)
-        self._ledger = Ledger()
+        self._ledger = HoldingLedger()
         self.owners: dict[bytes, set[PeerKey]] = {}
         """On whose disks a unit is, the absent's too."""
         self._holders: dict[bytes, tuple[PeerKey, ...]] = {}
@@ -98,17 +98,17 @@ class CopyWorld:
 
     # -- peers come and go --------------------------------------------------------------------------------
 
-    def add(self) -> Holder:
-        peer = Holder(self.random.randbytes(32), self.random.randbytes(20))
+    def add(self) -> SimulatedHolder:
+        peer = SimulatedHolder(self.random.randbytes(32), self.random.randbytes(20))
         self.peers[peer.key] = peer
         return peer
 
-    def join(self) -> Holder:
+    def join(self) -> SimulatedHolder:
         peer = self.add()
         self._changed(peer)
         return peer
 
-    def go(self, peer: Holder) -> None:
+    def go(self, peer: SimulatedHolder) -> None:
         """Off, and its disk with it."""
         peer.is_up = False
         peer.turn += 1
@@ -117,14 +117,14 @@ class CopyWorld:
         for delay_s in (self.rules.low_s, self.rules.departed_s):
             self.after(delay_s + 1, self._unless_turned(peer, lambda: self._changed(peer)))
 
-    def come_back(self, peer: Holder) -> None:
+    def come_back(self, peer: SimulatedHolder) -> None:
         peer.is_up = True
         peer.turn += 1
         self._changed(peer)
         for unit in sorted(peer.units):
             self._mend(unit)
 
-    def lose(self, peer: Holder) -> None:
+    def lose(self, peer: SimulatedHolder) -> None:
         """For good: its disk is gone from now on, and nobody knows."""
         if peer.is_up:
             self.go(peer)
@@ -135,7 +135,7 @@ class CopyWorld:
         peer.units.clear()
         peer.partly.clear()
 
-    def _unless_turned(self, peer: Holder, what: Callable[[], None]) -> Callable[[], None]:
+    def _unless_turned(self, peer: SimulatedHolder, what: Callable[[], None]) -> Callable[[], None]:
         turn = peer.turn
         return lambda: what() if peer.turn == turn else None
 
@@ -144,7 +144,7 @@ class CopyWorld:
         self._absence.advance(self.now)
         self.places = self._absence.places(self.now)
 
-    def _changed(self, peer: Holder) -> None:
+    def _changed(self, peer: SimulatedHolder) -> None:
         before = self.places
         self._look()
         concerned = {
@@ -176,7 +176,7 @@ class CopyWorld:
 
     # -- copies -------------------------------------------------------------------------------------------
 
-    def _have(self, peer: Holder, unit: bytes) -> None:
+    def _have(self, peer: SimulatedHolder, unit: bytes) -> None:
         peer.units.add(unit)
         self.owners[unit].add(peer.key)
 
@@ -199,7 +199,7 @@ class CopyWorld:
             del self._eager[key]
             self._fetch(self.peers[key])
 
-    def _fetch(self, peer: Holder) -> None:
+    def _fetch(self, peer: SimulatedHolder) -> None:
         lines = max(1, int(self.rules.down_bit_s // self.rules.up_bit_s))
         if len(peer.fetching) >= lines or not peer.is_up:
             return
@@ -213,7 +213,7 @@ class CopyWorld:
                 for unit in peer.wanted.take(source_key, 1):
                     self._begin(peer, source, unit)
 
-    def _begin(self, peer: Holder, source: Holder, unit: bytes) -> None:
+    def _begin(self, peer: SimulatedHolder, source: SimulatedHolder, unit: bytes) -> None:
         peer.fetching[unit] = source.key
         peer.began[unit] = self.now
         source.is_giving = True
@@ -226,7 +226,7 @@ class CopyWorld:
 
         self.after(took_s, arrived)
 
-    def _end(self, peer: Holder, source: Holder, unit: bytes) -> None:
+    def _end(self, peer: SimulatedHolder, source: SimulatedHolder, unit: bytes) -> None:
         self._break_off(peer, unit)
         del peer.partly[unit]
         source.is_giving = False
@@ -237,14 +237,14 @@ class CopyWorld:
         self._eager[peer.key] = None
         self._lines_are_free(source)
 
-    def _break_off(self, peer: Holder, unit: bytes) -> None:
+    def _break_off(self, peer: SimulatedHolder, unit: bytes) -> None:
         """What came of it so far stays."""
         del peer.fetching[unit]
         came = (self.now - peer.began.pop(unit)) * self.rules.up_bit_s / 8
         peer.partly[unit] = peer.partly.get(unit, 0.0) + came
         self.bytes_moved += came
 
-    def _stop_lines(self, gone: Holder) -> None:
+    def _stop_lines(self, gone: SimulatedHolder) -> None:
         freed = [self.peers[key] for key in gone.fetching.values()]
         for unit, source_key in list(gone.fetching.items()):
             gone.wanted.failed(unit, source_key)
@@ -260,7 +260,7 @@ class CopyWorld:
                 self._eager[peer.key] = None
         gone.is_giving = False
 
-    def _lines_are_free(self, source: Holder) -> None:
+    def _lines_are_free(self, source: SimulatedHolder) -> None:
         """Its next unit goes to who asked first and still wants one."""
         for key in list(source.asked_by):
             if source.is_giving:
@@ -291,7 +291,7 @@ class CopyWorld:
             for other in holders:
                 self._ledger.doubt(other)
 
-    def _drop(self, peer: Holder, unit: bytes, holders: tuple[PeerKey, ...]) -> None:
+    def _drop(self, peer: SimulatedHolder, unit: bytes, holders: tuple[PeerKey, ...]) -> None:
         peer.units.discard(unit)
         self.owners[unit].discard(peer.key)
         self.dropped_early += len(self.owners[unit].intersection(holders)) < self.rules.copies

@@ -47,7 +47,7 @@ from herodotus.store.memory import MemoryStore
 from herodotus.store.store import ArchiveStore, DiskStore
 from simnet.rings import NETWORK, RingWorld, peer_number
 from simnet.trioring import TrioRings, torn
-from simnet.web import Oracle, Request, Response, Web
+from simnet.web import Oracle, Response, Web, WebRequest
 from simnet.web.site import EPOCH_S
 from simnet.wholecrawl import capture_of_response
 
@@ -72,7 +72,7 @@ class CrawlWorldSettings:
     cross_fetch_share: float = 0.0
 
 
-class Start(NamedTuple):
+class FetchStart(NamedTuple):
     at: float
     peer: int
     url: str
@@ -83,12 +83,12 @@ class Servers:
 
     def __init__(self, web: Web) -> None:
         self.web, self.oracle = web, Oracle(web)
-        self.starts: dict[str, list[Start]] = defaultdict(list)
+        self.starts: dict[str, list[FetchStart]] = defaultdict(list)
 
     async def answer(self, url: str, headers: Mapping[str, str], peer: int, day: int) -> Response:
         host = urlsplit(url).netloc
-        self.starts[host].append(Start(anyio.current_time(), peer, url))
-        response = self.web.respond(Request(host=host, path=target_of(url), headers=headers), day)
+        self.starts[host].append(FetchStart(anyio.current_time(), peer, url))
+        response = self.web.respond(WebRequest(host=host, path=target_of(url), headers=headers), day)
         await anyio.sleep(ROUND_TRIP_S + response.delay_s)
         return response
 

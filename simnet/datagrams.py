@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from dht.endpoint import Endpoint as RingEndpoint
+from dht.endpoint import SessionEndpoint as RingEndpoint
 from dht.transport import OnEvent, OnMessages
 from dht.udp import DatagramSocket, UdpTransport
-from simnet.host import Endpoint
+from simnet.host import SimulatedPort
 from simnet.world.network import Address
 
 
@@ -19,7 +19,7 @@ class SimulatedSocket:
 
     family = socket.AF_INET
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: SimulatedPort) -> None:
         self._endpoint = endpoint
         self._arrived: deque[tuple[bytes, Address]] = deque()
 
@@ -53,7 +53,7 @@ class SimulatedTransport(UdpTransport):
 
 @asynccontextmanager
 async def open_datagrams(
-    endpoint: Endpoint,
+    endpoint: SimulatedPort,
     ring: RingEndpoint,
     *,
     on_messages: OnMessages | None = None,

@@ -1,7 +1,7 @@
 """How do whole peers, shells and all, live in a world? As trio tasks under a clock that jumps.
 
 The same `World` decides about the network, the hosts and the faults; a program is an async function that
-gets an `Endpoint` in place of a socket. Time is trio's mock clock, which jumps when all tasks wait, so a
+gets an `SimulatedPort` in place of a socket. Time is trio's mock clock, which jumps when all tasks wait, so a
 month takes minutes.
 
     async def peer(endpoint: Endpoint) -> None: ...
@@ -26,11 +26,11 @@ from typing import TypeVar
 import trio
 import trio.testing
 
-from simnet.world.disk import Disk
-from simnet.world.hosts import Host
+from simnet.world.disk import SimulatedDisk
+from simnet.world.hosts import WorldHost
 from simnet.world.latency import Latency
 from simnet.world.nat import NatKind
-from simnet.world.network import Address, Link
+from simnet.world.network import Address, LineQuality
 from simnet.world.trace import Trace
 from simnet.world.world import Checker, World
 
@@ -45,10 +45,10 @@ class TrioNamesError(Exception):
     """This trio has other private names than the pinned one: runs would not repeat."""
 
 
-class Endpoint:
+class SimulatedPort:
     """A simulated UDP socket, with the host's clock, disk and chance beside it."""
 
-    def __init__(self, host: Host, carrier: "TrioCarrier") -> None:
+    def __init__(self, host: WorldHost, carrier: "TrioCarrier") -> None:
         self._host, self._carrier = host, carrier
         self._into, self._out = trio.open_memory_channel[tuple[bytes, Address]](SOCKET_DATAGRAMS_MAX)
         self.dropped = 0
@@ -62,7 +62,7 @@ class Endpoint:
         return self._host.number
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> SimulatedDisk:
         return self._host.disk
 
     @property
@@ -91,14 +91,14 @@ class Endpoint:
             self.dropped += 1
 
 
-Peer = Callable[[Endpoint], Awaitable[None]]
+Peer = Callable[[SimulatedPort], Awaitable[None]]
 
 
 class _Tasks:
     """The shape of a program for the world, around an async function."""
 
-    def __init__(self, host: Host, carrier: "TrioCarrier", peer: Peer) -> None:
-        self.endpoint = Endpoint(host, carrier)
+    def __init__(self, host: WorldHost, carrier: "TrioCarrier", peer: Peer) -> None:
+        self.endpoint = SimulatedPort(host, carrier)
         self._scope = trio.CancelScope()
         self.peer = peer
         carrier.nursery.start_soon(self._run, name=f"host {host.number}")
@@ -137,7 +137,7 @@ class TrioCarrier:
         address: Address | None = None,
         nat: NatKind = "none",
         start_at: float | None = 0.0,
-    ) -> Host:
+    ) -> WorldHost:
         host = self.world.add_host(
             lambda host: _Tasks(host, self, peer), address=address, nat=nat, start_at=start_at
         )
@@ -193,7 +193,7 @@ def run_world(
     *,
     seed: int,
     latency: Latency | None = None,
-    link: Link | None = None,
+    link: LineQuality | None = None,
     trace: Trace | None = None,
 ) -> T:
     """Run `main` in a fresh world; when it returns, everything in the world stops."""

@@ -22,7 +22,7 @@ from crawler.core.urls import STANDARD, url_key
 from crawler.frontier import LEFT, FoundLink
 from dht import Arc, Contact, EventsLost, Subscription
 from dht.core.ids import Key, NetworkId, PeerKey
-from dht.core.membership import Membership
+from dht.core.membership import MemberTable
 from dht.core.placement import Rule, own_arcs
 from dht.core.records import Address, PeerRecord, SignedRecord
 from herodotus.core.settings.sections import LinksSettings
@@ -57,14 +57,14 @@ class TableRing:
 
     def __init__(self, me: PeerRecord) -> None:
         self.me = contact_of(me)
-        self._table = Membership("ip")
+        self._table = MemberTable("ip")
         self._clocks: dict[PeerKey, str] = {}
         self._subscriptions: list[Subscription] = []
         self.copies = 6
 
     def see(self, peers: Iterable[PeerRecord], clocks: Mapping[PeerKey, str] | None = None) -> None:
         """The whole table anew; subscribers are told."""
-        self._table = Membership("ip")
+        self._table = MemberTable("ip")
         for record in peers:
             self._table.put(SignedRecord(record=record, signature=b""))
         self._clocks = dict(clocks or {})

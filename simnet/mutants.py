@@ -11,7 +11,7 @@ from random import Random
 
 from dht.core.ids import PeerKey, is_between
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, Reply, Rumour, State
+from dht.core.messages import Message, NeighbourState, Reply, Rumour
 from dht.core.records import RECORD_LIFE_S, Contact, News, Notary, PeerRecord, SignedRecord
 from dht.core.ring import VirtualNode, merged
 from dht.core.rules import RingRules
@@ -80,7 +80,7 @@ class _NeverRectifies(VirtualNode):
 class _KeepsItsOldList(VirtualNode):
     """A new first successor goes before the old list instead of bringing its own."""
 
-    def _adopt(self, first: Contact, state: State, now: float) -> bool:
+    def _adopt(self, first: Contact, state: NeighbourState, now: float) -> bool:
         if first in self.successors or not self.successors:
             return super()._adopt(first, state, now)
         old = tuple(c for c in self.successors if c.peer != first.peer)
@@ -101,21 +101,21 @@ class _TrustsItsPredecessor(VirtualNode):
 class _TakesHearsay(VirtualNode):
     """The successor's predecessor becomes the first successor without having been asked."""
 
-    def _candidate(self, first: Contact, state: State) -> Contact | None:
+    def _candidate(self, first: Contact, state: NeighbourState) -> Contact | None:
         candidate = super()._candidate(first, state)
         if candidate is not None:
             self.successors = merged(self.contact, candidate, self.successors, self._host.rules.successors)
         return candidate
 
     def _candidate_answered(
-        self, candidate: Contact, first_state: State, reply: Reply | None, now: float
+        self, candidate: Contact, first_state: NeighbourState, reply: Reply | None, now: float
     ) -> None:
         del candidate, reply
         self._conclude(first_state, True, now)
 
 
 class _OneTooFew(VirtualNode):
-    def _adopt(self, first: Contact, state: State, now: float) -> bool:
+    def _adopt(self, first: Contact, state: NeighbourState, now: float) -> bool:
         adopted = merged(self.contact, first, state.successors[:-1], self._host.rules.successors - 1)
         if adopted == self.successors:
             return False

@@ -20,7 +20,7 @@ from math import log2
 from dht.core.effects import Effect, PeerChanged
 from dht.core.ids import Key, PeerKey, is_between
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, Notify, State, Unchanged
+from dht.core.messages import Message, NeighbourState, Notify, Unchanged
 from dht.core.records import Contact, PeerRecord
 from dht.core.ring import VirtualNode, merged
 from simnet.rings import ListOnItsWay, WatchedRing, how_right, ring_of
@@ -77,7 +77,7 @@ class RingChecker:
                 self._living(node)
         self._own_number(machine)
         self._numbers(machine)
-        if self.is_honest and self.is_whole and isinstance(message, (State, Notify)):
+        if self.is_honest and self.is_whole and isinstance(message, (NeighbourState, Notify)):
             self.principals()
 
     def _watch_alarms(self, peer: PeerKey, effect: Effect) -> None:
@@ -123,7 +123,7 @@ class RingChecker:
         if first is None or first == known:
             return
         self._firsts[node.contact.position] = first
-        is_own_answer = isinstance(message, (State, Unchanged)) and sender is not None
+        is_own_answer = isinstance(message, (NeighbourState, Unchanged)) and sender is not None
         if first.peer == machine.me.peer or (
             is_own_answer and sender is not None and sender.peer == first.peer
         ):

@@ -18,15 +18,15 @@ from dht.core.effects import Effect, JoinFailed, LookupDone, Send
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, Owner, Records, Rumour
+from dht.core.messages import MemberRecords, Message, Owner, Rumour
 from dht.core.records import RECORD_VERSION, Contact, PeerRecord, SignedRecord, contacts_of, first_contact_of
 from dht.core.records import Address as PackedAddress
 from dht.core.rules import RingRules
 from dht.endpoint import packed_address, socket_address
 from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
-from dht.wire import Codec, Refused, encode_message, fitted
+from dht.wire import MessageCodec, MessageRefused, encode_message, fitted
 from simnet.rings import NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
-from simnet.world.hosts import Host
+from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
 from simnet.world.world import World
 
@@ -39,7 +39,7 @@ GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN
 PADDING = bytes(
     FRAME_BYTES - 12
 )  # a frame begins with the sender's number and eight bytes of the target's key
-GROWING = (Rumour, Records, Owner)
+GROWING = (Rumour, MemberRecords, Owner)
 NOTHING_HEARD = (None, None)
 NOBODY: tuple[bytes, Contact | None] = (b"", None)
 ADDRESSES_REMEMBERED = 1 << 17
@@ -59,9 +59,9 @@ class SimulatedRing:
         self.machine_class = machine_class
         self.machines: dict[PeerKey, RingMachine] = {}
         self.programs: dict[PeerKey, RingProgram] = {}
-        self.hosts: list[Host] = []
+        self.hosts: list[WorldHost] = []
         self.peers: dict[int, PeerKey] = {}  # by the host's number
-        self.decode = Codec(self.rules.id_check).decode
+        self.decode = MessageCodec(self.rules.id_check).decode
         self.senders: dict[Address, tuple[bytes, Contact | None]] = {}  # who last sent from there
         self.targets: dict[bytes, Address] = {}  # by packed address
         self.refused = 0
@@ -92,7 +92,7 @@ class SimulatedRing:
 
     def add(
         self, *, start_at: float | None = 0.0, virtual_nodes: int = 1, address: Address | None = None
-    ) -> Host:
+    ) -> WorldHost:
         """A peer that joins through some of those added before it; the first one makes the ring."""
         number = len(self.world.hosts)
         host = self.world.add_host(
@@ -104,13 +104,13 @@ class SimulatedRing:
         self._virtual_nodes[number] = virtual_nodes
         return host
 
-    def found(self, count: int, *, knows_all: bool = True, virtual_nodes: int = 1) -> list[Host]:
+    def found(self, count: int, *, knows_all: bool = True, virtual_nodes: int = 1) -> list[WorldHost]:
         """A ring of so many, whole from the first moment: right lists, and tables if they are to know all."""
         hosts = [self.add(start_at=None, virtual_nodes=virtual_nodes) for _ in range(count)]
         self.world.schedule.at(0.0, self._begin_whole, hosts, knows_all)
         return hosts
 
-    def _begin_whole(self, hosts: list[Host], knows_all: bool) -> None:
+    def _begin_whole(self, hosts: list[WorldHost], knows_all: bool) -> None:
         by_host = {host: contacts_of(self.record_of(host), self.rules.id_check) for host in hosts}
         line = sorted((c for own in by_host.values() for c in own), key=lambda contact: contact.position)
         places = {contact.position: place for place, contact in enumerate(line)}
@@ -134,10 +134,10 @@ class SimulatedRing:
         for host in hosts:
             host.wake()
 
-    def lists_for(self, host: Host) -> list[tuple[Contact | None, tuple[Contact, ...]]] | None:
+    def lists_for(self, host: WorldHost) -> list[tuple[Contact | None, tuple[Contact, ...]]] | None:
         return self._lists.get(host.number)
 
-    def record_of(self, host: Host) -> PeerRecord:
+    def record_of(self, host: WorldHost) -> PeerRecord:
         return PeerRecord(
             version=RECORD_VERSION,
             network=self.rules.network,
@@ -151,7 +151,7 @@ class SimulatedRing:
             flags=0,
         )
 
-    def contact_of(self, host: Host) -> Contact:
+    def contact_of(self, host: WorldHost) -> Contact:
         return first_contact_of(self.record_of(host), self.rules.id_check)
 
     def sender_at(self, begins: bytes, address: Address) -> Contact | None:
@@ -171,13 +171,13 @@ class SimulatedRing:
         target = self.targets[address.host] = socket_address(address.host, address.port)
         return target
 
-    def contacts_for(self, host: Host) -> list[Contact]:
+    def contacts_for(self, host: WorldHost) -> list[Contact]:
         """Some of the others, up or down: what a peer was given, or remembers."""
         others = [other for other in self.hosts if other is not host and other.boots]
         chosen = host.rng.sample(others, min(CONTACTS, len(others)))
         return [self.contact_of(other) for other in chosen]
 
-    def program_of(self, host: Host) -> "RingProgram | None":
+    def program_of(self, host: WorldHost) -> "RingProgram | None":
         return self.programs.get(self.peers[host.number])
 
     def _fresh_address(self) -> Address:
@@ -211,7 +211,7 @@ class SimulatedRing:
 
 
 class RingProgram:
-    def __init__(self, host: Host, *, ring: SimulatedRing) -> None:
+    def __init__(self, host: WorldHost, *, ring: SimulatedRing) -> None:
         self.host, self.ring = host, ring
         self.peer = ring.peers[host.number]
         self._address = host.address
@@ -278,7 +278,7 @@ class RingProgram:
             ring.refused += 1  # for who was at this address before
             return
         message = ring.decode(data[FRAME_BYTES:])
-        if isinstance(message, Refused):
+        if isinstance(message, MessageRefused):
             ring.refused += 1
             return
         self._heard = (message, contact)

@@ -18,7 +18,7 @@ from typing import Protocol
 from dht.core.effects import Effect, Send
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import Message, State
+from dht.core.messages import Message, NeighbourState
 from dht.core.records import (
     RECORD_VERSION,
     Address,
@@ -266,7 +266,11 @@ class RingWorld:
         """Also of senders that are gone by now."""
         found = []
         for _, _, receiver, what, sender in self._heap:
-            if isinstance(what, State) and sender is not None and self.can_talk(sender.peer, receiver):
+            if (
+                isinstance(what, NeighbourState)
+                and sender is not None
+                and self.can_talk(sender.peer, receiver)
+            ):
                 machine = self.machines.get(sender.peer)
                 record = machine.own_record if machine is not None else self.crashed[sender.peer]
                 found.append((receiver, contacts_of(record, self.rules.id_check), what.successors))

@@ -13,7 +13,7 @@ from random import Random
 
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
-from dht.core.messages import Closer, Message, Owner, Rumour, State
+from dht.core.messages import Closer, Message, NeighbourState, Owner, Rumour
 from dht.core.records import Contact, Death, PeerRecord
 from dht.core.rules import RingRules
 from simnet.ringchecks import InvariantBrokenError, RingChecker
@@ -127,9 +127,11 @@ class RingStorm:
             return message
         chance = self.chance
         others = [peer_contact(record) for record in chance.sample(self._records, 6)]
-        if isinstance(message, State):
+        if isinstance(message, NeighbourState):
             invented = tuple(others[: self.world.rules.successors])
-            return State(id=message.id, version=message.version, predecessor=others[0], successors=invented)
+            return NeighbourState(
+                id=message.id, version=message.version, predecessor=others[0], successors=invented
+            )
         if isinstance(message, Owner):
             return Owner(id=message.id, holders=tuple(others), records=())
         if isinstance(message, Closer):

@@ -9,7 +9,7 @@ from simnet.ringprogram import SimulatedRing
 from simnet.ringwatch import RingHeals, RingIsSound, bound_s
 from simnet.world.faults import Fault, apply_fault
 from simnet.world.latency import Latency
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.world import World
 
 
@@ -19,7 +19,7 @@ class RingUnderTest:
         peers: int,
         *,
         seed: int = 1,
-        link: Link | None = None,
+        link: LineQuality | None = None,
         latency: Latency | None = None,
         faults: Sequence[Fault] = (),
         rules: RingRules | None = None,
@@ -63,7 +63,7 @@ class MakeRing(Protocol):
         peers: int,
         *,
         seed: int = 1,
-        link: Link | None = None,
+        link: LineQuality | None = None,
         latency: Latency | None = None,
         faults: Sequence[Fault] = (),
         rules: RingRules | None = None,

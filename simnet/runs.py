@@ -1,6 +1,6 @@
 """How is a scenario run, judged and reported?
 
-A scenario is a function that gets a `Run`, puts hosts and faults into its world, and names the checkers
+A scenario is a function that gets a `ScenarioRun`, puts hosts and faults into its world, and names the checkers
 that must agree; `docs/do/simulate.md` shows one whole. Checkers that watch look after every event, all
 conclude at the end. When one objects, the faults are shortened to those that matter and a trace is written
 that `simnet replay` can follow.
@@ -20,7 +20,7 @@ from typing import Any
 from simnet.world.faults import Fault, FaultError, shorten
 from simnet.world.hosts import LivelockError
 from simnet.world.latency import Latency
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.trace import TraceHeader
 from simnet.world.world import Checker, ViolationError, World, is_watching
 
@@ -32,7 +32,7 @@ SHORTENING_RUNS_MAX = 60
 RAISED = "programs raise nothing"
 COLLECT_AFTER = 20_000  # objects more than were freed; Python's own 700 is for small heaps
 
-Play = Callable[["Run"], None]
+Play = Callable[["ScenarioRun"], None]
 Progress = Callable[[float, float], None]
 
 
@@ -60,7 +60,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """`asked` is False for a checker that looks at the end only, of a run that did not come so far."""
 
     name: str
@@ -70,7 +70,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class RunReport:
     """`figures` are the same for the same seed; what depends on the machine is in `cpu_s` alone. `virtual_s` and
     `events` are None where the work has worlds of its own and does not say."""
 
@@ -79,7 +79,7 @@ class Report:
     peers: int
     trace: str
     ok: bool
-    checkers: list[Outcome]
+    checkers: list[RunOutcome]
     figures: dict[str, float]
     virtual_s: float | None
     cpu_s: float
@@ -98,7 +98,7 @@ class Report:
         return told
 
 
-class Run:
+class ScenarioRun:
     """What a scenario works with."""
 
     def __init__(self, scenario: Scenario, options: Options, faults: list[Fault] | None = None) -> None:
@@ -120,7 +120,7 @@ class Run:
         self._samples: dict[str, Callable[[], float]] = {}
         self._asked: set[str] = set()
 
-    def use_network(self, *, latency: Latency | None = None, link: Link | None = None) -> None:
+    def use_network(self, *, latency: Latency | None = None, link: LineQuality | None = None) -> None:
         """Before any host is added."""
         self.world = World(seed=self.options.seed, latency=latency, link=link)
 
@@ -230,10 +230,10 @@ def run_scenario(
     *,
     faults: list[Fault] | None = None,
     progress: Progress = lambda now, end: None,
-) -> tuple[Report, Run]:
+) -> tuple[RunReport, ScenarioRun]:
     """One seed, from the beginning to the end, a violation, or Ctrl-C."""
     check_options(scenario, options)
-    run = Run(scenario, options, faults)
+    run = ScenarioRun(scenario, options, faults)
     _play(run)
     run.refuse_unknown_settings()
     began = time.process_time()
@@ -267,7 +267,7 @@ def run_scenario(
     return report, run
 
 
-def _play(run: Run) -> None:
+def _play(run: ScenarioRun) -> None:
     """Errors of the asking go on as they are; any other is one of the scenario, and says where."""
     try:
         run.scenario.play(run)
@@ -279,7 +279,7 @@ def _play(run: Run) -> None:
         ) from error
 
 
-def _raised(run: Run, error: BaseException) -> ViolationError:
+def _raised(run: ScenarioRun, error: BaseException) -> ViolationError:
     """A program (or a checker) that raises is a finding like any other: with its seed, its faults and a trace."""
     world = run.world
     event = world.trace.lines
@@ -315,7 +315,7 @@ def patient_collector() -> Iterator[None]:
             gc.unfreeze()
 
 
-def explain(scenario: Scenario, options: Options, report: Report) -> tuple[Report, Run] | None:
+def explain(scenario: Scenario, options: Options, report: RunReport) -> tuple[RunReport, ScenarioRun] | None:
     """The same violation with as few faults as bring it about, run once more; None where it does not come again,
     as of a program that draws from outside its world."""
     assert report.violation is not None
@@ -339,7 +339,7 @@ def explain(scenario: Scenario, options: Options, report: Report) -> tuple[Repor
     return (again, run) if is_same else None
 
 
-def header_of(report: Report, options: Options, commit: str) -> TraceHeader:
+def header_of(report: RunReport, options: Options, commit: str) -> TraceHeader:
     kept = replace(options, seed=report.seed)
     return TraceHeader(
         scenario=report.scenario,
@@ -351,7 +351,7 @@ def header_of(report: Report, options: Options, commit: str) -> TraceHeader:
     )
 
 
-def _go(run: Run, progress: Progress) -> None:
+def _go(run: ScenarioRun, progress: Progress) -> None:
     for step in range(1, STEPS + 1):
         run.take_samples()
         run.world.run_until(run.seconds * step / STEPS, run.checkers)
@@ -361,21 +361,23 @@ def _go(run: Run, progress: Progress) -> None:
     run.take_samples()
 
 
-def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cpu_s: float) -> Report:
+def _report(
+    run: ScenarioRun, violation: ViolationError | None, is_interrupted: bool, cpu_s: float
+) -> RunReport:
     world = run.world
     is_whole = violation is None and not is_interrupted
     outcomes = [_outcome(checker, is_concluded=checker in run.concluded) for checker in run.checkers]
     told = None
     if violation is not None:
         outcomes = [outcome for outcome in outcomes if outcome.name != violation.checker]
-        outcomes.insert(0, Outcome(name=violation.checker, ok=False, detail=violation.detail))
+        outcomes.insert(0, RunOutcome(name=violation.checker, ok=False, detail=violation.detail))
         told = {
             "checker": violation.checker,
             "detail": violation.detail,
             "time_s": violation.time_s,
             "event": violation.event,
         }
-    return Report(
+    return RunReport(
         scenario=run.scenario.name,
         seed=run.options.seed,
         peers=run.peers,
@@ -395,9 +397,9 @@ def _report(run: Run, violation: ViolationError | None, is_interrupted: bool, cp
     )
 
 
-def _outcome(checker: Checker, *, is_concluded: bool) -> Outcome:
+def _outcome(checker: Checker, *, is_concluded: bool) -> RunOutcome:
     if is_concluded:
-        return Outcome(name=checker.name, ok=True)
+        return RunOutcome(name=checker.name, ok=True)
     if is_watching(checker):
-        return Outcome(name=checker.name, ok=True, detail="so far: the run did not come to its end")
-    return Outcome(name=checker.name, ok=True, asked=False, detail="not asked: it looks at the end")
+        return RunOutcome(name=checker.name, ok=True, detail="so far: the run did not come to its end")
+    return RunOutcome(name=checker.name, ok=True, asked=False, detail="not asked: it looks at the end")

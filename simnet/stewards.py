@@ -34,7 +34,7 @@ from herodotus.crawl.stewards import RingSteward, StewardParts
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
 from herodotus.crawl.stewards.office import key_of_subject, subject_of
 from herodotus.crawl.stewards.wire import Ask, encode_asks
-from herodotus.peers.calls import CALL_DEADLINE_S, CallError, UnreachableError
+from herodotus.peers.calls import CALL_DEADLINE_S, CallError, PeerUnreachableError
 from simnet.host import repeatable_trio
 
 VIEWS_BEHIND_MAX = 1_000
@@ -42,7 +42,7 @@ ENDLESS = 1_000_000
 CLOSED_S = 60.0  # a host that may not be visited is looked at again
 
 
-class Start(NamedTuple):
+class GrantedStart(NamedTuple):
     at: float
     peer: int
 
@@ -56,7 +56,7 @@ class SimulatedHost:
     robots: bytes = b""
     duration_s: float = 0.2
     trouble: Callable[[float], int] = lambda _now: 200
-    starts: list[Start] = field(default_factory=list)
+    starts: list[GrantedStart] = field(default_factory=list)
     robots_asked: int = 0
 
 
@@ -232,7 +232,7 @@ class SimulatedPeer:
                 if not world.is_lost() and target.side == self.side:
                     return answer
             await anyio.sleep_forever()
-        raise UnreachableError
+        raise PeerUnreachableError
 
 
 class StewardWorld:
@@ -303,7 +303,7 @@ class StewardWorld:
 
     async def visit(self, name: str, peer: int) -> tuple[int, float]:
         host, now = self.hosts[name], anyio.current_time()
-        host.starts.append(Start(now, peer))
+        host.starts.append(GrantedStart(now, peer))
         duration_s = host.duration_s * self.chance.uniform(0.5, 1.5)
         self._open[host.address] += 1
         self.most_open[host.address] = max(self.most_open[host.address], self._open[host.address])
@@ -318,7 +318,7 @@ async def _sleep_until(at: float) -> None:
     await anyio.sleep(max(0.0, at - anyio.current_time()))
 
 
-def too_close(host: SimulatedHost, delay_s: float) -> list[tuple[Start, Start]]:
+def too_close(host: SimulatedHost, delay_s: float) -> list[tuple[GrantedStart, GrantedStart]]:
     """Starts that followed one another too soon."""
     return [pair for pair in pairwise(sorted(host.starts)) if pair[1].at - pair[0].at < delay_s - 1e-6]
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from simnet.runs import Options, Report, SimnetError, run_scenario
+from simnet.runs import Options, RunReport, SimnetError, run_scenario
 from simnet.scenarios import find_scenario, load
 
 SEEDS_MAX = 1_000_000
@@ -45,7 +45,7 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _run_one(name: str, options: Options, own: Path | None) -> Report:
+def _run_one(name: str, options: Options, own: Path | None) -> RunReport:
     load(own)
     report, _ = run_scenario(find_scenario(name), options)
     return replace(report, series={}, last_events=[])
@@ -58,15 +58,15 @@ def sweep(
     *,
     own: Path | None = None,
     jobs: int | None = None,
-    told: Callable[[Report], None] = lambda report: None,
-) -> Iterator[Report]:
+    told: Callable[[RunReport], None] = lambda report: None,
+) -> Iterator[RunReport]:
     """Reports in the order in which they are done. Only a few seeds wait in the pool, so stopping is
     quick."""
     workers = min(jobs or os.cpu_count() or 1, len(seeds))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin) as pool:
         rest = iter(seeds)
-        running: set[Future[Report]] = set()
-        seeds_of: dict[Future[Report], int] = {}
+        running: set[Future[RunReport]] = set()
+        seeds_of: dict[Future[RunReport], int] = {}
         try:
             while True:
                 for seed in rest:

@@ -7,7 +7,7 @@ the figures into the trace and says what is wrong with them.
 
 from collections.abc import Callable
 
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.world.world import Silent, World
 
 Figures = dict[str, float]
@@ -26,7 +26,7 @@ class Trial(Silent):
         return wrong
 
 
-def try_out(run: Run, name: str, work: Callable[[], tuple[Figures, str | None]]) -> None:
+def try_out(run: ScenarioRun, name: str, work: Callable[[], tuple[Figures, str | None]]) -> None:
     trial = Trial(name, work)
     run.check(trial)
     run.more_figures(lambda: trial.figures)

@@ -18,16 +18,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.frames import Address as SocketAddress
 from dht.core.rules import RingRules
-from dht.endpoint import Endpoint as RingEndpoint
+from dht.endpoint import SessionEndpoint as RingEndpoint
 from dht.endpoint import packed_address
 from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings
 from dht.transport import OnEvent, OnMessages
 from dht.udp import UdpTransport
 from simnet.datagrams import open_datagrams
-from simnet.host import Endpoint, TrioCarrier
+from simnet.host import SimulatedPort, TrioCarrier
 from simnet.rings import START_S
-from simnet.world.hosts import Host
+from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
 
 
@@ -37,14 +37,14 @@ class WholeNodes:
     def __init__(self, carrier: TrioCarrier, rules: RingRules) -> None:
         self.carrier, self.rules = carrier, rules
         self.nodes: dict[int, RingNode] = {}  # of the hosts that are up, by number
-        self.hosts: list[Host] = []
+        self.hosts: list[WorldHost] = []
 
-    def add(self, address: Address, *, start_at: float = 0.0) -> Host:
+    def add(self, address: Address, *, start_at: float = 0.0) -> WorldHost:
         host = self.carrier.add_host(self._live, address=address, start_at=start_at)
         self.hosts.append(host)
         return host
 
-    async def _live(self, endpoint: Endpoint) -> None:
+    async def _live(self, endpoint: SimulatedPort) -> None:
         rng = Random(endpoint.rng.getrandbits(64))
         identity = Random(f"identity/{self.carrier.world.seed}/{endpoint.number}")  # survives restarts
         settings = NodeSettings(rules=self.rules, address=packed_address(endpoint.local_address))

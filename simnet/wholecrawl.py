@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, payload_digests
+from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, payload_digests
 from crawler.core.content import MediaType
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
@@ -27,15 +27,15 @@ from crawler.frontier import FoundLink, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.ports import FetchRequest, Skipped
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from dht.core.rules import RingRules
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.crawl.gear import ROBOT, ArchiveSink
 from herodotus.store.index import Batch, MemoryIndex
 from herodotus.store.memory import MemoryStore
 from herodotus.store.store import Stored
-from simnet.host import Endpoint, TrioCarrier
-from simnet.web import Oracle, Request, Response, Web
+from simnet.host import SimulatedPort, TrioCarrier
+from simnet.web import Oracle, Response, Web, WebRequest
 from simnet.web.site import DAY_S, EPOCH_S
 from simnet.whole import WholeNodes
 from simnet.world.disk import PowerCut
@@ -116,7 +116,7 @@ class SimulatedServers:
         self._last_s[host] = now
         self._busy.add(host)
         try:
-            response = self.web.respond(Request(host=host, path=target_of(url), headers=headers), day)
+            response = self.web.respond(WebRequest(host=host, path=target_of(url), headers=headers), day)
             await anyio.sleep(ROUND_TRIP_S + response.delay_s)
         finally:
             self._busy.discard(host)
@@ -164,12 +164,12 @@ def capture_of_response(
     duration_s: float,
     mime: str,
 ) -> Capture:
-    body, outcome = response.body, Outcome.STORED
+    body, outcome = response.body, FetchOutcome.STORED
     sha256, sha1 = payload_digests(body)
     if response.status == 304 and request.digest is not None:
-        outcome, body, sha256, sha1 = Outcome.NOT_MODIFIED, b"", request.digest, b""
+        outcome, body, sha256, sha1 = FetchOutcome.NOT_MODIFIED, b"", request.digest, b""
     elif response.status == 200 and sha256 == request.digest:
-        outcome, body = Outcome.SAME_DIGEST, b""
+        outcome, body = FetchOutcome.SAME_DIGEST, b""
     location = response.header("Location")
     return Capture(
         url=request.url,
@@ -235,7 +235,7 @@ class CrawlingPeers(WholeNodes):
         self._folder, self._peers = folder, peers
         self._indexes: dict[int, SurvivingIndex] = {}
 
-    async def _live(self, endpoint: Endpoint) -> None:
+    async def _live(self, endpoint: SimulatedPort) -> None:
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(super()._live, endpoint)
@@ -264,7 +264,7 @@ class CrawlingPeers(WholeNodes):
         self.carrier.world.schedule.after(BACK_AFTER_S, host.start)
         self.carrier.poke()
 
-    async def _crawl(self, endpoint: Endpoint) -> None:
+    async def _crawl(self, endpoint: SimulatedPort) -> None:
         number = endpoint.number
 
         def wall_clock() -> float:
@@ -287,7 +287,7 @@ class CrawlingPeers(WholeNodes):
                     ArchiveSink(store, wall_clock=wall_clock),
                     LocalSteward(core, fetcher, product_token=ROBOT, wall_clock=wall_clock),
                     CrawlScope(),
-                    CrawlSettings(connections=CONNECTIONS, recrawl=Recrawl.DAILY),
+                    WorkerSettings(connections=CONNECTIONS, recrawl=Recrawl.DAILY),
                     wall_clock=wall_clock,
                     owner=share,
                 )

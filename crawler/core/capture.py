@@ -22,7 +22,7 @@ PayloadDigest = NewType("PayloadDigest", bytes)
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-class Outcome(Enum):
+class FetchOutcome(Enum):
     """What the visit tells the archive. The values are stable names for logs and statistics."""
 
     STORED = "stored"
@@ -75,7 +75,7 @@ class Capture:
     """SHA-1 of the same payload, which other WARC tools expect in WARC-Payload-Digest."""
     remote_ip: str
     """The address that was connected to: WARC-IP-Address."""
-    outcome: Outcome = Outcome.STORED
+    outcome: FetchOutcome = FetchOutcome.STORED
     truncated: Truncation | None = None
     mime: str = ""
     """Media type as declared, lower case, without parameters; "" when undeclared or nonsense."""
@@ -86,7 +86,7 @@ class Capture:
     tls: TlsFacts | None = None
 
     def __post_init__(self) -> None:
-        if self.outcome is not Outcome.STORED and self.body:
+        if self.outcome is not FetchOutcome.STORED and self.body:
             raise ValueError("a visit that found nothing new carries no body")
 
     @property
@@ -95,7 +95,7 @@ class Capture:
 
     @property
     def is_new(self) -> bool:
-        return self.outcome is Outcome.STORED
+        return self.outcome is FetchOutcome.STORED
 
     @property
     def version(self) -> PayloadDigest:
@@ -111,7 +111,7 @@ class Capture:
         is_comparable = self.is_new and self._is_redirect and self.truncated in (None, Truncation.LENGTH)
         if not is_comparable or self.version != version:
             return self
-        return replace(self, outcome=Outcome.SAME_DIGEST, body=b"")
+        return replace(self, outcome=FetchOutcome.SAME_DIGEST, body=b"")
 
     @property
     def _is_redirect(self) -> bool:

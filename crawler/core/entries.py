@@ -44,7 +44,7 @@ class FoundLink(NamedTuple):
 
 
 @dataclass(slots=True)
-class Entry:
+class DueEntry:
     """A URL handed out; give it back with `record` or `release`."""
 
     key: UrlKey

@@ -25,7 +25,7 @@ class OriginError(CrawlError):
     """An origin server, or a link somebody wrote, broke the rules."""
 
 
-class WorldError(CrawlError):
+class CrawlWorldError(CrawlError):
     """Network or disk failed; trying later may help."""
 
 
@@ -50,30 +50,30 @@ class MalformedResponseError(FetchError, OriginError):
     """The answer is not HTTP, or its head passes our limits."""
 
 
-class ForbiddenAddressError(FetchError, WorldError):
+class ForbiddenAddressError(FetchError, CrawlWorldError):
     """Every address of the host is private, loopback or otherwise not the public internet."""
 
 
-class UnresolvableError(FetchError, WorldError):
+class UnresolvableError(FetchError, CrawlWorldError):
     """DNS knows no address for the host."""
 
 
-class UnreachableError(FetchError, WorldError):
+class UnreachableError(FetchError, CrawlWorldError):
     """The connection could not be made, or broke before the whole head was there."""
 
 
-class TooSlowError(FetchError, WorldError):
+class TooSlowError(FetchError, CrawlWorldError):
     """The deadline passed before the whole head was there."""
 
 
-class RowsUnusableError(WorldError):
+class RowsUnusableError(CrawlWorldError):
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
         self.reason = reason
         super().__init__(f"the rows in {path} cannot be used: {reason}")
 
 
-class FrontierUnusableError(WorldError):
+class FrontierUnusableError(CrawlWorldError):
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
         self.reason = reason

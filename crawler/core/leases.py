@@ -61,7 +61,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class LeaseRefusal:
     """No, and asking again is useless; the word is one of the protocol's."""
 
     reason: str

@@ -40,7 +40,7 @@ class ScopeKind(Enum):
     ANY = "any"
 
 
-class Content(Enum):
+class ContentChoice(Enum):
     HTML = "html"
     HTML_AND_IMAGES = "html+images"
     """The thesis's choice."""
@@ -48,17 +48,17 @@ class Content(Enum):
     """Also what pages need to be shown, and whatever else is linked."""
 
     def takes(self, kind: LinkKind) -> bool:
-        if kind is LinkKind.PAGE or kind is LinkKind.FRAME or self is Content.ALL:
+        if kind is LinkKind.PAGE or kind is LinkKind.FRAME or self is ContentChoice.ALL:
             return True
-        return self is Content.HTML_AND_IMAGES and kind is LinkKind.IMAGE
+        return self is ContentChoice.HTML_AND_IMAGES and kind is LinkKind.IMAGE
 
     def accepts(self, mime: str) -> bool:
         """Whether a body of this type is wanted. What says no type may be anything; XML may be a
         link source.
         """
-        if self is Content.ALL or mime in _PAGE_TYPES:
+        if self is ContentChoice.ALL or mime in _PAGE_TYPES:
             return True
-        return self is Content.HTML_AND_IMAGES and mime.startswith("image/")
+        return self is ContentChoice.HTML_AND_IMAGES and mime.startswith("image/")
 
 
 _PAGE_TYPES = frozenset(
@@ -102,7 +102,7 @@ class CrawlScope:
     hosts: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
     depth_max: int | None = None
-    content: Content = Content.HTML_AND_IMAGES
+    content: ContentChoice = ContentChoice.HTML_AND_IMAGES
     opted_out: OptOutList = NOBODY_OPTED_OUT
     territory: Territory = THE_WHOLE_WEB
     year: int = 2026
@@ -117,7 +117,7 @@ class CrawlScope:
         kind: ScopeKind,
         *,
         depth_max: int | None = None,
-        content: Content = Content.HTML_AND_IMAGES,
+        content: ContentChoice = ContentChoice.HTML_AND_IMAGES,
         opted_out: OptOutList | None = None,
         territory: Territory = THE_WHOLE_WEB,
         year: int = 2026,

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 
 from dht.core import rules as bounds
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
-from dht.core.membership import Membership
+from dht.core.membership import MemberTable
 from dht.core.messages import Ping, Reply, Rumour
 from dht.core.records import Contact, SignedRecord, first_contact_of
 
@@ -22,7 +22,7 @@ OnWon = Callable[[SignedRecord, SignedRecord, float], None]
 
 
 class Contests:
-    def __init__(self, host: Host, table: Membership, won: OnWon) -> None:
+    def __init__(self, host: MachineHost, table: MemberTable, won: OnWon) -> None:
         self._host = host
         self._table = table
         self._won = won  # the claimant is right, and its rival is not

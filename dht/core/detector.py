@@ -23,10 +23,10 @@ from math import log10
 
 from dht.core import rules as bounds
 from dht.core.effects import Clock, PeerChanged
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey
-from dht.core.membership import Membership
-from dht.core.messages import Accuse, Ping, ProbeReply, ProbeRequest, Reply, Verdict
+from dht.core.membership import MemberTable
+from dht.core.messages import Accuse, AliveVerdict, Ping, ProbeReply, ProbeRequest, Reply
 from dht.core.placement import Rule, first
 from dht.core.records import Contact, Death
 
@@ -44,7 +44,9 @@ class Illness:
 
 
 class Detector:
-    def __init__(self, host: Host, table: Membership, announce: Callable[[Death, float], None]) -> None:
+    def __init__(
+        self, host: MachineHost, table: MemberTable, announce: Callable[[Death, float], None]
+    ) -> None:
         self._host = host
         self._table = table
         self._announce = announce
@@ -191,7 +193,7 @@ class Detector:
     def _judged(
         self, illness: Illness, accusation: Accuse, witness: Contact, reply: Reply | None, now: float
     ) -> None:
-        if not isinstance(reply, Verdict) or not reply.signature or not self._is_current(illness):
+        if not isinstance(reply, AliveVerdict) or not reply.signature or not self._is_current(illness):
             return
         suspect = illness.contact.peer
         if not self._host.notary.is_death_signed(
@@ -231,12 +233,12 @@ class Detector:
         signed = self._table.records.get(suspect.peer)
         is_ours = signed is not None and signed.record.incarnation == accusation.incarnation
         if suspect.peer == asker.peer or not is_ours:
-            self._host.send(asker, Verdict(id=accusation.id, signature=b""))
+            self._host.send(asker, AliveVerdict(id=accusation.id, signature=b""))
         elif suspect.peer in self.unwell:
             signature = self._host.notary.sign_death(suspect.peer, accusation.incarnation)
-            self._host.send(asker, Verdict(id=accusation.id, signature=signature))
+            self._host.send(asker, AliveVerdict(id=accusation.id, signature=signature))
         else:
-            self._host.send(asker, Verdict(id=accusation.id, signature=b""))
+            self._host.send(asker, AliveVerdict(id=accusation.id, signature=b""))
             self._host.ask(suspect, Ping(id=self._host.new_id()), _ignore, now)
 
     def is_witness(self, witness: PeerKey, suspect: PeerKey) -> bool:

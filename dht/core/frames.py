@@ -57,7 +57,7 @@ def unpacked_ip(packed: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class DatagramHello:
     network: bytes
     initiator_id: bytes
     public_key: bytes
@@ -139,7 +139,7 @@ class Echo:
         return _NONCE.pack(MAGIC, ECHO, self.network, self.value)
 
 
-Greeting = Hello | Retry | HelloOk | Hint | Nonce | Echo
+Greeting = DatagramHello | Retry | HelloOk | Hint | Nonce | Echo
 
 
 def refusal(data: bytes) -> str | None:
@@ -165,7 +165,7 @@ def parse_greeting(data: bytes, network: bytes) -> Greeting | str:
     match data[1]:
         case 0x11 if len(data) >= HELLO_BYTES_MIN:
             _, _, _, initiator_id, public_key, ephemeral, cookie = _HELLO.unpack_from(data)
-            return Hello(
+            return DatagramHello(
                 network=network,
                 initiator_id=initiator_id,
                 public_key=public_key,

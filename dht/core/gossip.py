@@ -20,18 +20,18 @@ from typing import Literal
 from dht.core import rules as bounds
 from dht.core.contests import Contests
 from dht.core.detector import Detector
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
-from dht.core.membership import Membership, peer_of
+from dht.core.membership import MemberTable, peer_of
 from dht.core.messages import (
     BUCKETS,
     HAVE_MAX,
     NEWS_MAX,
     Digest,
     DigestDiffers,
+    MemberRecords,
     Ping,
     Pull,
-    Records,
     Reply,
     Rumour,
 )
@@ -54,8 +54,8 @@ Way = Literal["rumour", "table"]
 class Gossip:
     def __init__(
         self,
-        host: Host,
-        table: Membership,
+        host: MachineHost,
+        table: MemberTable,
         refute: Callable[[int, float], None],
         near: Callable[[Contact], bool],
         table_changed: Callable[[SignedRecord], None],
@@ -316,7 +316,7 @@ class Gossip:
         self._host.ask(source, request, partial(self._pulled, source, request, page), now)
 
     def _pulled(self, source: Contact, request: Pull, page: int, reply: Reply | None, now: float) -> None:
-        if isinstance(reply, Records):
+        if isinstance(reply, MemberRecords):
             for news in reply.news:
                 self.hear(news, now, "table")
             last = peer_of(reply.news[-1]) if reply.more and reply.news else PeerKey(b"")
@@ -328,7 +328,7 @@ class Gossip:
 
     def answer_pull(self, request: Pull, asker: Contact) -> None:
         news, more = self._table.news_in(request.bucket, request.after, frozenset(request.have), NEWS_MAX)
-        self._host.send(asker, Records(id=request.id, news=tuple(news), more=more))
+        self._host.send(asker, MemberRecords(id=request.id, news=tuple(news), more=more))
         self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))
 
     # --- graves, expiry, departures

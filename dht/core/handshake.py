@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from dht.core.frames import Address, Hello, HelloOk, packed_ip
+from dht.core.frames import Address, DatagramHello, HelloOk, packed_ip
 
 COOKIE_EPOCH_S: Final = 60.0
 SIGN_RESPONDER: Final = b"herodotus/hs/1/responder"
@@ -47,14 +47,14 @@ class CookieJar:
         minute = epoch.to_bytes(8, "big", signed=True)
         return hashlib.blake2b(minute, key=self._secret, digest_size=32).digest()
 
-    def _bake(self, epoch: int, hello: Hello, address: Address) -> bytes:
+    def _bake(self, epoch: int, hello: DatagramHello, address: Address) -> bytes:
         bound = hello.network + packed_ip(address[0]) + address[1].to_bytes(2, "big") + hello.public_key
         return hashlib.blake2b(bound, key=self._secret_of(epoch), digest_size=16).digest()
 
-    def bake(self, hello: Hello, address: Address, now: float) -> bytes:
+    def bake(self, hello: DatagramHello, address: Address, now: float) -> bytes:
         return self._bake(int(now // COOKIE_EPOCH_S), hello, address)
 
-    def is_ours(self, hello: Hello, address: Address, now: float) -> bool:
+    def is_ours(self, hello: DatagramHello, address: Address, now: float) -> bool:
         epoch = int(now // COOKIE_EPOCH_S)
         return any(
             hmac.compare_digest(hello.cookie, self._bake(known, hello, address))

@@ -25,7 +25,7 @@ JITTER_LOW = 1 - bounds.JITTER
 JITTER_SPREAD = 1 + bounds.JITTER - JITTER_LOW
 
 
-class Question:
+class PendingRequest:
     """A request on its way."""
 
     __slots__ = ("is_favour", "message", "on_reply", "sent_at", "timeout_s", "to", "tries")
@@ -48,7 +48,7 @@ class Question:
         self.is_favour = is_favour  # asked for somebody else: silence is theirs to judge
 
 
-class Host:
+class MachineHost:
     __slots__ = (
         "_heap", "_on_loss", "_round_trips", "_sequence", "counts", "effects", "health", "loopback", "me",
         "notary", "questions", "random", "rules", )  # fmt: skip
@@ -61,7 +61,7 @@ class Host:
         self.effects: list[Effect] = []
         self.loopback: list[Message] = []  # from one of our virtual nodes to another: never leaves the host
         self.counts: Counter[str] = Counter()
-        self.questions: dict[int, Question] = {}
+        self.questions: dict[int, PendingRequest] = {}
         self.health = 1  # 1 good .. 8: stretches our patience while our own network is in doubt
         self._heap: list[tuple[float, int, OnTime | int]] = []
         self._sequence = 0
@@ -125,7 +125,7 @@ class Host:
             self.counts["questions refused"] += 1
             self.at(now, lambda later: on_reply(None, later))
             return
-        question = Question(to, message, on_reply, now, timeout_s, is_favour)
+        question = PendingRequest(to, message, on_reply, now, timeout_s, is_favour)
         self.questions[message.id] = question
         self.at(now + (timeout_s or self._timeout(to.peer)), message.id)
         self.send(to, message)

@@ -11,20 +11,20 @@ from functools import partial
 
 from dht.core import rules as bounds
 from dht.core.effects import Joined, JoinFailed
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import distance
-from dht.core.lookup import Found
-from dht.core.messages import GetState, Reply, State
+from dht.core.lookup import LookupResult
+from dht.core.messages import GetState, NeighbourState, Reply
 from dht.core.records import Contact
 from dht.core.ring import VirtualNode
 
-FindVia = Callable[[Contact, VirtualNode, Callable[[Found, float], None], float], None]
+FindVia = Callable[[Contact, VirtualNode, Callable[[LookupResult, float], None], float], None]
 
 
 class Joining:
     def __init__(
         self,
-        host: Host,
+        host: MachineHost,
         nodes: Iterable[VirtualNode],
         contacts: Iterable[Contact],
         find_via: FindVia,
@@ -51,11 +51,11 @@ class Joining:
             self._host.effects.append(JoinFailed(contact=self._waiting[0].contact))
             return
         asked = self._host.random.sample(self._contacts, min(2, len(self._contacts)))
-        answers: list[Found] = []
+        answers: list[LookupResult] = []
         for contact in asked:
             self._find_via(contact, self._waiting[0], partial(self._found, answers, len(asked)), now)
 
-    def _found(self, answers: list[Found], asked: int, found: Found, now: float) -> None:
+    def _found(self, answers: list[LookupResult], asked: int, found: LookupResult, now: float) -> None:
         answers.append(found)
         if len(answers) < asked or self.is_over:
             return
@@ -73,7 +73,7 @@ class Joining:
     def _stated(self, owner: Contact, reply: Reply | None, now: float) -> None:
         if self.is_over:
             return
-        if not isinstance(reply, State):
+        if not isinstance(reply, NeighbourState):
             self._again(now)  # BUSY, silent, or no member any more
             return
         node = self._waiting.popleft()

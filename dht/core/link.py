@@ -1,6 +1,6 @@
 """Who is at the other end of an address, and how do payloads get there sealed?
 
-`Link` is the handshake's and the sessions' machine: datagrams and time in; datagrams (`outgoing`), reports
+`SessionKeeper` is the handshake's and the sessions' machine: datagrams and time in; datagrams (`outgoing`), reports
 (`events`) and opened payloads out. It performs no I/O, so a transcript in virtual time can lose any frame of
 it. It knows nothing of messages: a payload is bytes. `docs/protocol/ring.md` §2–§4 is its theory.
 
@@ -26,8 +26,8 @@ from dht.core.frames import (
     SEALED_HEADER_BYTES,
     TAG_BYTES,
     Address,
+    DatagramHello,
     Echo,
-    Hello,
     HelloOk,
     Hint,
     Nonce,
@@ -95,21 +95,21 @@ class DialFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PeerMoved:
+class AddressChanged:
     """A frame of this session opened, but came from elsewhere: the peer's address has changed."""
 
     session: Session
     address: Address
 
 
-LinkEvent = SessionOpened | DialFailed | PeerMoved
+LinkEvent = SessionOpened | DialFailed | AddressChanged
 
 
 @dataclass(slots=True, kw_only=True)
 class _Dial:
     address: Address
     expected: bytes | None  # whose key must answer; None when only an address is known
-    hello: Hello
+    hello: DatagramHello
     secret: bytes = field(repr=False)
     frame: bytes  # what is repeated until answered
     tries: int = 0
@@ -130,7 +130,7 @@ class _HalfOpen:
     dead_at: float
 
 
-class Link:
+class SessionKeeper:
     """All handshakes and sessions of one peer. Not for use from several tasks at once."""
 
     def __init__(
@@ -227,7 +227,7 @@ class Link:
             self.dropped["dials"] += 1
             return None
         secret = self._entropy(32)
-        hello = Hello(
+        hello = DatagramHello(
             network=self._network,
             initiator_id=self._entropy(8),
             public_key=self.public_key,
@@ -331,7 +331,7 @@ class Link:
             self.dropped[payload] += 1
         elif session.address != address:
             self.dropped["moved"] += 1
-            self._report(PeerMoved(session=session, address=address))
+            self._report(AddressChanged(session=session, address=address))
             self.ledger.received(address, size_bytes)
             self._hint(session.local_id, address, now)
         elif session.is_initiator:
@@ -359,7 +359,7 @@ class Link:
             return
         self.ledger.received(address, len(data))
         match frame:
-            case Hello():
+            case DatagramHello():
                 self._on_hello(frame, data, address, now)
             case Retry():
                 self._on_retry(frame, address, now)
@@ -399,7 +399,7 @@ class Link:
 
     # --- the responder's side
 
-    def _on_hello(self, hello: Hello, data: bytes, address: Address, now: float) -> None:
+    def _on_hello(self, hello: DatagramHello, data: bytes, address: Address, now: float) -> None:
         if hello.public_key == self.public_key:
             self.dropped["self"] += 1
             return
@@ -427,7 +427,7 @@ class Link:
             return
         self._answer(hello, data, address, now)
 
-    def _answer(self, hello: Hello, data: bytes, address: Address, now: float) -> None:
+    def _answer(self, hello: DatagramHello, data: bytes, address: Address, now: float) -> None:
         secret = self._entropy(32)
         ok = HelloOk(
             network=self._network,

@@ -20,13 +20,23 @@ from functools import partial
 from typing import Protocol
 
 from dht.core import rules as bounds
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import CIRCLE, Key, distance, is_between
-from dht.core.messages import HOLDERS_MAX, Busy, Closer, Find, GetState, NotMember, Owner, Reply, State
+from dht.core.messages import (
+    HOLDERS_MAX,
+    Busy,
+    Closer,
+    Find,
+    GetState,
+    NeighbourState,
+    NotMember,
+    Owner,
+    Reply,
+)
 from dht.core.records import Contact, SignedRecord
 
 
-class Found:
+class LookupResult:
     """What a lookup came to."""
 
     __slots__ = ("holders", "hops", "timeouts")
@@ -47,7 +57,9 @@ class Guide(Protocol):
 
 
 class Lookup:
-    def __init__(self, host: Host, guide: Guide, key: Key, done: Callable[[Found, float], None]) -> None:
+    def __init__(
+        self, host: MachineHost, guide: Guide, key: Key, done: Callable[[LookupResult, float], None]
+    ) -> None:
         self._host = host
         self._guide = guide
         self._done = done
@@ -124,7 +136,7 @@ class Lookup:
             self.timeouts += reply is None
         else:
             self._verified.add(contact)
-        before = reply.predecessor if isinstance(reply, State) else None
+        before = reply.predecessor if isinstance(reply, NeighbourState) else None
         if before is not None and distance(self.key, before.position) < distance(self.key, contact.position):
             self.claim((before, *self._owners[contact])[:HOLDERS_MAX])
         self._step(now)
@@ -227,7 +239,7 @@ class Lookup:
         if self._is_to_be_asked_again(reply, now):
             self._stated.discard(station)
             return
-        if isinstance(reply, State):
+        if isinstance(reply, NeighbourState):
             self._read_list(station, reply.successors)
         elif not isinstance(reply, Busy):
             self._silent.add(station)  # silent, or not a member (any more)
@@ -258,4 +270,4 @@ class Lookup:
 
     def _finish(self, holders: tuple[Contact, ...], now: float) -> None:
         living = tuple(c for c in holders if c not in self._silent)
-        self._done(Found(living, self.hops, self.timeouts), now)
+        self._done(LookupResult(living, self.hops, self.timeouts), now)

@@ -21,11 +21,11 @@ from dht.core.arcs import Arc
 from dht.core.effects import ArcsChanged, Effect, PositionTaken
 from dht.core.errors import RingUsageError
 from dht.core.gossip import Gossip
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey, is_in_arc
 from dht.core.joining import Joining
-from dht.core.lookup import Found
-from dht.core.membership import Membership
+from dht.core.lookup import LookupResult
+from dht.core.membership import MemberTable
 from dht.core.messages import (
     NEWS_MAX,
     Accuse,
@@ -98,9 +98,9 @@ class RingMachine:
     def __init__(self, *, record: PeerRecord, rules: RingRules, notary: Notary, random: Random) -> None:
         """`record` says who we are; its incarnation and dates are renewed here, whenever needed."""
         self._record = record
-        self._host = Host(first_contact_of(record, rules.id_check), rules, notary, random)
+        self._host = MachineHost(first_contact_of(record, rules.id_check), rules, notary, random)
         self._rules = rules
-        self.table = Membership(rules.id_check)
+        self.table = MemberTable(rules.id_check)
         self._gossip = Gossip(
             self._host, self.table, self._refute, self._is_near, self._table_changed, self._place_taken
         )
@@ -377,9 +377,9 @@ class RingMachine:
     # --- joining
 
     def _find_via(
-        self, contact: Contact, node: VirtualNode, done: Callable[[Found, float], None], now: float
+        self, contact: Contact, node: VirtualNode, done: Callable[[LookupResult, float], None], now: float
     ) -> None:
-        def found(answer: Found, later: float) -> None:
+        def found(answer: LookupResult, later: float) -> None:
             owner = answer.holders[0] if answer.holders else None
             if owner is not None and owner.position == node.contact.position and owner.peer != self.me.peer:
                 self._stop_joining(owner)

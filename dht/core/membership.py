@@ -53,7 +53,7 @@ def _prefix_of(host: bytes) -> bytes:
     return host[:3] if len(host) == IPV4_BYTES else host[:6]
 
 
-class Membership:
+class MemberTable:
     __slots__ = (
         "_claims",
         "_hints",

@@ -54,7 +54,7 @@ class GetState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class NeighbourState:
     """STATE, answered.  `version` (1..u32) grows with every change of what follows."""
 
     id: int
@@ -147,7 +147,7 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Records:
+class MemberRecords:
     id: int
     news: tuple[News, ...]  # 0..7, ascending by public key
     more: bool  # ask again after the last one
@@ -180,7 +180,7 @@ class Accuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AliveVerdict:
     """The witness's signature, or nothing when it does not agree (yet)."""
 
     id: int
@@ -236,16 +236,16 @@ Request = (
 Reply = (
     Pong
     | Ack
-    | State
+    | NeighbourState
     | Unchanged
     | Busy
     | NotMember
     | Owner
     | Closer
     | DigestDiffers
-    | Records
+    | MemberRecords
     | ProbeReply
-    | Verdict
+    | AliveVerdict
     | DialBackReply
 )
 Message = Request | Reply

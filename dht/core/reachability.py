@@ -16,7 +16,7 @@ DIAL_BACKS_WANTED = 3
 RESULTS_MAX = 16
 
 
-class Standing(Enum):
+class Reachability(Enum):
     UNKNOWN = "unknown"
     MEMBER = "member"
     LEAF = "leaf"
@@ -53,7 +53,7 @@ class RequestDialBacks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingChanged:
-    standing: Standing
+    standing: Reachability
     reason: str
 
 
@@ -65,7 +65,7 @@ class ReachabilityMachine:
 
     def __init__(self, settings: ReachabilitySettings, now: float) -> None:
         self._settings = settings
-        self._standing = Standing.UNKNOWN
+        self._standing = Reachability.UNKNOWN
         self._reason = "nobody has tried to call this peer back yet"
         self._effects: list[ReachabilityEffect] = []
         self._round = 0
@@ -78,7 +78,7 @@ class ReachabilityMachine:
         self._failures = 0
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> Reachability:
         return self._standing
 
     @property
@@ -86,7 +86,7 @@ class ReachabilityMachine:
         return self._reason
 
     def next_deadline(self) -> float | None:
-        is_settled = self._settings.dial_backs_wanted == 0 and self._standing is Standing.MEMBER
+        is_settled = self._settings.dial_backs_wanted == 0 and self._standing is Reachability.MEMBER
         return None if is_settled else self._due_at
 
     def take_effects(self) -> list[ReachabilityEffect]:
@@ -97,7 +97,7 @@ class ReachabilityMachine:
         if now < self._due_at:
             return
         if self._settings.dial_backs_wanted == 0:
-            self._become(Standing.MEMBER, "this network does not ask for dial-backs")
+            self._become(Reachability.MEMBER, "this network does not ask for dial-backs")
         elif self._is_testing:
             self._fail(now)
         else:
@@ -143,7 +143,7 @@ class ReachabilityMachine:
         if self._is_untested:
             wanted = self._settings.dial_backs_wanted
             self._become(
-                Standing.MEMBER,
+                Reachability.MEMBER,
                 f"not tested: the ring has peers in {known} other networks, {wanted} are needed; a member on trust",
             )
 
@@ -160,7 +160,7 @@ class ReachabilityMachine:
         self._due_at = now + self._settings.member_retest_s
         where = "different networks" if self._settings.is_prefix_distinct else "this network"
         peers = "peer" if self._successes == 1 else "peers"
-        self._become(Standing.MEMBER, f"{self._successes} {peers} of {where} could call this peer back")
+        self._become(Reachability.MEMBER, f"{self._successes} {peers} of {where} could call this peer back")
 
     def _fail(self, now: float) -> None:
         self._is_testing = False
@@ -168,11 +168,12 @@ class ReachabilityMachine:
         wait = self._settings.leaf_retest_first_s * 2 ** min(self._failed_rounds - 1, 10)
         self._due_at = now + min(wait, self._settings.leaf_retest_longest_s)
         is_kept = (
-            self._standing is Standing.MEMBER and self._failed_rounds < self._settings.failed_rounds_to_lose
+            self._standing is Reachability.MEMBER
+            and self._failed_rounds < self._settings.failed_rounds_to_lose
         )
         if not is_kept:
             self._is_untested = False
-            self._become(Standing.LEAF, self._why_not())
+            self._become(Reachability.LEAF, self._why_not())
 
     def _why_not(self) -> str:
         wanted, reached, failed = self._settings.dial_backs_wanted, self._successes, self._failures
@@ -185,7 +186,7 @@ class ReachabilityMachine:
             )
         return f"only {reached} of {wanted} needed networks could call this peer back, {failed} could not"
 
-    def _become(self, standing: Standing, reason: str) -> None:
+    def _become(self, standing: Reachability, reason: str) -> None:
         is_news = standing is not self._standing
         self._standing, self._reason = standing, reason
         if is_news:

@@ -22,17 +22,17 @@ from functools import partial
 from dht.core import placement
 from dht.core import rules as bounds
 from dht.core.effects import RingChanged
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import Key, PeerKey, is_between, is_in_arc
-from dht.core.membership import Membership
+from dht.core.membership import MemberTable
 from dht.core.messages import (
     Busy,
     GetState,
+    NeighbourState,
     Notify,
     NotMember,
     Ping,
     Reply,
-    State,
     Unchanged,
 )
 from dht.core.records import U32, Contact
@@ -68,8 +68,8 @@ class VirtualNode:
 
     def __init__(
         self,
-        host: Host,
-        table: Membership,
+        host: MachineHost,
+        table: MemberTable,
         unwell: Collection[PeerKey],
         contact: Contact,
         on_change: Callable[["VirtualNode", float], None],
@@ -84,8 +84,12 @@ class VirtualNode:
         self.version = host.random.randrange(1, U32 // 2)  # a restarted node never looks unchanged
         self.is_member = False
         self.is_busy = False
-        self._known: tuple[Contact, State] | None = None  # the last full state of the first successor
-        self._adopted: tuple[State, tuple[Contact, ...]] | None = None  # what was taken from which state
+        self._known: tuple[Contact, NeighbourState] | None = (
+            None  # the last full state of the first successor
+        )
+        self._adopted: tuple[NeighbourState, tuple[Contact, ...]] | None = (
+            None  # what was taken from which state
+        )
         self._are_pinged = False  # the whole list, in the present step
         self._is_desperate = False  # nobody of the list was left in the present step
         self._tried: list[Key] = []  # in the present step
@@ -104,7 +108,7 @@ class VirtualNode:
         self._changed(now)
         self._schedule(now, self._period(now))
 
-    def join(self, owner: Contact, state: State, now: float) -> None:
+    def join(self, owner: Contact, state: NeighbourState, now: float) -> None:
         """Take over the list of the owner of our position, who just told it to us."""
         self.is_member = True
         self._adopt(owner, state, now)
@@ -200,9 +204,12 @@ class VirtualNode:
         if reply is None:
             self._ping_all(rest, now)
             self._ask_next(self._who_is_left(rest), now)
-        elif isinstance(reply, (State, Unchanged)) and (back := self._is_back_before(target)) is not None:
+        elif (
+            isinstance(reply, (NeighbourState, Unchanged))
+            and (back := self._is_back_before(target)) is not None
+        ):
             self._ask_next(deque((back, target, *rest)), now)
-        elif isinstance(reply, State):
+        elif isinstance(reply, NeighbourState):
             self._known = (target, reply)
             self._adopted_first(target, reply, now)
         elif isinstance(reply, Unchanged) and self._known is not None and self._known[0] == target:
@@ -246,7 +253,7 @@ class VirtualNode:
             for contact in contacts:
                 self._host.ask(contact, Ping(id=self._host.new_id()), _taken, now)
 
-    def _adopted_first(self, first: Contact, state: State, now: float) -> None:
+    def _adopted_first(self, first: Contact, state: NeighbourState, now: float) -> None:
         self._not_members = 0
         was_changed = self._adopt(first, state, now)
         candidate = self._candidate(first, state)
@@ -255,7 +262,7 @@ class VirtualNode:
         else:
             self._conclude(state, was_changed, now)
 
-    def _candidate(self, first: Contact, state: State) -> Contact | None:
+    def _candidate(self, first: Contact, state: NeighbourState) -> Contact | None:
         """The nearest that may sit between us and the first successor."""
         if state.predecessor == self.contact:
             nearest = self._table.next_after(self.contact.position)
@@ -277,11 +284,11 @@ class VirtualNode:
         return best
 
     def _candidate_answered(
-        self, candidate: Contact, first_state: State, reply: Reply | None, now: float
+        self, candidate: Contact, first_state: NeighbourState, reply: Reply | None, now: float
     ) -> None:
         if not self.is_busy:
             return
-        if isinstance(reply, State):
+        if isinstance(reply, NeighbourState):
             self._known = (candidate, reply)
             self._adopt(candidate, reply, now)
             self._conclude(reply, True, now)
@@ -291,12 +298,12 @@ class VirtualNode:
             self._pass_over(candidate, now)
             self._conclude(first_state, True, now)
 
-    def _conclude(self, state: State, was_changed: bool, now: float) -> None:
+    def _conclude(self, state: NeighbourState, was_changed: bool, now: float) -> None:
         if state.predecessor != self.contact:
             self._notify(self.successors[0], now)
         self._finish(now, self._soon() if was_changed else self._period(now))
 
-    def _adopt(self, first: Contact, state: State, now: float) -> bool:
+    def _adopt(self, first: Contact, state: NeighbourState, now: float) -> bool:
         if self._adopted is not None and self._adopted[0] is state and self._adopted[1] is self.successors:
             return False  # nearly always: an UNCHANGED stands for the state that the list was made from
         adopted = merged(self.contact, first, state.successors, self._host.rules.successors)
@@ -369,7 +376,7 @@ class VirtualNode:
             return Busy(id=request.id)
         if request.known == self.version:
             return Unchanged(id=request.id)
-        return State(
+        return NeighbourState(
             id=request.id, version=self.version, predecessor=self.predecessor, successors=self.successors
         )
 

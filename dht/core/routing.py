@@ -11,10 +11,10 @@ from functools import partial
 from dht.core import rules as bounds
 from dht.core.effects import LookupDone
 from dht.core.gossip import Gossip
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import CIRCLE, Key, distance, is_between, is_in_arc, key_from_number, number_of
-from dht.core.lookup import Found, Lookup
-from dht.core.membership import Membership
+from dht.core.lookup import Lookup, LookupResult
+from dht.core.membership import MemberTable
 from dht.core.messages import CLOSER_MAX, HOLDERS_MAX, OWNER_RECORDS_MAX, Closer, Owner
 from dht.core.placement import Rule, first
 from dht.core.records import Contact, SignedRecord
@@ -27,7 +27,9 @@ ANSWERED = Rule(HOLDERS_MAX)
 class Router:
     """The guide of our lookups."""
 
-    def __init__(self, host: Host, table: Membership, gossip: Gossip, nodes: Sequence[VirtualNode]) -> None:
+    def __init__(
+        self, host: MachineHost, table: MemberTable, gossip: Gossip, nodes: Sequence[VirtualNode]
+    ) -> None:
         self._host = host
         self._table = table
         self._gossip = gossip
@@ -39,14 +41,16 @@ class Router:
         """Ends in a `LookupDone` with the id returned."""
         lookup_id = self._host.new_id()
         if careful:
-            answers: list[Found] = []
+            answers: list[LookupResult] = []
             for from_table in (True, False):
                 self._start_lookup(key, partial(self._one_of_two, lookup_id, key, answers), now, from_table)
         else:
             self._start_lookup(key, partial(self._looked_up, lookup_id, key, False), now, True)
         return lookup_id
 
-    def find_via(self, contact: Contact, key: Key, done: Callable[[Found, float], None], now: float) -> None:
+    def find_via(
+        self, contact: Contact, key: Key, done: Callable[[LookupResult, float], None], now: float
+    ) -> None:
         """From one contact on: before we are a member."""
         Lookup(self._host, _Newcomer(self), key, done).start([contact], (), now)
 
@@ -115,15 +119,15 @@ class Router:
                 self._gossip.hear(signed, now, "table")
 
     def _start_lookup(
-        self, key: Key, done: Callable[[Found, float], None], now: float, from_table: bool
+        self, key: Key, done: Callable[[LookupResult, float], None], now: float, from_table: bool
     ) -> None:
         if self._lookups >= bounds.LOOKUPS_MAX:
             self._host.counts["lookups refused"] += 1
-            self._host.at(now, lambda later: done(Found((), 0, 0), later))
+            self._host.at(now, lambda later: done(LookupResult((), 0, 0), later))
             return
         self._lookups += 1
 
-        def finished(found: Found, later: float) -> None:
+        def finished(found: LookupResult, later: float) -> None:
             self._lookups -= 1
             done(found, later)
 
@@ -149,15 +153,17 @@ class Router:
         pool = self._table.contacts or [c for node in self._nodes for c in node.successors]
         return [pool[self._host.random.randrange(len(pool))] for _ in range(CLOSER_MAX)] if pool else []
 
-    def _one_of_two(self, lookup_id: int, key: Key, answers: list[Found], found: Found, now: float) -> None:
+    def _one_of_two(
+        self, lookup_id: int, key: Key, answers: list[LookupResult], found: LookupResult, now: float
+    ) -> None:
         answers.append(found)
         if len(answers) == 2:
             found_any = [answer for answer in answers if answer.holders] or answers
             best = min(found_any, key=lambda f: distance(key, f.holders[0].position) if f.holders else CIRCLE)
-            both = Found(best.holders, sum(a.hops for a in answers), sum(a.timeouts for a in answers))
+            both = LookupResult(best.holders, sum(a.hops for a in answers), sum(a.timeouts for a in answers))
             self._looked_up(lookup_id, key, True, both, now)
 
-    def _looked_up(self, lookup_id: int, key: Key, is_checked: bool, found: Found, now: float) -> None:
+    def _looked_up(self, lookup_id: int, key: Key, is_checked: bool, found: LookupResult, now: float) -> None:
         is_dense = self._is_dense(key, found.holders)
         if not is_dense and not is_checked:
             # Suspicious: a second way must confirm it before anybody relies on it.
@@ -207,7 +213,7 @@ class Router:
         exponent = self._host.random.randrange(min(nearest, 159), 160)
         target = key_from_number(number_of(node.contact.position) + (1 << exponent))
 
-        def found(answer: Found, _now: float) -> None:
+        def found(answer: LookupResult, _now: float) -> None:
             for contact in answer.holders[:1]:
                 if contact.peer != self._host.me.peer:
                     self._table.hint(contact)

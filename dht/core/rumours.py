@@ -12,10 +12,10 @@ from functools import partial
 from math import ceil, log10
 
 from dht.core import rules as bounds
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import PeerKey
-from dht.core.membership import Membership
-from dht.core.messages import MARKS_MAX, NEWS_MAX, Offer, Records, Reply, Want
+from dht.core.membership import MemberTable
+from dht.core.messages import MARKS_MAX, NEWS_MAX, MemberRecords, Offer, Reply, Want
 from dht.core.records import Contact, News
 from dht.core.thrift import MARK_BYTES, NEWS_BYTES, SAMPLED, SEALED_BYTES, Thrift
 
@@ -35,8 +35,8 @@ class Rumours:
 
     def __init__(
         self,
-        host: Host,
-        table: Membership,
+        host: MachineHost,
+        table: MemberTable,
         thrift: Thrift,
         anybody: Callable[[], Contact | None],
         hear: Callable[[News, float], object],
@@ -124,7 +124,7 @@ class Rumours:
         self._host.ask(source, request, partial(self._brought, source, marks), now)
 
     def _brought(self, source: Contact, marks: tuple[int, ...], reply: Reply | None, now: float) -> None:
-        if not isinstance(reply, Records):
+        if not isinstance(reply, MemberRecords):
             for mark in marks:
                 self._asked.pop(mark, None)  # somebody else may have it
             self._chains -= 1
@@ -142,5 +142,5 @@ class Rumours:
     def answer(self, request: Want, asker: Contact) -> None:
         peers = [self._table.marked(mark)[0] for mark in request.marks[:NEWS_MAX]]
         news = tuple(self._table.news_of(peer) for peer in peers if peer is not None)
-        self._host.send(asker, Records(id=request.id, news=news, more=False))
+        self._host.send(asker, MemberRecords(id=request.id, news=news, more=False))
         self._thrift.spend(SEALED_BYTES + NEWS_BYTES * len(news))

@@ -30,7 +30,7 @@ from random import Random
 from typing import Final, Protocol
 
 from dht.core.effects import JoinFailed, PositionTaken
-from dht.core.reachability import Standing, StandingChanged
+from dht.core.reachability import Reachability, StandingChanged
 from dht.core.records import LEAF, SLOTS, Address, Contact, PeerRecord
 
 JOIN_AGAIN_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -288,10 +288,10 @@ class Seat:
             self._start_over(Reason.PORT, address=replace(self.place.address, port=port))
             self._orders.append(RetestReachability())
 
-    def _found_standing(self, standing: Standing) -> None:
+    def _found_standing(self, standing: Reachability) -> None:
         """A leaf and a member differ in their positions."""
         self._is_untested = False
-        is_leaf = standing is Standing.LEAF
+        is_leaf = standing is Reachability.LEAF
         if is_leaf != self.place.is_leaf:
             self._start_over(Reason.REACHABILITY, is_leaf=is_leaf)
 

@@ -8,9 +8,9 @@ of the ring, for good: to learn the whole of it again would cost what had just b
 from math import exp
 
 from dht.core import rules as bounds
-from dht.core.host import Host
+from dht.core.host import MachineHost
 from dht.core.ids import CIRCLE, distance, key_from_number, number_of
-from dht.core.membership import Membership
+from dht.core.membership import MemberTable
 from dht.core.messages import BUCKETS
 
 FULL, SLOWER, SAMPLED = range(3)
@@ -25,7 +25,7 @@ DIGEST_BYTES = 4 * BUCKETS
 class Thrift:
     """How sparing we are; `level` is for everybody to read."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: MachineHost) -> None:
         self._host = host
         self.level = FULL if host.rules.gossips else SAMPLED
         self.bits_per_s = 0.0
@@ -54,7 +54,7 @@ class Thrift:
         return False
 
 
-def keep_sample(host: Host, table: Membership) -> None:
+def keep_sample(host: MachineHost, table: MemberTable) -> None:
     """All within 64 positions, a finger for every power of two, and of the rest each with probability
     ~1/distance.
     """

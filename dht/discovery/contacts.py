@@ -22,7 +22,7 @@ class Source(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contact:
+class KnownAddress:
     endpoint: Endpoint
     source: Source
 
@@ -30,7 +30,9 @@ class Contact:
 Ask = Callable[[], Awaitable[Sequence[Endpoint]]]
 
 
-async def contacts_in_order(sources: Sequence[tuple[Source, Ask]], own: Endpoint) -> AsyncIterator[Contact]:
+async def contacts_in_order(
+    sources: Sequence[tuple[Source, Ask]], own: Endpoint
+) -> AsyncIterator[KnownAddress]:
     """Each endpoint once, from the first source that names it; sources are asked lazily, in `Source`
     order.
     """
@@ -40,4 +42,4 @@ async def contacts_in_order(sources: Sequence[tuple[Source, Ask]], own: Endpoint
         for endpoint in list(await ask())[:CONTACTS_PER_SOURCE_MAX]:
             if endpoint not in seen:
                 seen.add(endpoint)
-                yield Contact(endpoint=endpoint, source=source)
+                yield KnownAddress(endpoint=endpoint, source=source)

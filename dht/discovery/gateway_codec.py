@@ -45,7 +45,7 @@ class ExternalAddress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class GatewayRefused:
     code: int
     reason: str
 
@@ -65,23 +65,23 @@ def _pmp_result(data: bytes, opcode: int) -> int | None:
     return code
 
 
-def parse_pmp_address(data: bytes) -> ExternalAddress | Refused | None:
+def parse_pmp_address(data: bytes) -> ExternalAddress | GatewayRefused | None:
     code = _pmp_result(data, 0)
     if code is None:
         return None
     if code:
-        return Refused(code=code, reason=_RESULTS.get(code, f"the router answered with code {code}"))
+        return GatewayRefused(code=code, reason=_RESULTS.get(code, f"the router answered with code {code}"))
     if len(data) != 12:
         return None
     return ExternalAddress(ip=str(ipaddress.IPv4Address(data[8:12])))
 
 
-def parse_pmp_map(data: bytes, internal_port: int) -> Mapped | Refused | None:
+def parse_pmp_map(data: bytes, internal_port: int) -> Mapped | GatewayRefused | None:
     code = _pmp_result(data, _PMP_UDP)
     if code is None:
         return None
     if code:
-        return Refused(code=code, reason=_RESULTS.get(code, f"the router answered with code {code}"))
+        return GatewayRefused(code=code, reason=_RESULTS.get(code, f"the router answered with code {code}"))
     if len(data) != 16:
         return None
     port, external_port, lifetime_s = struct.unpack_from("!HHI", data, 8)
@@ -100,16 +100,16 @@ def pcp_map_request(
     return header + nonce + struct.pack("!B3xHH", _UDP, internal_port, external_port) + any_address
 
 
-def parse_pcp_map(data: bytes, nonce: bytes, internal_port: int) -> Mapped | Refused | None:
-    """`Refused` with code 1 where the router speaks NAT-PMP only (version 0: RFC 6886, 3.5)."""
+def parse_pcp_map(data: bytes, nonce: bytes, internal_port: int) -> Mapped | GatewayRefused | None:
+    """`GatewayRefused` with code 1 where the router speaks NAT-PMP only (version 0: RFC 6886, 3.5)."""
     if len(data) >= 4 and data[0] == 0:
-        return Refused(code=1, reason=_RESULTS[1])
+        return GatewayRefused(code=1, reason=_RESULTS[1])
     if len(data) < 24 or len(data) > 1100 or data[0] != 2 or data[1] != 128 + _PCP_MAP:
         return None
     code, lifetime_s = data[3], struct.unpack_from("!I", data, 4)[0]
     if code:
         default = f"the router answered with code {code}"
-        return Refused(code=code, reason=_RESULTS[1] if code == 1 else _PCP_RESULTS.get(code, default))
+        return GatewayRefused(code=code, reason=_RESULTS[1] if code == 1 else _PCP_RESULTS.get(code, default))
     if len(data) < 60 or data[24 : 24 + NONCE_BYTES] != nonce or data[36] != _UDP:
         return None
     port, external_port = struct.unpack_from("!HH", data, 40)

@@ -26,7 +26,7 @@ from dht.discovery.overlay_protocol import REPLY_TIMEOUT_S, REQUESTS_PER_S, Over
 from dht.discovery.record_store import RecordStore
 from dht.discovery.rendezvous import (
     SHARDS,
-    RecordFacts,
+    PublishedRecord,
     RendezvousStatistics,
     Validate,
     shard_key,
@@ -267,7 +267,7 @@ class KademliaRendezvous:
         if self._running is None:
             return []
         await self._running.protocol.do_chores()
-        best: dict[bytes, tuple[RecordFacts, bytes]] = {}
+        best: dict[bytes, tuple[PublishedRecord, bytes]] = {}
         for shard in self._chance.sample(range(SHARDS), self._settings.shards_read):
             for record in sorted(await self._read(shard_key(self._settings.network, shard))):
                 facts = self._store.check(record)

@@ -53,7 +53,7 @@ _Contact = tuple[bytes, str, int]
 _Id = Annotated[bytes, msgspec.Meta(min_length=20, max_length=20)]
 
 
-class Request(msgspec.Struct, array_like=True, frozen=True):
+class OverlayRequest(msgspec.Struct, array_like=True, frozen=True):
     method: Method
     token: Annotated[bytes, msgspec.Meta(max_length=16)]
     node_id: _Id
@@ -62,7 +62,7 @@ class Request(msgspec.Struct, array_like=True, frozen=True):
     padding: Annotated[bytes, msgspec.Meta(max_length=DATAGRAM_BYTES_MAX)] = b""
 
 
-class Reply(msgspec.Struct, array_like=True, frozen=True):
+class OverlayReply(msgspec.Struct, array_like=True, frozen=True):
     node_id: _Id
     token: Annotated[bytes, msgspec.Meta(max_length=16)]
     is_done: bool = False
@@ -70,8 +70,8 @@ class Reply(msgspec.Struct, array_like=True, frozen=True):
     records: Annotated[tuple[bytes, ...], msgspec.Meta(max_length=RECORDS_PER_KEY_MAX)] = ()
 
 
-_requests = msgspec.msgpack.Decoder(Request)
-_replies = msgspec.msgpack.Decoder(Reply)
+_requests = msgspec.msgpack.Decoder(OverlayRequest)
+_replies = msgspec.msgpack.Decoder(OverlayReply)
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -119,7 +119,7 @@ class OverlayProtocol(KademliaProtocol):
         self._silent: OrderedDict[Endpoint, float] = OrderedDict()
         self._secrets = [secrets.token_bytes(16), secrets.token_bytes(16)]
         self._secret_since = asyncio.get_running_loop().time()
-        self._waiting: dict[bytes, tuple[asyncio.Future[Reply | None], Endpoint]] = {}
+        self._waiting: dict[bytes, tuple[asyncio.Future[OverlayReply | None], Endpoint]] = {}
 
     # What arrives.
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
@@ -150,7 +150,7 @@ class OverlayProtocol(KademliaProtocol):
             return
         request = _requests.decode(data[_ENVELOPE_BYTES:])
         self.counts["requests"] += 1
-        reply = Reply(node_id=self.source_node.id, token=self._token_for(sender))
+        reply = OverlayReply(node_id=self.source_node.id, token=self._token_for(sender))
         if self._is_ours(request.token, sender):
             node = Node(request.node_id, *sender)
             self.welcome_if_new(node)
@@ -159,7 +159,7 @@ class OverlayProtocol(KademliaProtocol):
             self.counts["without_token"] += 1
         self._send_reply(reply, data, sender)
 
-    def _serve(self, request: Request, asker: Node, reply: Reply) -> Reply:
+    def _serve(self, request: OverlayRequest, asker: Node, reply: OverlayReply) -> OverlayReply:
         if request.method == "store":
             return msgspec.structs.replace(reply, is_done=self._store.offer(request.key, request.value))
         if request.method == "ping":
@@ -169,7 +169,7 @@ class OverlayProtocol(KademliaProtocol):
         records = tuple(self._store.records(request.key)) if request.method == "find_value" else ()
         return msgspec.structs.replace(reply, is_done=True, contacts=contacts, records=records)
 
-    def _send_reply(self, reply: Reply, request: bytes, sender: Endpoint) -> None:
+    def _send_reply(self, reply: OverlayReply, request: bytes, sender: Endpoint) -> None:
         """Cut to what the request has paid for: the farthest contacts go first, then records."""
         bytes_max = min(DATAGRAM_BYTES_MAX, REFLECTION_MAX * len(request))
         while len(data := _REPLY + request[1:_ENVELOPE_BYTES] + _encoder.encode(reply)) > bytes_max:
@@ -213,7 +213,7 @@ class OverlayProtocol(KademliaProtocol):
         return any(hmac.compare_digest(token, self._hash(secret, sender)) for secret in self._secrets)
 
     # What we ask.
-    async def call(self, endpoint: Endpoint, method: Method, **fields: bytes) -> Reply | None:
+    async def call(self, endpoint: Endpoint, method: Method, **fields: bytes) -> OverlayReply | None:
         """One question, answered or `None`; the token is fetched first where we have none or it has grown
         old.
         """
@@ -227,15 +227,17 @@ class OverlayProtocol(KademliaProtocol):
             reply = await self._exchange(endpoint, method, fields)
         return reply
 
-    async def _exchange(self, endpoint: Endpoint, method: Method, fields: dict[str, bytes]) -> Reply | None:
+    async def _exchange(
+        self, endpoint: Endpoint, method: Method, fields: dict[str, bytes]
+    ) -> OverlayReply | None:
         message_id = secrets.token_bytes(20)
-        request = Request(method, self._tokens.get(endpoint, b""), self.source_node.id, **fields)
+        request = OverlayRequest(method, self._tokens.get(endpoint, b""), self.source_node.id, **fields)
         data = _REQUEST + message_id + _encoder.encode(request)
         if method in ("find_node", "find_value") and len(data) < PADDED_BYTES:
             request = msgspec.structs.replace(request, padding=bytes(PADDED_BYTES - len(data)))
             data = _REQUEST + message_id + _encoder.encode(request)
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Reply | None] = loop.create_future()
+        future: asyncio.Future[OverlayReply | None] = loop.create_future()
         timer = loop.call_later(self._reply_timeout_s, self._give_up, future)
         self._waiting[message_id] = (future, endpoint)
         try:
@@ -260,7 +262,7 @@ class OverlayProtocol(KademliaProtocol):
         return reply
 
     @staticmethod
-    def _give_up(future: "asyncio.Future[Reply | None]") -> None:
+    def _give_up(future: "asyncio.Future[OverlayReply | None]") -> None:
         if not future.done():
             future.set_result(None)
 
@@ -284,7 +286,7 @@ class OverlayProtocol(KademliaProtocol):
         if len(self._tokens) > TOKENS_MAX:
             self._tokens.popitem(last=False)
 
-    async def ask(self, node: Node, method: Method, **fields: bytes) -> Reply | None:
+    async def ask(self, node: Node, method: Method, **fields: bytes) -> OverlayReply | None:
         """`call` for a node of the table: silence, or an answer by somebody else, removes it."""
         reply = await self.call((node.ip, node.port), method, **fields)
         if reply is None or reply.node_id != node.id:
@@ -310,7 +312,7 @@ class OverlayProtocol(KademliaProtocol):
         reply = await self.ask(node_to_ask, "store", key=key, value=value)
         return (reply is not None, reply is not None and reply.is_done)
 
-    def _believable(self, reply: Reply) -> list[_Contact]:
+    def _believable(self, reply: OverlayReply) -> list[_Contact]:
         """Contacts whose id fits their address; ourselves and unreachable kinds of address left out."""
         now = asyncio.get_running_loop().time()
         contacts = []

@@ -23,8 +23,8 @@ from dht.discovery.gateway_codec import (
     GATEWAY_PORT,
     NONCE_BYTES,
     ExternalAddress,
+    GatewayRefused,
     Mapped,
-    Refused,
     parse_pcp_map,
     parse_pmp_address,
     parse_pmp_map,
@@ -62,7 +62,9 @@ class MappingOutcome:
 
 
 class PortGateway(Protocol):
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | Refused: ...
+    async def map(
+        self, internal_port: int, external_port: int, lifetime_s: int
+    ) -> Mapped | GatewayRefused: ...
     async def unmap(self, external_port: int) -> None: ...
 
 
@@ -91,7 +93,7 @@ class DatagramGateway:
         self._internal_port = 0
         self.protocol = "PCP"
 
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | Refused:
+    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
         self._internal_port = internal_port
         with self._socket() as sock:
             sock.connect(self._address)
@@ -114,7 +116,7 @@ class DatagramGateway:
 
     async def _map_by_pcp(
         self, sock: socket.socket, internal_port: int, external_port: int, lifetime_s: int
-    ) -> Mapped | Refused | None:
+    ) -> Mapped | GatewayRefused | None:
         request = pcp_map_request(
             nonce=self._nonce,
             client_ip=sock.getsockname()[0],
@@ -126,14 +128,14 @@ class DatagramGateway:
 
     async def _map_by_pmp(
         self, sock: socket.socket, internal_port: int, external_port: int, lifetime_s: int
-    ) -> Mapped | Refused:
+    ) -> Mapped | GatewayRefused:
         request = pmp_map_request(internal_port, external_port, lifetime_s)
-        parse: Callable[[bytes], Mapped | Refused | None]
+        parse: Callable[[bytes], Mapped | GatewayRefused | None]
         parse = partial(parse_pmp_map, internal_port=internal_port)
-        mapped: Mapped | Refused | None = await self._ask(sock, request, parse)
+        mapped: Mapped | GatewayRefused | None = await self._ask(sock, request, parse)
         if mapped is None:
-            return Refused(code=-1, reason="the router answers neither PCP nor NAT-PMP")
-        if isinstance(mapped, Refused):
+            return GatewayRefused(code=-1, reason="the router answers neither PCP nor NAT-PMP")
+        if isinstance(mapped, GatewayRefused):
             return mapped
         address = await self._ask(sock, pmp_address_request(), parse_pmp_address)
         ip = address.ip if isinstance(address, ExternalAddress) else None
@@ -155,9 +157,9 @@ class DatagramGateway:
         return None
 
 
-def judge(protocol: str, result: Mapped | Refused) -> MappingOutcome:
+def judge(protocol: str, result: Mapped | GatewayRefused) -> MappingOutcome:
     """What the router's answer means to the owner."""
-    if isinstance(result, Refused):
+    if isinstance(result, GatewayRefused):
         return MappingOutcome(state=MappingState.FAILED, explanation=result.reason, protocol=protocol)
     ip = parse_ip(result.external_ip) if result.external_ip else None
     is_double = ip is not None and not ip.is_global

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from kademlia.storage import IStorage
 
 from dht.discovery.addresses import wide_prefix
-from dht.discovery.rendezvous import RecordFacts, Validate, shard_key, shard_of
+from dht.discovery.rendezvous import PublishedRecord, Validate, shard_key, shard_of
 
 RECORD_BYTES_MAX = 1000
 """A record with four addresses is about 200 B; the rest is room for fields to come."""
@@ -28,7 +28,7 @@ class RecordStore(IStorage):
     def __init__(self, validate: Validate, wall_clock: Callable[[], float]) -> None:
         self._validate = validate
         self._wall_clock = wall_clock
-        self._records: dict[bytes, list[tuple[RecordFacts, bytes]]] = {}
+        self._records: dict[bytes, list[tuple[PublishedRecord, bytes]]] = {}
         self.refused = 0
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class RecordStore(IStorage):
         self._records[key] = held
         return True
 
-    def check(self, value: bytes) -> RecordFacts | None:
+    def check(self, value: bytes) -> PublishedRecord | None:
         """The facts of a record that is valid and alive now."""
         if len(value) > RECORD_BYTES_MAX:
             return None
@@ -73,7 +73,7 @@ class RecordStore(IStorage):
         return facts if now < facts.expires_at <= now + LIFE_MAX_S else None
 
     @staticmethod
-    def _rival(held: list[tuple[RecordFacts, bytes]], facts: RecordFacts) -> int | None:
+    def _rival(held: list[tuple[PublishedRecord, bytes]], facts: PublishedRecord) -> int | None:
         """Who would have to go: the same wide prefix first, or else the next to expire where all is full."""
         prefix = wide_prefix(facts.addresses[0][0])
         for index, (known, _) in enumerate(held):
@@ -83,7 +83,7 @@ class RecordStore(IStorage):
             return None
         return min(range(len(held)), key=lambda index: (held[index][0].expires_at, held[index][0].peer_id))
 
-    def _alive(self, key: bytes) -> list[tuple[RecordFacts, bytes]]:
+    def _alive(self, key: bytes) -> list[tuple[PublishedRecord, bytes]]:
         now = self._wall_clock()
         held = [pair for pair in self._records.get(key, []) if pair[0].expires_at > now]
         if held:

@@ -20,7 +20,7 @@ PUBLISHERS_WANTED = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordFacts:
+class PublishedRecord:
     """What a valid peer record states."""
 
     network: bytes
@@ -33,7 +33,7 @@ class RecordFacts:
     first_position: bytes
 
 
-Validate = Callable[[bytes], RecordFacts | None]
+Validate = Callable[[bytes], PublishedRecord | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 import miniupnpc
 
-from dht.discovery.gateway_codec import Mapped, Refused
+from dht.discovery.gateway_codec import GatewayRefused, Mapped
 
 DISCOVER_MS = 2000
 UPNP_S = 15.0
@@ -24,26 +24,26 @@ class UpnpGateway:
     description_url: str = ""
     _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | Refused:
+    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
         return await self._in_thread(lambda: self._map(internal_port, external_port, lifetime_s))
 
     async def unmap(self, external_port: int) -> None:
-        def delete() -> Mapped | Refused:
+        def delete() -> Mapped | GatewayRefused:
             self._device().deleteportmapping(external_port, "UDP")
             return Mapped(external_port=external_port, lifetime_s=0)
 
         await self._in_thread(delete)
 
-    async def _in_thread(self, work: Callable[[], Mapped | Refused]) -> Mapped | Refused:
+    async def _in_thread(self, work: Callable[[], Mapped | GatewayRefused]) -> Mapped | GatewayRefused:
         try:
             with anyio.fail_after(UPNP_S):
                 return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
         except TimeoutError:
-            return Refused(code=-1, reason="no UPnP router answered in time")
+            return GatewayRefused(code=-1, reason="no UPnP router answered in time")
         except Exception as error:  # noqa: BLE001 - the library raises bare Exception, and only that
             # Where no device is found the library's message is the C library's "Success".
             reason = "no usable router found" if str(error) in ("", "Success") else str(error)
-            return Refused(code=-1, reason=f"UPnP: {reason}")
+            return GatewayRefused(code=-1, reason=f"UPnP: {reason}")
 
     def _device(self) -> "miniupnpc.UPnP":
         device = miniupnpc.UPnP(multicastif=self.multicast_interface or None, discoverdelay=DISCOVER_MS)
@@ -54,13 +54,13 @@ class UpnpGateway:
             device.selectigd()
         return device
 
-    def _map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | Refused:
+    def _map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
         device = self._device()
         # Arguments: outside port, protocol, inside address and port, description, remote host (any), lease.
         is_done = device.addportmapping(
             external_port, "UDP", device.lanaddr, internal_port, "Herodotus", "", lifetime_s
         )
         if not is_done:
-            return Refused(code=-1, reason="the router did not take the mapping")
+            return GatewayRefused(code=-1, reason="the router did not take the mapping")
         ip = device.externalipaddress()
         return Mapped(external_port=external_port, lifetime_s=lifetime_s, external_ip=ip or None)

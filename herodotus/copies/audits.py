@@ -49,7 +49,7 @@ def prove(nonce: bytes, digest: bytes, body: bytes) -> bytes:
 
 
 @dataclass(slots=True)
-class Verdict:
+class AuditVerdict:
     """What a poll found about one holder."""
 
     without: list[bytes] = field(default_factory=list)
@@ -81,8 +81,8 @@ class Audited:
     result: str
 
 
-def judge(members: list[bytes], ours: list[list[Proof]], theirs: list[list[Proof]]) -> Verdict:
-    verdict = Verdict()
+def judge(members: list[bytes], ours: list[list[Proof]], theirs: list[list[Proof]]) -> AuditVerdict:
+    verdict = AuditVerdict()
     for member, mine, other in zip(members, ours, theirs, strict=True):
         if not mine:
             continue  # gone since it was drawn
@@ -162,7 +162,7 @@ def _members_at(archive: Archive, drawn: Sequence[tuple[bytes, Range]]) -> dict[
     return found
 
 
-async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> Verdict | None:
+async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> AuditVerdict | None:
     """None when the peer does not answer."""
     contact = parts.contact(peer)
     store = parts.store()
@@ -174,7 +174,7 @@ async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> Verdict | 
         theirs = wire.decode_proofs(answer, len(members))
     except CallError:
         return None
-    except wire.MalformedMessageError:
+    except wire.MalformedCopiesError:
         parts.suspects.note(peer, "malformed answer")
         return None
     ours = await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])

@@ -12,7 +12,7 @@ from dht import Contact
 from herodotus.copies import wire
 from herodotus.copies.digest_cache import Tops
 from herodotus.copies.services import MEMBERS_MAX, members_of, symbols_of
-from herodotus.copies.wire import MalformedMessageError
+from herodotus.copies.wire import MalformedCopiesError
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
@@ -34,12 +34,12 @@ LISTED_MAX = 1 << 20
 """Members that another peer may list of one directory: a share of 100 million has 400,000."""
 
 
-class LiarError(MalformedMessageError):
+class LiarError(MalformedCopiesError):
     """What the peer said contradicts itself."""
 
 
 @dataclass(slots=True)
-class Compared:
+class SetDifference:
     is_holder: bool = False
     """The peer promises to hold all of the scope."""
     missing_here: set[bytes] = field(default_factory=set)
@@ -60,7 +60,7 @@ async def compare(
     *,
     wants_promise: bool = False,
     tops: Tops | None = None,
-) -> Compared:
+) -> SetDifference:
     """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
     question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
     return await _Comparing(calls, store, contact, tops or Tops()).run(scope, nonce, question)
@@ -72,9 +72,9 @@ class _Comparing:
         self._store = store
         self._tops = tops
         self._contact = contact
-        self._found = Compared()
+        self._found = SetDifference()
 
-    async def run(self, scope: Scope, nonce: bytes, question: bytes) -> Compared:
+    async def run(self, scope: Scope, nonce: bytes, question: bytes) -> SetDifference:
         before = await self._standing()
         ours = await self._tops.of(self._store, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
@@ -168,7 +168,7 @@ class _Comparing:
         try:
             await self._store.work(lambda _archive, _intake: decoder.take(reader.feed(piece)))
         except MalformedRecordError as error:
-            raise MalformedMessageError(error.reason) from error
+            raise MalformedCopiesError(error.reason) from error
 
     async def _by_list(self, scope: Scope) -> None:
         body = wire.encode_scope(scope)

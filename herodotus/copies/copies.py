@@ -30,9 +30,9 @@ from herodotus.copies.push_queue import Pusher
 from herodotus.copies.repairs import Repairs
 from herodotus.copies.report import audits_of, counted, holders_of, suspects_of
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
-from herodotus.copies.services import Answers
+from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import OnReceived, Parts, RingView, nobody_told
-from herodotus.copies.surplus import DIRECTORIES, Survey, foreign, let_go, survey
+from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies.absence import Absence
 from herodotus.core.copies.directories import Scope
@@ -107,8 +107,8 @@ class Copies:
         self._arrivals = Arrivals(self.parts, self._pusher, None if ports.backlog is None else self._write)
         self.parts.hear = self._arrivals.hear
         self._auditor = Auditor(self.parts, every_s=settings.audit_s, on_doubt=self._compare_again)
-        self._answers = Answers(self.parts, on_come=self._puller.poke)
-        self._survey = Survey()
+        self._answers = CopyServices(self.parts, on_come=self._puller.poke)
+        self._survey = ShareSurvey()
         self._pace = Pace()
         self._looked_at: tuple[object, ...] = ()
 

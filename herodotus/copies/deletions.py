@@ -81,6 +81,6 @@ class Deletions:
                     is_key = frame.kind == wire.TOMBSTONE and len(frame.data) == wire.CAPTURE_KEY_BYTES
                     if is_key and member_of(TOMBSTONE + frame.data) == member:
                         found.add(frame.data)
-        except (CallError, wire.MalformedMessageError):
+        except (CallError, wire.MalformedCopiesError):
             return set()
         return found

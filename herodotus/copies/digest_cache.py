@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
-from herodotus.store.digests import Standing
+from herodotus.store.digests import DirectoryDigests
 from herodotus.store.store import ArchiveStore
 
 KEPT = 64
@@ -14,7 +14,7 @@ KEPT = 64
 
 class Tops:
     def __init__(self) -> None:
-        self._known: OrderedDict[Scope, tuple[tuple[Standing, int], Sequence[bytes]]] = OrderedDict()
+        self._known: OrderedDict[Scope, tuple[tuple[DirectoryDigests, int], Sequence[bytes]]] = OrderedDict()
 
     async def of(self, store: ArchiveStore, scope: Scope) -> Sequence[bytes]:
         """The digest of each of `directories`. What is stored meanwhile may be in it or not."""

@@ -103,20 +103,20 @@ async def fetch(parts: Parts, source: PeerKey, members: Sequence[bytes]) -> set[
                 await _take(parts, source, parcels, asked, settled)
     except (CallError, TimeoutError):
         parts.wanted.lost(source)
-    except wire.MalformedMessageError:
+    except wire.MalformedCopiesError:
         parts.suspects.note(source, "malformed answer")
         parts.wanted.lost(source)
     return settled
 
 
-def _is_parcel(parts: Parts, source: PeerKey, frame: wire.Frame, asked: set[bytes]) -> bool:
+def _is_parcel(parts: Parts, source: PeerKey, frame: wire.CopyFrame, asked: set[bytes]) -> bool:
     if frame.kind == wire.MISSING:
         if frame.data not in asked:
-            raise wire.MalformedMessageError("an answer to another question")
+            raise wire.MalformedCopiesError("an answer to another question")
         parts.suspects.note(source, "has not what it announced")
         return False
     if frame.kind != wire.PARCEL:
-        raise wire.MalformedMessageError("only parcels were asked for")
+        raise wire.MalformedCopiesError("only parcels were asked for")
     return True
 
 
@@ -125,7 +125,7 @@ async def _take(
 ) -> None:
     for outcome, member in await receive_all(parts, parcels, source):
         if member and member not in asked:
-            raise wire.MalformedMessageError("a capture that nobody asked for")
+            raise wire.MalformedCopiesError("a capture that nobody asked for")
         if outcome in wire.HELD or outcome == wire.DELETED:
             settled.add(member)
             parts.counts.pulled += outcome == wire.STORED

@@ -69,7 +69,7 @@ async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> i
     try:
         with anyio.fail_after(COMPARE_DEADLINE_S):
             lacking = await rounds.compare_scope(peer, Purpose.SURPLUS, scope)
-    except (CallError, TimeoutError, wire.MalformedMessageError, ArchiveError) as error:
+    except (CallError, TimeoutError, wire.MalformedCopiesError, ArchiveError) as error:
         logger.warning("a share could not be handed over yet error=%s", error)
         return None
     await pusher.wait_idle(peer)

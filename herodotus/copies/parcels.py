@@ -16,16 +16,16 @@ from herodotus.core.disputes import disputed
 from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import SIGNATURE, signer_of, voucher_in
 from herodotus.store.engine import Archive
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.members import MEMBER_BYTES_MAX
 from herodotus.store.parcels import unpacked
 from herodotus.store.reader import Reader
 
 _OUTCOMES = {
-    Outcome.NEW: STORED,
-    Outcome.REVISIT: STORED,
-    Outcome.KNOWN: KNOWN,
-    Outcome.DELETED: DELETED,
+    StoreOutcome.NEW: STORED,
+    StoreOutcome.REVISIT: STORED,
+    StoreOutcome.KNOWN: KNOWN,
+    StoreOutcome.DELETED: DELETED,
 }
 
 
@@ -115,7 +115,7 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
     return outcome, member
 
 
-class Vouched(NamedTuple):
+class CheckedParcel(NamedTuple):
     id: CaptureId
     voucher: str
 
@@ -127,5 +127,7 @@ def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
     if len(entries) < 2:
         return False
     of_day = (Reader(archive).try_read(key, value) for key, value in entries)
-    vouched = [Vouched(one.id, voucher_in(one.record.get(SIGNATURE))) for one in of_day if one is not None]
+    vouched = [
+        CheckedParcel(one.id, voucher_in(one.record.get(SIGNATURE))) for one in of_day if one is not None
+    ]
     return deposit.id in disputed(vouched)

@@ -20,7 +20,7 @@ from herodotus.core.copies.places import PeerKey
 from herodotus.core.copies.schedule import AGAIN_S
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE
-from herodotus.peers.calls import CallError, RefusedError, UnreachableError
+from herodotus.peers.calls import CallError, PeerUnreachableError, RefusedError
 from herodotus.store.parcels import parcel_at
 
 logger = logging.getLogger(__name__)
@@ -174,12 +174,12 @@ class Pusher:
     async def _try_send(self, peer: PeerKey, left: "deque[bytes]") -> Exception | None:
         try:
             await self._send(peer, left)
-        except (CallError, wire.MalformedMessageError) as error:
+        except (CallError, wire.MalformedCopiesError) as error:
             return error
         return None
 
     def _is_worth_waiting(self, peer: PeerKey, error: Exception) -> bool:
-        if isinstance(error, wire.MalformedMessageError):
+        if isinstance(error, wire.MalformedCopiesError):
             self._parts.suspects.note(peer, "malformed answer")
             return False
         return peer not in self._parts.view.absent
@@ -196,7 +196,7 @@ class Pusher:
         """Offer, and put what is lacking; what was answered for goes from `left`."""
         contact = self._parts.contact(peer)
         if contact is None:
-            raise UnreachableError
+            raise PeerUnreachableError
         keys = list(dict.fromkeys(left))
         answer = await self._parts.calls().call(contact, wire.LACKS, wire.encode_keys(keys))
         lacking: list[bytes] = []

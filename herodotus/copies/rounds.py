@@ -12,7 +12,7 @@ import anyio
 
 from dht import Contact
 from herodotus.copies import wire
-from herodotus.copies.comparison import Compared, compare
+from herodotus.copies.comparison import SetDifference, compare
 from herodotus.copies.deletions import Deletions
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.push_queue import Pusher
@@ -21,7 +21,7 @@ from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies.directories import Scope, split
 from herodotus.core.copies.ledger import LACKING_MAX, Comparison
 from herodotus.core.copies.places import PeerKey
-from herodotus.core.copies.schedule import Purpose, Schedule, Task
+from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
 from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.peers.calls import CallError
@@ -51,7 +51,9 @@ class Rounds:
     ) -> None:
         self._parts = parts
         self._puller, self._pusher, self._deletions = puller, pusher, deletions
-        self._schedule = Schedule(every_s=every_s, soon_s=min(5.0, every_s / 10), random=parts.random)
+        self._schedule = ComparisonSchedule(
+            every_s=every_s, soon_s=min(5.0, every_s / 10), random=parts.random
+        )
         self._scopes: dict[Task, Scope] = {}
         self._scheduled = anyio.Event()
         self._contradictions: Counter[PeerKey] = Counter()
@@ -104,7 +106,7 @@ class Rounds:
                     await self.compare_scope(peer, task[1], scope)
         except (CallError, TimeoutError):
             return False
-        except wire.MalformedMessageError as error:
+        except wire.MalformedCopiesError as error:
             self._parts.suspects.note(peer, str(error) or "malformed answer")
             return False
         except ArchiveError as error:
@@ -129,7 +131,9 @@ class Rounds:
         self._conclude(began, found, lacking, is_exact=purpose is Purpose.SURPLUS)
         return len(lacking)
 
-    async def _look(self, contact: Contact, purpose: Purpose, scope: Scope) -> tuple[Compared, set[bytes]]:
+    async def _look(
+        self, contact: Contact, purpose: Purpose, scope: Scope
+    ) -> tuple[SetDifference, set[bytes]]:
         parts, store = self._parts, self._parts.opened_store()
         nonce = parts.random.randbytes(wire.NONCE_BYTES)
         wants = purpose is Purpose.SURPLUS
@@ -144,7 +148,7 @@ class Rounds:
         return found, lacking
 
     def _conclude(
-        self, began: Comparison, found: Compared, lacking: Collection[bytes], *, is_exact: bool
+        self, began: Comparison, found: SetDifference, lacking: Collection[bytes], *, is_exact: bool
     ) -> None:
         parts = self._parts
         parts.hear()  # before the word of this peer counts for what it did not hear of
@@ -161,7 +165,7 @@ class Rounds:
         if self._contradictions[peer] >= CONTRADICTIONS_MAX:
             self._parts.suspects.note(peer, "its digests are not those of its captures")
 
-    async def _act_on(self, peer: PeerKey, purpose: Purpose, found: Compared) -> set[bytes]:
+    async def _act_on(self, peer: PeerKey, purpose: Purpose, found: SetDifference) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""
         store = self._parts.opened_store()
         self._deletions.claim(peer, {one for one in found.missing_here if one[-1:] == TOMBSTONE})

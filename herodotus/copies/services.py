@@ -32,7 +32,7 @@ LISTED_AT_ONCE = 4_096
 _CELLS_FIRST, _CELLS_SHARE = 16, 8
 
 
-class Answers:
+class CopyServices:
     def __init__(self, parts: Parts, *, on_come: Callable[[], None]) -> None:
         self._parts = parts
         self._on_come = on_come
@@ -132,7 +132,7 @@ class Answers:
     async def _put(self, sender: PeerKey, body: bytes) -> bytes:
         frames = wire.split_frames(body)
         if any(frame.kind != wire.PARCEL for frame in frames):
-            raise wire.MalformedMessageError("only parcels are put")
+            raise wire.MalformedCopiesError("only parcels are put")
         with anyio.move_on_after(PUT_PATIENCE_S) as waiting:
             await self._parts.download.spend(len(body))
         if waiting.cancelled_caught:
@@ -205,7 +205,7 @@ Stream = Callable[[PeerKey, bytes], AsyncGenerator[bytes]]
 
 
 def _refusal(error: Exception) -> RefusedError:
-    if isinstance(error, wire.MalformedMessageError | MalformedRecordError):
+    if isinstance(error, wire.MalformedCopiesError | MalformedRecordError):
         return RefusedError("malformed")
     return RefusedError("cannot-store", retry_after_s=60.0)
 
@@ -214,7 +214,7 @@ def _guarded(handler: Call) -> Call:
     async def guarded(sender: PeerKey, body: bytes) -> bytes:
         try:
             return await handler(sender, body)
-        except (wire.MalformedMessageError, ArchiveError) as error:
+        except (wire.MalformedCopiesError, ArchiveError) as error:
             raise _refusal(error) from error
 
     return guarded
@@ -226,7 +226,7 @@ def _guarded_stream(handler: Stream) -> Stream:
             async with aclosing(handler(sender, body)) as pieces:
                 async for piece in pieces:
                     yield piece
-        except (wire.MalformedMessageError, ArchiveError) as error:
+        except (wire.MalformedCopiesError, ArchiveError) as error:
             raise _refusal(error) from error
 
     return guarded

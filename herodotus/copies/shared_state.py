@@ -15,7 +15,7 @@ from herodotus.copies.digest_cache import Tops
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.core.captures import Deposit
-from herodotus.core.copies.ledger import Ledger
+from herodotus.core.copies.ledger import HoldingLedger
 from herodotus.core.copies.offers import Offers
 from herodotus.core.copies.places import PeerKey
 from herodotus.core.copies.wanted import Wanted
@@ -69,7 +69,7 @@ class Suspects:
 
 
 @dataclass(slots=True)
-class Counts:
+class CopyCounts:
     """Since the start."""
 
     pushed: int = 0
@@ -96,10 +96,10 @@ class Parts:
     upload: Meter
     download: Meter
     now: Callable[[], float] = anyio.current_time
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: HoldingLedger = field(default_factory=HoldingLedger)
     wanted: Wanted = field(default_factory=Wanted)
     suspects: Suspects = field(default_factory=Suspects)
-    counts: Counts = field(default_factory=Counts)
+    counts: CopyCounts = field(default_factory=CopyCounts)
     offers: Offers = field(default_factory=Offers)
     tops: Tops = field(default_factory=Tops)
     receiving: set[bytes] = field(default_factory=set)

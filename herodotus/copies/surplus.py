@@ -25,7 +25,7 @@ DEED_S = 300.0
 
 
 @dataclass(slots=True)
-class Survey:
+class ShareSurvey:
     counts: dict[Range, int] = field(default_factory=dict)
     """Captures in each range of our segments, and of those that are not ours."""
     own: list[Segment] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Survey:
         return shared_with(self.surplus, peer)
 
 
-async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
+async def survey(parts: Parts, store: ArchiveStore, last: ShareSurvey) -> ShareSurvey:
     view = parts.view
     standing = await store.work(lambda archive, _intake: (archive.captures, archive.rewrites, view.version))
     segments = list(view.segments)
@@ -49,7 +49,7 @@ async def survey(parts: Parts, store: ArchiveStore, last: Survey) -> Survey:
     counts = await store.work(
         lambda archive, _intake: {one: count_captures(archive, one.low, one.high) for one in ranges}
     )
-    return Survey(
+    return ShareSurvey(
         counts=counts,
         own=segments,
         surplus=[one for one in surplus if any(counts[part] for part in one.ranges)],
@@ -76,7 +76,7 @@ def _directory_in(directory: int, rest: Range) -> Range:
 
 
 async def let_go(
-    parts: Parts, store: ArchiveStore, found: Survey, *, keep_s: float, stored: Callable[[], int]
+    parts: Parts, store: ArchiveStore, found: ShareSurvey, *, keep_s: float, stored: Callable[[], int]
 ) -> int:
     """Drop what every holder promised to hold. `stored` counts what was ever stored here: when that, the ring or what
     others count on us for is another between the look at the promises and the deed, nothing goes."""

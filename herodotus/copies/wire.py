@@ -44,7 +44,7 @@ STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING = range(8)
 HELD = frozenset({STORED, KNOWN})
 
 
-class MalformedMessageError(Exception):
+class MalformedCopiesError(Exception):
     """The peer broke the protocol: what it said is dropped."""
 
 
@@ -91,7 +91,7 @@ def _decode(data: bytes, type_: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=type_)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise MalformedMessageError(str(error)[:200]) from error
+        raise MalformedCopiesError(str(error)[:200]) from error
 
 
 def encode_scope(scope: Scope, nonce: bytes = b"", *, wants_promise: bool = False) -> bytes:
@@ -109,9 +109,9 @@ def decode_scope(data: bytes) -> tuple[Scope, bytes]:
     scope = tuple(Range(low, high or None) for low, high in asked.ranges)
     for one in scope:
         if one.high is not None and (len(one.high) != KEY_BYTES or one.high <= one.low):
-            raise MalformedMessageError("a range is none")
+            raise MalformedCopiesError("a range is none")
     if joined(scope) != scope:
-        raise MalformedMessageError("the ranges are not in order, or touch")
+        raise MalformedCopiesError("the ranges are not in order, or touch")
     return scope, asked.nonce
 
 
@@ -129,7 +129,7 @@ def encode_tops(tops: Sequence[bytes]) -> bytes:
 
 def decode_tops(data: bytes, scope: Scope) -> list[bytes]:
     if len(data) != DIGEST_BYTES * len(directories(scope)):
-        raise MalformedMessageError("not one digest to each directory")
+        raise MalformedCopiesError("not one digest to each directory")
     return [data[at : at + DIGEST_BYTES] for at in range(0, len(data), DIGEST_BYTES)]
 
 
@@ -139,7 +139,7 @@ def encode_count(count: int) -> bytes:
 
 def decode_count(data: bytes) -> int:
     if len(data) != 4:
-        raise MalformedMessageError("no count")
+        raise MalformedCopiesError("no count")
     return int.from_bytes(data, "big")
 
 
@@ -149,10 +149,10 @@ def encode_members(members: Iterable[bytes]) -> bytes:
 
 def decode_members(data: bytes, count_max: int = ASKED_MAX) -> list[bytes]:
     if len(data) % MEMBER_BYTES or len(data) > count_max * MEMBER_BYTES:
-        raise MalformedMessageError("not a list of members, or too long a one")
+        raise MalformedCopiesError("not a list of members, or too long a one")
     members = [data[at : at + MEMBER_BYTES] for at in range(0, len(data), MEMBER_BYTES)]
     if any(member[-1:] not in b"ct" for member in members):
-        raise MalformedMessageError("a member of a kind that there is not")
+        raise MalformedCopiesError("a member of a kind that there is not")
     return members
 
 
@@ -162,7 +162,7 @@ def encode_keys(keys: Iterable[bytes]) -> bytes:
 
 def decode_keys(data: bytes) -> list[bytes]:
     if len(data) % CAPTURE_KEY_BYTES or len(data) > ASKED_MAX * CAPTURE_KEY_BYTES:
-        raise MalformedMessageError("not a list of captures, or too long a one")
+        raise MalformedCopiesError("not a list of captures, or too long a one")
     return [data[at : at + CAPTURE_KEY_BYTES] for at in range(0, len(data), CAPTURE_KEY_BYTES)]
 
 
@@ -172,7 +172,7 @@ def encode_outcomes(outcomes: Iterable[int]) -> bytes:
 
 def decode_outcomes(data: bytes, count: int) -> list[int]:
     if len(data) != count or any(outcome > COMING for outcome in data):
-        raise MalformedMessageError("not an outcome to each capture")
+        raise MalformedCopiesError("not an outcome to each capture")
     return list(data)
 
 
@@ -192,7 +192,7 @@ def encode_proofs(proofs: Sequence[Sequence[Proof]]) -> bytes:
 def decode_proofs(data: bytes, count: int) -> list[list[Proof]]:
     proofs = _decode(data, _Proofs)
     if len(proofs) != count:
-        raise MalformedMessageError("not an answer to each member")
+        raise MalformedCopiesError("not an answer to each member")
     return proofs
 
 
@@ -200,7 +200,7 @@ def decode_proofs(data: bytes, count: int) -> list[list[Proof]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
+class CopyFrame:
     kind: bytes
     data: bytes
 
@@ -225,12 +225,12 @@ class Frames:
         self._parts: list[bytes] = []
         self._size = 0
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[CopyFrame]:
         self._rest += data
         while len(self._rest) >= _FRAME_HEAD:
             kind, length = bytes(self._rest[:1]), int.from_bytes(self._rest[1:_FRAME_HEAD], "big")
             if kind not in _KINDS or length > FRAME_BYTES_MAX or not length:
-                raise MalformedMessageError("no such frame")
+                raise MalformedCopiesError("no such frame")
             end = _FRAME_HEAD + length
             if len(self._rest) < end:
                 return
@@ -238,27 +238,27 @@ class Frames:
             del self._rest[:end]
             self._size += length
             if self._size > MEMBER_BYTES_MAX:
-                raise MalformedMessageError("a parcel larger than any capture")
+                raise MalformedCopiesError("a parcel larger than any capture")
             if kind == PART:
                 self._parts.append(content)
                 continue
             whole = b"".join((*self._parts, content))
             self._parts, self._size = [], 0
-            yield Frame(kind=kind, data=whole)
+            yield CopyFrame(kind=kind, data=whole)
 
     def end(self) -> None:
         if self._rest or self._parts:
-            raise MalformedMessageError("a frame is cut off")
+            raise MalformedCopiesError("a frame is cut off")
 
 
-def split_frames(data: bytes) -> list[Frame]:
+def split_frames(data: bytes) -> list[CopyFrame]:
     frames = Frames()
     found = list(frames.feed(data))
     frames.end()
     return found
 
 
-async def read_frames(pieces: AsyncIterator[bytes]) -> AsyncGenerator[Frame]:
+async def read_frames(pieces: AsyncIterator[bytes]) -> AsyncGenerator[CopyFrame]:
     """To be closed by the caller."""
     frames = Frames()
     async for piece in pieces:

@@ -19,7 +19,7 @@ CALLS_PER_PEER = Rate(per_second=100, burst=400)
 CALLS_PER_NEWCOMER = Rate(per_second=5, burst=20)
 
 
-class Standing(Enum):
+class CallerStanding(Enum):
     """What we know of a caller that proved its key."""
 
     MEMBER = "member"
@@ -61,7 +61,7 @@ class AdmissionLimits:
         )
 
 
-class Visitor:
+class Caller:
     """One connection."""
 
     __slots__ = ("peer", "prefix", "standing")
@@ -69,7 +69,7 @@ class Visitor:
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
         self.peer: bytes | None = None
-        self.standing = Standing.UNKNOWN
+        self.standing = CallerStanding.UNKNOWN
 
 
 class Admission:
@@ -101,7 +101,7 @@ class Admission:
         self._refused[word] += 1
         return word
 
-    def arrives(self, prefix: bytes, now: float) -> Visitor | str:
+    def arrives(self, prefix: bytes, now: float) -> Caller | str:
         """A connection before its first byte; whoever is let in must leave by `leaves`. Else the word why not."""
         limits = self._limits
         if not self._buckets.take(("arrive", prefix), limits.arrivals_per_prefix, now):
@@ -112,46 +112,46 @@ class Admission:
             return self.refuse("unproven")
         self._open += 1
         self._unproven[prefix] += 1
-        return Visitor(prefix)
+        return Caller(prefix)
 
-    def proves(self, visitor: Visitor, peer: bytes, standing: Standing) -> str | None:
+    def proves(self, visitor: Caller, peer: bytes, standing: CallerStanding) -> str | None:
         """It holds this key. None when it may stay, else the word why not."""
         limits = self._limits
-        if standing is Standing.UNKNOWN:
+        if standing is CallerStanding.UNKNOWN:
             return self.refuse("unknown")
         if self._of_peer[peer] >= limits.connections_per_peer:
             return self.refuse("connections")
-        if standing is Standing.NEWCOMER and self._newcomers >= limits.newcomers_max:
+        if standing is CallerStanding.NEWCOMER and self._newcomers >= limits.newcomers_max:
             return self.refuse("newcomers")
         self._forget_unproven(visitor)
         visitor.peer, visitor.standing = peer, standing
         self._of_peer[peer] += 1
-        self._newcomers += standing is Standing.NEWCOMER
+        self._newcomers += standing is CallerStanding.NEWCOMER
         return None
 
-    def leaves(self, visitor: Visitor) -> None:
+    def leaves(self, visitor: Caller) -> None:
         self._open -= 1
         if visitor.peer is None:
             self._forget_unproven(visitor)
             return
-        self._newcomers -= visitor.standing is Standing.NEWCOMER
+        self._newcomers -= visitor.standing is CallerStanding.NEWCOMER
         self._of_peer[visitor.peer] -= 1
         if not self._of_peer[visitor.peer]:
             del self._of_peer[visitor.peer]
 
-    def _forget_unproven(self, visitor: Visitor) -> None:
+    def _forget_unproven(self, visitor: Caller) -> None:
         self._unproven[visitor.prefix] -= 1
         if not self._unproven[visitor.prefix]:
             del self._unproven[visitor.prefix]
 
-    def may_ask(self, visitor: Visitor, now: float) -> bool:
+    def may_ask(self, visitor: Caller, now: float) -> bool:
         """One more question now? Who asks too often waits: that slows it down, and loses nothing."""
         limits = self._limits
-        is_member = visitor.standing is Standing.MEMBER
+        is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
         return self._buckets.take(("ask", visitor.peer), rate, now)
 
-    def books(self, visitor: Visitor, size_bytes: int) -> bool:
+    def books(self, visitor: Caller, size_bytes: int) -> bool:
         """Whether so much more may be held for it; if so it is booked until `unbooks`."""
         peer = visitor.peer or b""
         limits = self._limits
@@ -161,7 +161,7 @@ class Admission:
             return False
         if self._bytes + size_bytes > limits.bytes_max + (limits.small_bytes_max if is_small else 0):
             return False
-        if visitor.standing is Standing.NEWCOMER:
+        if visitor.standing is CallerStanding.NEWCOMER:
             if not is_small and self._bytes_of_newcomers + size_bytes > limits.bytes_of_newcomers:
                 return False
             self._bytes_of_newcomers += size_bytes
@@ -169,10 +169,10 @@ class Admission:
         self._bytes_of[peer] = of_peer
         return True
 
-    def unbooks(self, visitor: Visitor, size_bytes: int) -> None:
+    def unbooks(self, visitor: Caller, size_bytes: int) -> None:
         peer = visitor.peer or b""
         self._bytes -= size_bytes
-        self._bytes_of_newcomers -= size_bytes if visitor.standing is Standing.NEWCOMER else 0
+        self._bytes_of_newcomers -= size_bytes if visitor.standing is CallerStanding.NEWCOMER else 0
         self._bytes_of[peer] -= size_bytes
         if not self._bytes_of[peer]:
             del self._bytes_of[peer]

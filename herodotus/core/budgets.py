@@ -51,7 +51,7 @@ class Spending(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
+class ClockReading:
     steady_s: float
     """Never set back; its zero means nothing."""
     wall_s: float
@@ -128,7 +128,7 @@ class Volume:
         return self.up + self.down
 
 
-class Ledger:
+class TrafficLedger:
     """What was spent in each month, the one booked last at the end."""
 
     def __init__(self, months: Mapping[str, Volume] | None = None) -> None:
@@ -160,7 +160,7 @@ class Month:
     length_s: float
 
     @classmethod
-    def at(cls, now: Moment, first_day: int) -> Self:
+    def at(cls, now: ClockReading, first_day: int) -> Self:
         local = now.local
         first = local.replace(day=first_day, hour=0, minute=0, second=0, microsecond=0)
         if first > local:
@@ -205,7 +205,7 @@ class _Bucket:
 
 
 class Budgets:
-    def __init__(self, limits: TrafficLimits, ledger: Ledger) -> None:
+    def __init__(self, limits: TrafficLimits, ledger: TrafficLedger) -> None:
         self.limits = limits
         self.ledger = ledger
         self._up, self._down = _Bucket(limits.up_bytes_per_s), _Bucket(limits.down_bytes_per_s)
@@ -218,27 +218,27 @@ class Budgets:
         is_counted = self.limits.month_bytes is not None and kind is not Spending.FETCHED
         return not (is_timed or is_counted or self._bucket(kind).is_bounded)
 
-    def grant(self, kind: Spending, size: int, now: Moment) -> float:
+    def grant(self, kind: Spending, size: int, now: ClockReading) -> float:
         """0: go ahead, it is booked. Else nothing is, and there is no use in asking before so many seconds."""
         wait_s = self.wait_s(kind, now)
         if size and wait_s == 0.0:
             self.charge(kind, size, now)
         return wait_s
 
-    def wait_s(self, kind: Spending, now: Moment) -> float:
+    def wait_s(self, kind: Spending, now: ClockReading) -> float:
         return max(self.closed_s(kind, now), self._wait_for_rate(kind, now))
 
-    def closed_s(self, kind: Spending, now: Moment) -> float:
+    def closed_s(self, kind: Spending, now: ClockReading) -> float:
         """How long the hours and the month forbid it: waits for which one rather stops than holds on."""
         return max(self._wait_for_hours(kind, now), self._wait_for_month(kind, now))
 
-    def charge(self, kind: Spending, size: int, now: Moment) -> None:
+    def charge(self, kind: Spending, size: int, now: ClockReading) -> None:
         """Book what was spent anyway, as when its size is known only afterwards: others then wait for it."""
         self._bucket(kind).take(size)
         up, down = (size, 0) if kind.is_upload else (0, size)
         self.ledger.book(self.month_name(now), up=up, down=down)
 
-    def month_name(self, now: Moment) -> str:
+    def month_name(self, now: ClockReading) -> str:
         """Where spendings of now are booked."""
         name, start_s, end_s = self._month
         if not start_s <= now.local_s < end_s:
@@ -247,17 +247,17 @@ class Budgets:
             self._month = name, start_s, start_s + month.length_s
         return name if now.is_plausible else self.ledger.last or name
 
-    def spent(self, now: Moment) -> Volume:
+    def spent(self, now: ClockReading) -> Volume:
         """In the month that now belongs to."""
         return self.ledger.of(self.month_name(now))
 
     def _bucket(self, kind: Spending) -> _Bucket:
         return self._up if kind.is_upload else self._down
 
-    def _wait_for_rate(self, kind: Spending, now: Moment) -> float:
+    def _wait_for_rate(self, kind: Spending, now: ClockReading) -> float:
         return self._bucket(kind).wait_s(now.steady_s)
 
-    def _wait_for_hours(self, kind: Spending, now: Moment) -> float:
+    def _wait_for_hours(self, kind: Spending, now: ClockReading) -> float:
         if not kind.is_background or not self.limits.hours:
             return 0.0
         if not now.is_plausible:
@@ -266,7 +266,7 @@ class Budgets:
         second = local.hour * 3600.0 + local.minute * 60.0 + local.second + local.microsecond / 1e6
         return min(hours.wait_s(second) for hours in self.limits.hours)
 
-    def _wait_for_month(self, kind: Spending, now: Moment) -> float:
+    def _wait_for_month(self, kind: Spending, now: ClockReading) -> float:
         """Background work is spread over the month, a day's share ahead: not all of it on the first days."""
         if self.limits.month_bytes is None or kind is Spending.FETCHED:
             return 0.0

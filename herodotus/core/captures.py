@@ -229,7 +229,7 @@ def parse_http_head(head: bytes) -> tuple[int, str]:
     return status, mime if _MIME.fullmatch(mime) else ""
 
 
-class Written(Protocol):
+class RecordSource(Protocol):
     """A capture's own record as it was written, and what belongs to it; parsed when somebody asks."""
 
     @property
@@ -251,7 +251,7 @@ class StoredCapture:
     __slots__ = ("_http", "_written", "body", "head", "id", "is_revisit", "url")
 
     def __init__(
-        self, *, id_: CaptureId, url: str, is_revisit: bool, head: bytes, body: bytes, written: Written
+        self, *, id_: CaptureId, url: str, is_revisit: bool, head: bytes, body: bytes, written: RecordSource
     ) -> None:
         self.id = id_
         self.url = url

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from herodotus.core.index_rows import Place
+from herodotus.core.index_rows import FilePlace
 from herodotus.core.warc import format_digits
 
 _URL = re.compile(
@@ -102,7 +102,7 @@ def _unescaped(text: str) -> bytes:
 
 
 def format_line(
-    *, url: str, time_s: int, mime: str, status: int, digest: str, place: Place, file_name: str
+    *, url: str, time_s: int, mime: str, status: int, digest: str, place: FilePlace, file_name: str
 ) -> str:
     fields = {
         "url": url,

@@ -28,7 +28,7 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class EqualRun:
     """Lines of one fate, in a row."""
 
     change: Change
@@ -52,17 +52,17 @@ def lines_of(text: str) -> tuple[tuple[str, ...], bool]:
     return tuple(found), False
 
 
-def difference(old: Sequence[str], new: Sequence[str], *, steps_max: int = STEPS_MAX) -> list[Run]:
+def difference(old: Sequence[str], new: Sequence[str], *, steps_max: int = STEPS_MAX) -> list[EqualRun]:
     """Within a change what was removed comes before what was added."""
     budget = _Budget(steps_max)
-    runs: list[Run] = []
+    runs: list[EqualRun] = []
     removed: list[str] = []
     added: list[str] = []
 
     def settle() -> None:
         for change, lines in ((Change.REMOVED, removed), (Change.ADDED, added)):
             if lines:
-                runs.append(Run(change=change, lines=tuple(lines)))
+                runs.append(EqualRun(change=change, lines=tuple(lines)))
                 lines.clear()
 
     kept: list[str] = []
@@ -72,20 +72,20 @@ def difference(old: Sequence[str], new: Sequence[str], *, steps_max: int = STEPS
             kept.append(line)
             continue
         if kept:
-            runs.append(Run(change=Change.KEPT, lines=tuple(kept)))
+            runs.append(EqualRun(change=Change.KEPT, lines=tuple(kept)))
             kept.clear()
         (removed if change is Change.REMOVED else added).append(line)
     settle()
     if kept:
-        runs.append(Run(change=Change.KEPT, lines=tuple(kept)))
+        runs.append(EqualRun(change=Change.KEPT, lines=tuple(kept)))
     return runs
 
 
-def word_difference(old: str, new: str) -> list[Run]:
+def word_difference(old: str, new: str) -> list[EqualRun]:
     """Within a line that was changed. Lines with too many words are changed as a whole."""
     before, after = old.split(" "), new.split(" ")
     if max(len(before), len(after)) > WORDS_MAX:
-        return [Run(change=Change.REMOVED, lines=(old,)), Run(change=Change.ADDED, lines=(new,))]
+        return [EqualRun(change=Change.REMOVED, lines=(old,)), EqualRun(change=Change.ADDED, lines=(new,))]
     return difference(before, after, steps_max=_WORD_STEPS_MAX)
 
 

@@ -12,7 +12,7 @@ from herodotus.core.captures import CaptureId
 from herodotus.core.digests import DAY_S
 
 
-class Vouched(Protocol):
+class VouchedContent(Protocol):
     @property
     def id(self) -> CaptureId: ...
 
@@ -22,9 +22,9 @@ class Vouched(Protocol):
         ...
 
 
-def disputed(captures: Iterable[Vouched]) -> frozenset[CaptureId]:
+def disputed(captures: Iterable[VouchedContent]) -> frozenset[CaptureId]:
     """Of one URL's captures those that differ from another peer's of the same day."""
-    days: dict[tuple[bytes, int], list[Vouched]] = {}
+    days: dict[tuple[bytes, int], list[VouchedContent]] = {}
     for one in captures:
         days.setdefault((one.id.key, one.id.time_s // DAY_S), []).append(one)
     found = set[CaptureId]()

@@ -40,17 +40,17 @@ LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
 
 
-class Kind(IntEnum):
+class RowKind(IntEnum):
     """What the record is, so that a count or a choice need not read it."""
 
     BODY = 0
     REVISIT = 1
 
 
-_KINDS = (Kind.BODY, Kind.REVISIT)
+_KINDS = (RowKind.BODY, RowKind.REVISIT)
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """Where a record lies: the member in a file, and the record within the member's content."""
 
     file: int
@@ -59,9 +59,9 @@ class Place(NamedTuple):
     skip: int = 0
 
 
-class Entry(NamedTuple):
-    place: Place
-    kind: Kind
+class IndexEntry(NamedTuple):
+    place: FilePlace
+    kind: RowKind
     arrival: int
     """Grows with every stored capture; log number and offset at the time of storing."""
 
@@ -102,7 +102,7 @@ def payload_prefix(bucket: int, digest: bytes) -> bytes:
     return b"".join((PAYLOAD, bytes((bucket,)), digest[:6]))
 
 
-def payload_key(capture: bytes, digest: bytes, kind: Kind) -> bytes:
+def payload_key(capture: bytes, digest: bytes, kind: RowKind) -> bytes:
     """`capture` is a key of family c."""
     return b"".join(
         (payload_prefix(bucket_of(capture[1:]), digest), bytes((kind,)), capture[1:9], capture[13:17])
@@ -153,7 +153,7 @@ def _is_number(host: str) -> bool:
     return host.startswith("[") or host.replace(".", "").isdigit()
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: IndexEntry) -> bytes:
     place = entry.place
     # In the log the arrival is the place; only sealing parts the two.
     is_own = entry.arrival == arrival_of(place.file, place.offset)
@@ -164,10 +164,10 @@ def encode_entry(entry: Entry) -> bytes:
     return encode_numbers((*numbers, entry.arrival >> 32, entry.arrival & 0xFFFF_FFFF))
 
 
-def decode_entry(data: bytes) -> Entry:
+def decode_entry(data: bytes) -> IndexEntry:
     flags, file, offset, length, skip, *arrival = decode_numbers(data)
     came = arrival_of(file, offset) if flags & 2 else arrival_of(arrival[0], arrival[1])
-    return Entry(Place(file, offset, length, skip), _KINDS[flags & 1], came)
+    return IndexEntry(FilePlace(file, offset, length, skip), _KINDS[flags & 1], came)
 
 
 def encode_visits(visits: VisitCount) -> bytes:

@@ -25,14 +25,14 @@ _LOG = re.compile(r"log/(\d{8,10})\.warc\.gz")
 _SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6,10})-(\d{8,10})\.warc\.(gz|zst)")
 
 
-class Codec(Enum):
+class Compression(Enum):
     GZIP = "gz"
     ZSTD = "zst"
 
     @property
     def magic(self) -> bytes:
         """How every member starts."""
-        return b"\x1f\x8b\x08" if self is Codec.GZIP else b"\x28\xb5\x2f\xfd"
+        return b"\x1f\x8b\x08" if self is Compression.GZIP else b"\x28\xb5\x2f\xfd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class FileName:
     bucket: int | None = None
     """None for a log, which takes captures of every arc."""
     epoch: int = 0
-    codec: Codec = Codec.GZIP
+    codec: Compression = Compression.GZIP
 
     @property
     def path(self) -> str:
@@ -71,7 +71,10 @@ def parse_path(path: str) -> FileName | None:
     if segment is None or int(segment[3]) > NUMBER_MAX:
         return None
     return FileName(
-        number=int(segment[3]), bucket=int(segment[1], 16), epoch=int(segment[2]), codec=Codec(segment[4])
+        number=int(segment[3]),
+        bucket=int(segment[1], 16),
+        epoch=int(segment[2]),
+        codec=Compression(segment[4]),
     )
 
 

@@ -93,7 +93,7 @@ ARCHIVE_ORDERS: dict[str, type[ArchiveOrder]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class OrderReport:
     facts: Any
     """None where there is nothing of that kind."""
     content: bytes = b""
@@ -102,7 +102,7 @@ class Report:
 class Performer(Protocol):
     """Whoever carries out orders: the archive opened here, or a peer that has it open."""
 
-    def __call__(self, order: ArchiveOrder, say: Say) -> Report: ...
+    def __call__(self, order: ArchiveOrder, say: Say) -> OrderReport: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.errors import HerodotusError, WorldFailure
-from herodotus.core.orders import Begin, CrawlControl, Pause, Report, Resume
+from herodotus.core.orders import Begin, CrawlControl, OrderReport, Pause, Resume
 from herodotus.core.status import CrawlStatus
 from herodotus.crawl.gear import CrawlGear, CrawlOrder, FetcherWrapper, GearOpener, StewardMaker, open_gear
 from herodotus.home.durable import write_durably
@@ -126,21 +126,21 @@ class DailyCrawl:
 
     # -- what others ask
 
-    async def perform(self, order: CrawlControl) -> Report:
+    async def perform(self, order: CrawlControl) -> OrderReport:
         match order:
             case Pause():
                 write_durably(self._parts.home.paused, b"")
                 self._is_paused = True
                 self._interrupt()
                 await self._idle.wait()
-                return Report(facts={"state": CrawlState.PAUSED.value})
+                return OrderReport(facts={"state": CrawlState.PAUSED.value})
             case Resume():
                 self._parts.home.paused.unlink(missing_ok=True)
                 was_paused, self._is_paused = self._is_paused, False
                 self._tell_news()
-                return Report(facts={"was_paused": was_paused})
+                return OrderReport(facts={"was_paused": was_paused})
             case Begin():
-                return Report(facts={"urls": len(order.urls), "new": await self.begin(order.urls)})
+                return OrderReport(facts={"urls": len(order.urls), "new": await self.begin(order.urls)})
 
     async def begin(self, urls: Sequence[str]) -> int:
         """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""

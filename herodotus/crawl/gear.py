@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crawler.core.addresses import is_literal, is_public
-from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, Truncation, payload_digests
+from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, Truncation, payload_digests
 from crawler.core.content import MediaType
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
@@ -22,7 +22,7 @@ from crawler.core.recrawl import Recrawl
 from crawler.core.scope import (
     NOBODY_OPTED_OUT,
     THE_WHOLE_WEB,
-    Content,
+    ContentChoice,
     CrawlScope,
     ScopeKind,
     Territory,
@@ -33,7 +33,7 @@ from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import Fetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
 from herodotus.core.captures import StoredCapture, deposit_of
 from herodotus.core.charter import Charter
@@ -61,7 +61,7 @@ class ArchiveSink:
         self._rules = rules
 
     async def store(self, capture: Capture) -> None:
-        if capture.outcome is Outcome.STORED:
+        if capture.outcome is FetchOutcome.STORED:
             await self._store.store(deposit_of(capture))
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
@@ -116,7 +116,7 @@ class CrawlOrder:
     scope: ScopeKind = ScopeKind.HOST
     depth_max: int | None = None
     fetches_max: int | None = None
-    content: Content = Content.HTML_AND_IMAGES
+    content: ContentChoice = ContentChoice.HTML_AND_IMAGES
     recrawl: Recrawl = Recrawl.DAILY
     connections: int = 56
     contact: str | None = None
@@ -171,7 +171,7 @@ class CrawlGear:
 
     def crawler(self, order: CrawlOrder, owner: UrlOwner | None = None) -> Crawler:
         """One crawl, or one day of it: its counts begin at nothing."""
-        settings = CrawlSettings(
+        settings = WorkerSettings(
             connections=order.connections,
             recrawl=order.recrawl,
             fetches_max=order.fetches_max,
@@ -315,7 +315,7 @@ def standing_order(charter: Charter, settings: Settings) -> CrawlOrder:
     return CrawlOrder(
         urls=(),
         scope=ScopeKind.ANY,
-        content=Content(charter.content),
+        content=ContentChoice(charter.content),
         recrawl=Recrawl(charter.recrawl),
         connections=crawl.connections,
         contact=settings.operator.contact or None,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from crawler.core.capture import Capture, Outcome
+from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import FetchError
 from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait, retry_after_s
 from crawler.core.recrawl import Result
-from crawler.core.scope import Content
+from crawler.core.scope import ContentChoice
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
 from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
@@ -50,7 +50,7 @@ class SaveRules:
     """`check` raises SeedRefusedError for what the network does not archive."""
 
     check: Callable[[str], object]
-    content: Content = Content.HTML_AND_IMAGES
+    content: ContentChoice = ContentChoice.HTML_AND_IMAGES
     urls: UrlRules = STANDARD
 
 
@@ -179,7 +179,7 @@ class Saves:
                 result=SaveResult.FAILED, url=found.url, reason=f"the host answered with {found.status}"
             )
         await self._sink.store(found)
-        if found.outcome is not Outcome.STORED and last is not None:
+        if found.outcome is not FetchOutcome.STORED and last is not None:
             return SaveOutcome(result=SaveResult.UNCHANGED, url=found.url, time_s=int(last.requested_at))
         return SaveOutcome(result=SaveResult.SAVED, url=found.url, time_s=int(found.requested_at))
 
@@ -241,7 +241,7 @@ class HomeSaves:
                 steward,
                 SaveRules(
                     check=self._check,
-                    content=Content(charter.content),
+                    content=ContentChoice(charter.content),
                     urls=rules,
                 ),
                 wall_clock=self._wall_clock,

@@ -9,7 +9,7 @@ from herodotus import __version__
 from herodotus.core.budgets import offered_bytes, virtual_nodes_for
 from herodotus.core.charter import Charter
 from herodotus.core.errors import HerodotusError
-from herodotus.core.layout import Codec
+from herodotus.core.layout import Compression
 from herodotus.home.durable import storage_failure
 from herodotus.home.folder import Home
 from herodotus.home.identity import PeerId, load_key, peer_id, shown_peer_id
@@ -40,7 +40,7 @@ def archive_settings(
     return ArchiveSettings(
         reserve_bytes=disk.free_bytes_min,
         archive_bytes_max=disk.archive_bytes_max,
-        codec=Codec.GZIP if files.codec == "gzip" else Codec.ZSTD,
+        codec=Compression.GZIP if files.codec == "gzip" else Compression.ZSTD,
         dictionary_bytes=files.dictionary_kb * 1_000,
         software=tuple((name, " ".join(value.split())) for name, value in said),
     )

@@ -21,7 +21,7 @@ import msgspec
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from herodotus.core.errors import HerodotusError, WorldFailure
-from herodotus.core.orders import NAMES, ORDERS, Order, Report, Say
+from herodotus.core.orders import NAMES, ORDERS, Order, OrderReport, Say
 from herodotus.home.folder import Home
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _SAID_MAX = 64  # progress that nobody has read yet; older words are worth nothi
 _CONNECT_S = 5.0
 _LEAVE_S = 5.0
 
-Perform = Callable[[Order, Say], Awaitable[Report]]
+Perform = Callable[[Order, Say], Awaitable[OrderReport]]
 
 
 class NoDoor(WorldFailure):
@@ -44,7 +44,7 @@ class NoDoor(WorldFailure):
         return f"the process that runs on {self.home.path} takes no orders: {self.reason}; stop it first"
 
 
-class Refused(HerodotusError):
+class OrderRefused(HerodotusError):
     """What the running peer answered instead of a report."""
 
     def __init__(self, sentence: str, exit_code: int) -> None:
@@ -144,7 +144,7 @@ def _order(line: bytes) -> Order:
         message = msgspec.json.decode(line, type=dict[str, Any])
         return msgspec.convert(message["arguments"], type=ORDERS[message["order"]])
     except (msgspec.MsgspecError, KeyError) as error:
-        raise Refused(
+        raise OrderRefused(
             f"the peer does not understand this order, its release may be another: {error}", 1
         ) from error
 
@@ -156,7 +156,7 @@ def _line(value: Any) -> bytes:
 # -- the command's side -----------------------------------------------------------------------------------
 
 
-def ask_at_door(home: Home, order: Order, say: Say) -> Report:
+def ask_at_door(home: Home, order: Order, say: Say) -> OrderReport:
     """Blocks until the peer has carried the order out."""
     with _connected(home) as connection, connection.makefile("rwb") as channel:
         try:
@@ -167,10 +167,10 @@ def ask_at_door(home: Home, order: Order, say: Say) -> Report:
                 if "progress" in message:
                     say(str(message["progress"]))
                 elif "error" in message:
-                    raise Refused(str(message["error"]), int(message["exit_code"]))
+                    raise OrderRefused(str(message["error"]), int(message["exit_code"]))
                 else:
                     content = channel.read(int(message["content_bytes"]))
-                    return Report(facts=message["facts"], content=content)
+                    return OrderReport(facts=message["facts"], content=content)
         except (OSError, msgspec.MsgspecError, KeyError) as error:
             raise NoDoor(home, str(error)) from error
     raise NoDoor(home, "it ended before the order was carried out")

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from herodotus.core.errors import Misuse
-from herodotus.core.orders import ArchiveOrder, Get, History, Report, Say
+from herodotus.core.orders import ArchiveOrder, Get, History, OrderReport, Say
 from herodotus.core.warc import format_date, format_digits
 from herodotus.operate.http_questions import NoAnswer, NotAnAddress
 from herodotus.portal.moments import parse_http_date
@@ -28,7 +28,7 @@ class NotOverThere(Misuse):
         return "another peer can be asked for its history and its captures, and for nothing else"
 
 
-def read_from(base: str, order: ArchiveOrder, say: Say) -> Report:
+def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
     """Carries out what a reader may ask; see `herodotus.core.orders.Performer`."""
     del say
     base = base.rstrip("/")
@@ -36,25 +36,25 @@ def read_from(base: str, order: ArchiveOrder, say: Say) -> Report:
         raise NotAnAddress(base)
     if isinstance(order, History):
         found = _fetch(f"{base}/web/*/{quote(order.url, safe=_KEPT)}", {"Accept": "application/json"})
-        return Report(facts=None if found is None else _decoded(base, found[1]))
+        return OrderReport(facts=None if found is None else _decoded(base, found[1]))
     if isinstance(order, Get):
         return _get(base, order)
     raise NotOverThere
 
 
-def _get(base: str, order: Get) -> Report:
+def _get(base: str, order: Get) -> OrderReport:
     date = format_digits(order.not_after_s)
     found = _fetch(f"{base}/web/{date}id_/{quote(order.url, safe=_KEPT)}", {})
     if found is None:
-        return Report(facts=None)
+        return OrderReport(facts=None)
     headers, body = found
     time_s = parse_http_date(headers.get("Memento-Datetime") or "")
     if time_s is None:
         raise NoAnswer(base, "what came back is no archived page")
     if time_s > order.not_after_s:  # the portal offers a newer one where there is none older
-        return Report(facts=None)
+        return OrderReport(facts=None)
     facts = {"url": order.url, "date": format_date(time_s)}
-    return Report(facts=facts, content=_head(headers) + body if order.is_raw else body)
+    return OrderReport(facts=facts, content=_head(headers) + body if order.is_raw else body)
 
 
 def _head(headers: Message) -> bytes:

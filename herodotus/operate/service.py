@@ -66,7 +66,7 @@ def own_program() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenUnit:
     """What happened to the file; `kept` is where the one before was put aside."""
 
     file: Path
@@ -74,11 +74,11 @@ class Written:
     kept: Path | None = None
 
 
-def write_unit(file: Path, text: str, *, replaces: bool) -> Written:
+def write_unit(file: Path, text: str, *, replaces: bool) -> WrittenUnit:
     """Write the unit; one that was changed since is only replaced when `replaces`, and kept beside."""
     before = read_unit(file)
     if before == text:
-        return Written(file=file, outcome="was there already")
+        return WrittenUnit(file=file, outcome="was there already")
     kept = None
     if before is not None and not is_unchanged(before):
         if not replaces:
@@ -90,7 +90,7 @@ def write_unit(file: Path, text: str, *, replaces: bool) -> Written:
         kept = file.with_suffix(".service.before")
         _put(kept, before)
     _put(file, text)
-    return Written(file=file, outcome="wrote" if before is None else "updated", kept=kept)
+    return WrittenUnit(file=file, outcome="wrote" if before is None else "updated", kept=kept)
 
 
 def remove_unit(file: Path, *, replaces: bool) -> None:

@@ -24,9 +24,9 @@ from herodotus.core.budgets import (
     ASK_AGAIN_S,
     MONTHS_KEPT,
     Budgets,
-    Ledger,
-    Moment,
+    ClockReading,
     Spending,
+    TrafficLedger,
     Volume,
 )
 from herodotus.core.errors import FileSyntaxError, StorageFailure
@@ -50,9 +50,9 @@ class _File(msgspec.Struct, kw_only=True):
     months: list[tuple[str, int, int]]
 
 
-def this_moment() -> Moment:
+def this_moment() -> ClockReading:
     wall_s = clock.unix_seconds()
-    return Moment(
+    return ClockReading(
         steady_s=anyio.current_time(), wall_s=wall_s, local_offset_s=clock.local_offset_seconds(wall_s)
     )
 
@@ -61,7 +61,7 @@ class Budget:
     """One for the whole peer. Whoever waits for the same kind of spending waits in the order of asking."""
 
     def __init__(
-        self, settings: BudgetSettings, file: Path, *, moment: Callable[[], Moment] = this_moment
+        self, settings: BudgetSettings, file: Path, *, moment: Callable[[], ClockReading] = this_moment
     ) -> None:
         self._file = file
         self._moment = moment
@@ -144,16 +144,16 @@ class Budget:
         )
 
 
-def read_ledger(file: Path) -> Ledger:
+def read_ledger(file: Path) -> TrafficLedger:
     """A file that is damaged or of a newer release is refused: a forgotten month may cost money."""
     hint = "restore it, or remove it: what this month has cost is then forgotten"
     found = read_state_file(file, _File, newest=FORMAT, bytes_max=FILE_BYTES_MAX, hint=hint)
     if found is None:
-        return Ledger()
+        return TrafficLedger()
     if any(up < 0 or down < 0 for _, up, down in found.months):
         raise FileSyntaxError(file=str(file), problem="is damaged (less than nothing was spent)", hint=hint)
     rows = found.months[-MONTHS_KEPT:]
-    return Ledger({name: Volume(up=up, down=down) for name, up, down in rows})
+    return TrafficLedger({name: Volume(up=up, down=down) for name, up, down in rows})
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class CallError(Exception):
     """The call had no answer; whether it was carried out is unknown, so calls must bear repetition."""
 
 
-class UnreachableError(CallError):
+class PeerUnreachableError(CallError):
     """No connection, or it broke, or the deadline passed."""
 
 

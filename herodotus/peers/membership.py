@@ -41,7 +41,7 @@ from dht.wire import decode_record, encode_record
 from herodotus import clock
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
@@ -66,7 +66,7 @@ class MembershipParts:
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # of a rotation, while it counts
 
 
-class Membership:
+class RingMembership:
     """The peer's part in the ring; `opened` holds it open."""
 
     def __init__(self, parts: MembershipParts) -> None:
@@ -89,7 +89,7 @@ class Membership:
                 yield
 
     @asynccontextmanager
-    async def _in_ring(self, listen: Endpoint) -> AsyncIterator[None]:
+    async def _in_ring(self, listen: HostPort) -> AsyncIterator[None]:
         address, is_guessed = own_address(listen, self._ring.advertise)
         last = self._last_record()
         settings = NodeSettings(
@@ -146,7 +146,7 @@ class Membership:
         self.node.forget_previous_key()
         retire_previous_key(self._parts.home)
 
-    def _claimed(self, listen: Endpoint) -> tuple[Endpoint, socket.socket]:
+    def _claimed(self, listen: HostPort) -> tuple[HostPort, socket.socket]:
         try:
             port, listener = claimed_port(listen.host, listen.port)
         except OSError as error:
@@ -154,9 +154,9 @@ class Membership:
             raise PortTaken(
                 address=str(listen), setting="ring.listen", flag="--listen", reason=reason
             ) from error
-        return Endpoint(host=listen.host, port=port), listener
+        return HostPort(host=listen.host, port=port), listener
 
-    def _finders(self, listen: Endpoint, address: Address) -> Finders:
+    def _finders(self, listen: HostPort, address: Address) -> Finders:
         discovery = self._parts.settings.discovery
         remembered = RememberedPeers(self._parts.home.met, self.rules.network)
         remembered.load(clock.unix_seconds())
@@ -186,7 +186,7 @@ class Membership:
             )
         )
 
-    def _rendezvous(self, listen: Endpoint, address: Address, remembered: RememberedPeers) -> Rendezvous:
+    def _rendezvous(self, listen: HostPort, address: Address, remembered: RememberedPeers) -> Rendezvous:
         host, port = socket_address(address.host, address.port)
         known = [(one.host, one.port) for one in self._ring.join] + [
             p.endpoint for p in remembered.in_order()
@@ -254,7 +254,7 @@ class Membership:
         host, port = socket_address(self.node.me.address.host, self.node.me.address.port)
 
         def neighbour(contact: Contact) -> NeighbourStatus:
-            at = Endpoint(
+            at = HostPort(
                 host=socket_address(contact.address.host, contact.address.port)[0], port=contact.address.port
             )
             word = clocks.get(contact.peer, "well")
@@ -272,7 +272,7 @@ class Membership:
             members=ring.members,
             ideal=figures.is_ideal and figures.is_joined,
             arcs=tuple((arc.start.hex(), arc.end.hex()) for arc in ring.arcs),
-            address=str(Endpoint(host=host, port=port)),
+            address=str(HostPort(host=host, port=port)),
             slot=figures.slot,
             reachability=self._reachability(figures.standing.value, figures.reachability),
             nodes=tuple(map(node, ring.nodes)),
@@ -318,7 +318,7 @@ def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
     return last.slot
 
 
-def own_address(listen: Endpoint, advertise: str) -> tuple[Address, bool]:
+def own_address(listen: HostPort, advertise: str) -> tuple[Address, bool]:
     """Where others reach us, and whether that is a guess: of the interface that leads out."""
     if advertise or not is_wildcard(listen.host):
         return Address(host=ip_address(advertise or listen.host).packed, port=listen.port), False

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.portal.answer import Answer
-from herodotus.portal.cache import Kept
+from herodotus.portal.cache import WeighedCache
 from herodotus.portal.moments import http_date
 
 ANSWERS_KEPT_BYTES_MAX = 32 * 1024 * 1024
@@ -46,7 +46,7 @@ _IDLE = frozenset(
 """Those by which none does. A referer leads strays only, which are not in the archive's paths."""
 
 
-class Question(NamedTuple):
+class CachedRequest(NamedTuple):
     target: bytes
     words: bytes
     """The decisive fields as they were sent."""
@@ -66,8 +66,8 @@ class Front:
     def __init__(self, stamp: Callable[[], int], now: Callable[[], float]) -> None:
         self._stamp = stamp
         self._now = now
-        self._answers: Kept[Question, _Ready] = Kept(ANSWERS_KEPT_BYTES_MAX)
-        self._words: Kept[bytes, bytes] = Kept(_HEADS_KEPT_BYTES_MAX)
+        self._answers: WeighedCache[CachedRequest, _Ready] = WeighedCache(ANSWERS_KEPT_BYTES_MAX)
+        self._words: WeighedCache[bytes, bytes] = WeighedCache(_HEADS_KEPT_BYTES_MAX)
         self._date = -1, b""
         self.answered = 0
 
@@ -78,7 +78,7 @@ class Front:
         except ArchiveError:
             return None
 
-    def question(self, data: bytes) -> Question | None:
+    def question(self, data: bytes) -> CachedRequest | None:
         """None: not plainly one whole question."""
         if len(data) > HEAD_BYTES_MAX:
             return None
@@ -93,20 +93,20 @@ class Front:
                 return None
             words = found
             self._words.keep(fields, words, len(fields) + len(words) + _OVERHEAD_BYTES)
-        return Question(plain[1], words)
+        return CachedRequest(plain[1], words)
 
     def is_whole(self, data: bytes) -> bool:
         """Whether it is one request that nothing belongs to any more, so that one answer ends it."""
         return _WHOLE.fullmatch(data) is not None and _MORE.search(data) is None
 
-    def answer(self, question: Question) -> tuple[bytes, bytes, bytes] | None:
+    def answer(self, question: CachedRequest) -> tuple[bytes, bytes, bytes] | None:
         ready = self._answers.get(question)
         if ready is None or ready.stamp != self.stamp() or self._now() > ready.until_s:
             return None
         self.answered += 1
         return ready.before_date, self._today(), ready.after_date
 
-    def keep(self, question: Question, answer: Answer, stamp: int | None) -> None:
+    def keep(self, question: CachedRequest, answer: Answer, stamp: int | None) -> None:
         """`stamp` from before the answer was made."""
         if stamp is None or not answer.is_of_archive_alone or len(answer.body) > ANSWER_BYTES_MAX:
             return

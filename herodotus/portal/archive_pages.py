@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
-from herodotus.core.replay import NEWER_MARK, Flag, Holder, wants_frame
+from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
@@ -38,7 +38,7 @@ from herodotus.portal.replay_origin import ReplayPlace
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import (
     BadTargetError,
-    Kind,
+    TargetKind,
     WebTarget,
     parse_web_target,
     spellings,
@@ -137,15 +137,15 @@ class ArchivePages:
             return script
         target = parse_web_target(asked.request.target)
         match target.kind:
-            case Kind.HISTORY:
+            case TargetKind.HISTORY:
                 return await self._history(asked, target)
-            case Kind.LISTING:
+            case TargetKind.LISTING:
                 return await self._listing(asked, target)
-            case Kind.TIMEMAP:
+            case TargetKind.TIMEMAP:
                 return await self._timemap(asked, target)
-            case Kind.GATE:
+            case TargetKind.GATE:
                 return await self._gate(asked, target)
-            case Kind.REPLAY:
+            case TargetKind.REPLAY:
                 return self._told_if_newer(asked, target, await self._replay(asked, target))
 
     async def _quickly(self, rows: int, write: Callable[[], T]) -> T:
@@ -373,15 +373,15 @@ class ArchivePages:
             return shown(chosen.capture)
         return await self._shelf.in_thread(partial(finished_too, chosen.capture))
 
-    async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[Holder, ...]:
+    async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[HolderNote, ...]:
         if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:
             return ()
         memento = Places(origin="", url=chosen.url).memento(chosen.time_s, str(Flag.RAW))
         others = await self._elsewhere.keepers(chosen.url, memento)
         if not others:
             return ()
-        this = Holder(name="this peer", url=f"{asked.origin}/" if asked.origin else "")
-        return (this, *(Holder(name=place.name, url=f"{place.origin}/") for place in others))
+        this = HolderNote(name="this peer", url=f"{asked.origin}/" if asked.origin else "")
+        return (this, *(HolderNote(name=place.name, url=f"{place.origin}/") for place in others))
 
     # -- for tools ----------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.index_rows import address_key
 from herodotus.core.warc import TIME_MAX_S, parse_digits
-from herodotus.portal.cache import Kept
+from herodotus.portal.cache import WeighedCache
 from herodotus.portal.cdx import (
     NO_PAGE,
     PAGE_ADDRESSES,
@@ -26,7 +26,7 @@ from herodotus.portal.cdx import (
     ROWS_MAX,
     BadQuestionError,
     CdxQuestion,
-    Found,
+    CdxRows,
     Row,
     end_of_part,
     row_of,
@@ -122,7 +122,7 @@ class Shelf(Protocol):
         """Those of the URLs that have captures."""
         ...
 
-    async def rows(self, question: CdxQuestion) -> Found: ...
+    async def rows(self, question: CdxQuestion) -> CdxRows: ...
 
     async def ask(self, work: Callable[[Archive], T]) -> T:
         """For questions that have no method of their own; asked in a thread."""
@@ -140,7 +140,7 @@ class ArchiveShelf:
         self._archive = archive
         self._threads = anyio.CapacityLimiter(READERS)
         self._large = anyio.CapacityLimiter(LARGE_READERS)
-        self._known_rows: Kept[bytes, Row] = Kept(ROWS_KEPT_BYTES_MAX)
+        self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
         self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
         self._opened: weakref.ref[Archive] | None = None
         self._openings = 0
@@ -206,7 +206,7 @@ class ArchiveShelf:
         archive = self._archive()
         return await self.in_thread(lambda: [url for url in urls if around(archive, url, 0) is not None])
 
-    async def rows(self, question: CdxQuestion) -> Found:
+    async def rows(self, question: CdxQuestion) -> CdxRows:
         if question.urls:
             versions = await self.history(question.urls, question.from_s, question.to_s)
             if len(versions) > QUICK_ROWS:
@@ -251,11 +251,11 @@ def _history(archive: Archive, urls: tuple[str, ...], from_s: int, to_s: int) ->
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 
-def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
+def exact_rows(versions: list[Version], question: CdxQuestion) -> CdxRows:
     """All spellings of one address; they are few enough to be sorted as a whole."""
     rows = list(thinned(map(row_of, versions), question))
     if question.shows_pages:
-        return Found(pages=1)
+        return CdxRows(pages=1)
     if question.page:
         raise BadQuestionError(NO_PAGE)
     if question.closest is not None:
@@ -265,7 +265,7 @@ def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
     elif question.is_reversed:
         rows.reverse()
     if question.limit < 0:
-        return Found(rows=rows[question.limit :])
+        return CdxRows(rows=rows[question.limit :])
     start = question.offset
     if question.resume_at is not None:
         at_s = question.resume_at[1]
@@ -275,7 +275,7 @@ def exact_rows(versions: list[Version], question: CdxQuestion) -> Found:
     if in_order and question.shows_resume_key:
         end = start + end_of_part(rows[start:], question.limit, _seconds)
     resume = (address_key(question.urls[0]), _seconds(rows[end])) if end < len(rows) and in_order else None
-    return Found(rows=rows[start:end], resume_at=resume, pages=1)
+    return CdxRows(rows=rows[start:end], resume_at=resume, pages=1)
 
 
 def _seconds(row: Row) -> int:
@@ -285,7 +285,7 @@ def _seconds(row: Row) -> int:
 class _Walk:
     """Rows of many addresses in their order; `at` is the address that the last row is of, or where it stopped."""
 
-    def __init__(self, archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> None:
+    def __init__(self, archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Row]) -> None:
         self._archive = archive
         self._known = known
         self._question = question
@@ -335,13 +335,13 @@ class _Walk:
             yield row
 
 
-def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> Found:
+def _rows(archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Row]) -> CdxRows:
     """Stops after so many rows or addresses and says where."""
     walk = _Walk(archive, question, known)
     if question.shows_pages:
         keys = (key for start, end in question.ranges for key, _ in archive.index.scan(start, end))
         count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
-        return Found(pages=-(-count // PAGE_ADDRESSES))
+        return CdxRows(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX
     rows: list[Row] = []
     places: list[tuple[bytes, int]] = []
@@ -353,8 +353,8 @@ def _rows(archive: Archive, question: CdxQuestion, known: Kept[bytes, Row]) -> F
             end = len(rows)
             while question.shows_resume_key and places[end - 1] == at:  # they come whole in the next part
                 end -= 1
-            return Found(rows=rows[:end], resume_at=at)
+            return CdxRows(rows=rows[:end], resume_at=at)
         rows.append(row)
         places.append(at)
     resume = (address_key(walk.at), 0) if walk.is_cut else None
-    return Found(rows=rows[question.limit :] if question.limit < 0 else rows, resume_at=resume)
+    return CdxRows(rows=rows[question.limit :] if question.limit < 0 else rows, resume_at=resume)

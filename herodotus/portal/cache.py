@@ -10,7 +10,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(Generic[K, V]):
+class WeighedCache(Generic[K, V]):
     """At most `bytes_max` of what `keep` was told that things weigh, a single one no more than a sixteenth."""
 
     def __init__(self, bytes_max: int) -> None:

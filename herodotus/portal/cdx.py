@@ -98,7 +98,7 @@ class CdxQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class CdxRows:
     """What the archive gave: rows in order, and where to go on when there is more."""
 
     rows: Sequence[Row] = field(default=())
@@ -312,7 +312,7 @@ def thinned_places(
         yield place, row
 
 
-def format_rows(found: Found, question: CdxQuestion) -> tuple[str, str]:
+def format_rows(found: CdxRows, question: CdxQuestion) -> tuple[str, str]:
     """Content type and body."""
     resume = ""
     if found.resume_at and question.shows_resume_key:

@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
-from herodotus.core.difference import Change, Run, difference, lines_of, word_difference
+from herodotus.core.difference import Change, EqualRun, difference, lines_of, word_difference
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
 from herodotus.core.replay import media_type
 from herodotus.portal.answer import Answer, html, moved, told_to_readers
@@ -29,7 +29,7 @@ from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.pages import not_archived_page
 from herodotus.portal.rendering import render
 from herodotus.portal.request import Request
-from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
+from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
 from herodotus.store.engine import Archive
 from herodotus.store.reader import Reader
 
@@ -54,13 +54,13 @@ class DiffTarget(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class TextComparison:
     """Two captures of one address; `runs` is None where there is no text to compare."""
 
     url: str
     old: StoredCapture
     new: StoredCapture
-    runs: tuple[Run, ...] | None
+    runs: tuple[EqualRun, ...] | None
     is_cut: bool
 
 
@@ -115,7 +115,7 @@ def parse_diff_target(target: str) -> DiffTarget:
     if match is None:
         raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
     old, new = (parse_web_target(f"/web/{digits}/{match[4]}") for digits in (match[2], match[3]))
-    if old.kind is not Kind.REPLAY or old.moment is None or new.moment is None:
+    if old.kind is not TargetKind.REPLAY or old.moment is None or new.moment is None:
         raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
     return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
 
@@ -134,13 +134,13 @@ def _read(archive: Archive, url: str, old_s: int, new_s: int) -> tuple[StoredCap
     return old, new
 
 
-def compare(url: str, old: StoredCapture, new: StoredCapture) -> Compared:
+def compare(url: str, old: StoredCapture, new: StoredCapture) -> TextComparison:
     texts = [_text(capture) for capture in (old, new)]
     if texts[0] is None or texts[1] is None:
-        return Compared(url=url, old=old, new=new, runs=None, is_cut=False)
+        return TextComparison(url=url, old=old, new=new, runs=None, is_cut=False)
     (before, old_cut), (after, new_cut) = lines_of(texts[0]), lines_of(texts[1])
     runs = tuple(difference(before, after))
-    return Compared(url=url, old=old, new=new, runs=runs, is_cut=old_cut or new_cut)
+    return TextComparison(url=url, old=old, new=new, runs=runs, is_cut=old_cut or new_cut)
 
 
 def _text(capture: StoredCapture) -> str | None:
@@ -174,7 +174,7 @@ class _Row(NamedTuple):
         return sum(len(escape(text)) + MARKUP_CHARS for side in sides for _, text in side)
 
 
-def diff_page(compared: Compared, *, is_inline: bool) -> str:
+def diff_page(compared: TextComparison, *, is_inline: bool) -> str:
     old_s, new_s, url = compared.old.time_s, compared.new.time_s, compared.url
     rows, is_short = _shown_rows(compared.runs or (), is_inline=is_inline)
     return render(
@@ -191,11 +191,11 @@ def diff_page(compared: Compared, *, is_inline: bool) -> str:
     )
 
 
-def _has_changes(runs: Sequence[Run]) -> bool:
+def _has_changes(runs: Sequence[EqualRun]) -> bool:
     return any(run.change is not Change.KEPT for run in runs)
 
 
-def _summary(compared: Compared) -> str:
+def _summary(compared: TextComparison) -> str:
     if compared.old.id.digest == compared.new.id.digest:
         return "Both are the same to the byte."
     if compared.runs is None:
@@ -214,7 +214,7 @@ def _lines(count: int) -> str:
     return "1 line" if count == 1 else f"{count:,} lines"
 
 
-def _shown_rows(runs: Sequence[Run], *, is_inline: bool) -> tuple[list[_Row], bool]:
+def _shown_rows(runs: Sequence[EqualRun], *, is_inline: bool) -> tuple[list[_Row], bool]:
     """And whether there are more."""
     rows: list[_Row] = []
     if not _has_changes(runs):
@@ -228,7 +228,7 @@ def _shown_rows(runs: Sequence[Run], *, is_inline: bool) -> tuple[list[_Row], bo
     return rows, False
 
 
-def _rows(runs: Sequence[Run]) -> Iterator[_Row]:
+def _rows(runs: Sequence[EqualRun]) -> Iterator[_Row]:
     for number, run in enumerate(runs):
         before = runs[number - 1] if number else None
         following = runs[number + 1] if number + 1 < len(runs) else None

@@ -23,7 +23,7 @@ _MONTHS = ("January", "February", "March", "April", "May", "June", "July", "Augu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class HistoryContent:
     """All captures of a URL that have the same bytes."""
 
     digest: bytes
@@ -38,12 +38,12 @@ class Content:
         return max(version.last_seen_s for version in self.versions)
 
 
-def contents_of(versions: Sequence[Version]) -> list[Content]:
+def contents_of(versions: Sequence[Version]) -> list[HistoryContent]:
     """In the order in which they were first seen; versions are oldest first."""
     groups: dict[bytes, list[Version]] = {}
     for version in versions:
         groups.setdefault(version.id.digest, []).append(version)
-    return [Content(digest=digest, versions=tuple(group)) for digest, group in groups.items()]
+    return [HistoryContent(digest=digest, versions=tuple(group)) for digest, group in groups.items()]
 
 
 def history_json(versions: Sequence[Version]) -> bytes:

@@ -11,11 +11,11 @@ from dht import Contact, Member, Ring
 from dht.core.ids import key_of
 from dht.endpoint import socket_address
 from dht.errors import NoAnswerError
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.fields import HostPort
 from herodotus.home.identity import PeerId, short_name
 from herodotus.operate.settings.load import HTTP_PORT_OFFSET
-from herodotus.portal.api.network import Peer
-from herodotus.portal.other_holders import Place
+from herodotus.portal.api.network import PeerFacts
+from herodotus.portal.other_holders import PortalAddress
 
 _PORT_MAX = 65_535
 
@@ -28,7 +28,7 @@ class RingDirections:
         self._own_key = own_key
         self._copies = copies
 
-    async def holders(self, url: str) -> tuple[Place, ...]:
+    async def holders(self, url: str) -> tuple[PortalAddress, ...]:
         ring = self._ring()
         try:
             contacts = await ring.holders(key_of(url.encode("utf-8", "surrogateescape")), self._copies)
@@ -41,7 +41,7 @@ class RingDirections:
             if clocks.get(contact.peer, "well") == "well" and (place := self._place(contact)) is not None
         )
 
-    async def others(self) -> tuple[Place, ...]:
+    async def others(self) -> tuple[PortalAddress, ...]:
         """Everybody that the ring sees well, from this peer on: each begins with somebody else."""
         members = [member for member in self._ring().members() if member.clock == "well"]
         behind = [member for member in members if member.peer > self._own_key]
@@ -49,27 +49,27 @@ class RingDirections:
         places = (self._place(member) for member in (*behind, *before))
         return tuple(place for place in places if place is not None)
 
-    def peers(self) -> tuple[Peer, ...]:
+    def peers(self) -> tuple[PeerFacts, ...]:
         """Everybody that the ring knows, by key, however they are."""
         return tuple(map(self._facts, self._ring().members()))
 
-    def _facts(self, member: Member) -> Peer:
+    def _facts(self, member: Member) -> PeerFacts:
         host, port = socket_address(member.address.host, member.address.port)
         place = self._place(member)
-        return Peer(
+        return PeerFacts(
             key=member.peer.hex(),
-            address=str(Endpoint(host=host, port=port)),
+            address=str(HostPort(host=host, port=port)),
             http=None if place is None or place.is_self else place.origin,
             positions=member.virtual_nodes,
             clock=member.clock,
             is_self=place is not None and place.is_self,
         )
 
-    def _place(self, contact: Contact | Member) -> Place | None:
+    def _place(self, contact: Contact | Member) -> PortalAddress | None:
         if contact.peer == self._own_key:
-            return Place(origin="", is_self=True)
+            return PortalAddress(origin="", is_self=True)
         host, port = socket_address(contact.address.host, contact.address.port)
         if port + HTTP_PORT_OFFSET > _PORT_MAX:
             return None
-        origin = f"http://{Endpoint(host=host, port=port + HTTP_PORT_OFFSET)}"
-        return Place(origin=origin, name=short_name(PeerId(hashlib.sha256(contact.peer).digest())))
+        origin = f"http://{HostPort(host=host, port=port + HTTP_PORT_OFFSET)}"
+        return PortalAddress(origin=origin, name=short_name(PeerId(hashlib.sha256(contact.peer).digest())))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import cast
 
-from herodotus.portal.answer_cache import Front, Question
+from herodotus.portal.answer_cache import CachedRequest, Front
 
 
 class _Phase(Enum):
@@ -22,7 +22,7 @@ class _Phase(Enum):
     """aiohttp has a part of a request, or several: all that follows is its."""
 
 
-class Visitor(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         inner: asyncio.Protocol,
@@ -40,7 +40,7 @@ class Visitor(asyncio.Protocol):
         self._is_paused = False
         self._since = now()
         self._is_under_way = False
-        self.question: Question | None = None
+        self.question: CachedRequest | None = None
         """What aiohttp was asked, if it was one whole plain question."""
 
     # -- what aiohttp's handler tells ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ import anyio
 from yarl import URL
 
 from herodotus.portal.answer import Answer
-from herodotus.portal.other_holders import RELAYED, Place
+from herodotus.portal.other_holders import RELAYED, PortalAddress
 from herodotus.portal.request import Request
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class HttpRelay:
             finally:
                 self._session = None
 
-    async def fetch(self, place: Place, request: Request) -> Answer | None:
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         if self._session is None:
             return None
         turns = self._turns.setdefault(place.origin, _Turns())
@@ -79,7 +79,7 @@ class HttpRelay:
             if not turns.users:
                 del self._turns[place.origin]
 
-    async def _fetched(self, place: Place, request: Request) -> Answer | None:
+    async def _fetched(self, place: PortalAddress, request: Request) -> Answer | None:
         if self._session is None:
             return None
         headers = {name: request.header(name) for name in _SAID if request.header(name)}

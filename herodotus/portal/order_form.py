@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from markupsafe import Markup
 
 from herodotus.core.errors import HerodotusError
-from herodotus.core.orders import Drain, Order, Pause, Report, Resume, Say, Stay
+from herodotus.core.orders import Drain, Order, OrderReport, Pause, Resume, Say, Stay
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import Answer, html, moved
 from herodotus.portal.archive_pages import Asked
@@ -33,7 +33,9 @@ _PAUSED, _STAYING = "paused", "staying"
 
 
 class OrderPages:
-    def __init__(self, perform: Callable[[Order, Say], Awaitable[Report]], operator: OperatorRule) -> None:
+    def __init__(
+        self, perform: Callable[[Order, Say], Awaitable[OrderReport]], operator: OperatorRule
+    ) -> None:
         self._perform = perform
         self._operator = operator
 

@@ -37,7 +37,7 @@ from herodotus.portal.relayed_answers import (
 )
 from herodotus.portal.replay_origin import ReplayPlace
 from herodotus.portal.request import Request, wants_json
-from herodotus.portal.targets import BadTargetError, Kind, WebTarget, parse_web_target
+from herodotus.portal.targets import BadTargetError, TargetKind, WebTarget, parse_web_target
 
 RELAYED = "x-herodotus-relayed"
 ASKED_MAX = 5
@@ -58,7 +58,7 @@ _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PortalAddress:
     """A peer's portal."""
 
     origin: str
@@ -68,13 +68,13 @@ class Place:
 
 
 class Directions(Protocol):
-    async def holders(self, url: str) -> tuple[Place, ...]:
+    async def holders(self, url: str) -> tuple[PortalAddress, ...]:
         """Who should have the URL, in the ring's order, as far as it seems to live; empty where nobody knows."""
         ...
 
 
 class Relay(Protocol):
-    async def fetch(self, place: Place, request: Request) -> Answer | None:
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         """Another peer's answer, whole and in its own words: nothing to be passed on. None where it gives none in
         time, or one that is too large."""
         ...
@@ -98,7 +98,7 @@ class Elsewhere:
         self._now = now
         self._is_gateway = is_gateway
         self._threads = anyio.CapacityLimiter(_READERS)
-        self._keepers: OrderedDict[str, tuple[float, tuple[Place, ...]]] = OrderedDict()
+        self._keepers: OrderedDict[str, tuple[float, tuple[PortalAddress, ...]]] = OrderedDict()
         self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     async def answer(
@@ -122,7 +122,7 @@ class Elsewhere:
         # A browser that kept it would go round in a circle of stale views by itself, and ask nobody who could end it.
         return moved(target, HTTPStatus.MOVED_PERMANENTLY, {"Cache-Control": "no-store", **PUBLIC})
 
-    async def keepers(self, url: str, memento: str) -> tuple[Place, ...]:
+    async def keepers(self, url: str, memento: str) -> tuple[PortalAddress, ...]:
         """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
         raw address, a path."""
         now = self._now()
@@ -132,7 +132,7 @@ class Elsewhere:
         others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
         found: set[str] = set()
 
-        async def ask(place: Place) -> None:
+        async def ask(place: PortalAddress) -> None:
             answer = await self._relay.fetch(
                 place, Request(method="HEAD", target=memento, headers={RELAYED: "1"})
             )
@@ -167,7 +167,7 @@ class Elsewhere:
         return count < SENT_ON_MAX
 
     async def _relayed(
-        self, request: Request, holders: tuple[Place, ...], url: str, origin: str, *, is_replay: bool
+        self, request: Request, holders: tuple[PortalAddress, ...], url: str, origin: str, *, is_replay: bool
     ) -> Answer | None:
         is_busy = False
         with anyio.move_on_after(RELAYED_S):
@@ -189,9 +189,9 @@ class Elsewhere:
             return None if answer is None else adopted_words(answer, one.adopting)
         target = _web_target(one.request.target)
         match None if target is None else target.kind:
-            case Kind.REPLAY | Kind.GATE if target is not None:
+            case TargetKind.REPLAY | TargetKind.GATE if target is not None:
                 return await self._memento(one, target)
-            case Kind.HISTORY if target is not None and not wants_json(one.request):
+            case TargetKind.HISTORY if target is not None and not wants_json(one.request):
                 answer = await one.ask("application/json")
                 period = target.moment.digits if target.moment else ""
                 if answer is None:
@@ -231,7 +231,7 @@ class Elsewhere:
 class _Question:
     """To one peer, for one reader: of what the reader's browser said, only what is named here is told."""
 
-    def __init__(self, relay: Relay, request: Request, place: Place, adopting: Adopting) -> None:
+    def __init__(self, relay: Relay, request: Request, place: PortalAddress, adopting: Adopting) -> None:
         self.request = request
         self.adopting = adopting
         self.is_busy = False

@@ -23,7 +23,7 @@ from herodotus.core.cdxj import surt
 from herodotus.core.index_rows import address_key
 from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import Answer
-from herodotus.portal.cdx import FIELDS, ROWS_MAX, CdxQuestion, Found, Row, decode_resume_key
+from herodotus.portal.cdx import FIELDS, ROWS_MAX, CdxQuestion, CdxRows, Row, decode_resume_key
 from herodotus.portal.memento import header_url
 from herodotus.portal.targets import URL_CHARS_MAX
 
@@ -46,7 +46,7 @@ P = TypeVar("P", bound=_Ordered)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class PeerRows:
     """What one peer gave; `stopped` is where it has more, `is_short` that it stopped before it had given as many
     rows as were asked for."""
 
@@ -56,7 +56,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stop(Generic[P]):
+class StopPosition(Generic[P]):
     """Where the whole list stops for now. `was_left`: somebody who stopped short was not waited for."""
 
     at: P | None
@@ -64,27 +64,27 @@ class Stop(Generic[P]):
     was_left: bool
 
 
-def earliest(stops: Iterable[tuple[P, bool]], short_parts: int) -> Stop[P]:
+def earliest(stops: Iterable[tuple[P, bool]], short_parts: int) -> StopPosition[P]:
     """`stops`: where each peer has more, and whether it stopped short; `short_parts` that were cut so before."""
     known = list(stops)
     waits = short_parts < SHORT_PARTS_MAX
     counted = [(at, is_short) for at, is_short in known if waits or not is_short]
     was_left = len(counted) < len(known)
     if not counted:
-        return Stop(at=None, short_parts=short_parts, was_left=was_left)
+        return StopPosition(at=None, short_parts=short_parts, was_left=was_left)
     at, is_short = min(counted, key=lambda stop: stop[0])
-    return Stop(at=at, short_parts=short_parts + is_short, was_left=was_left)
+    return StopPosition(at=at, short_parts=short_parts + is_short, was_left=was_left)
 
 
-def own_share(found: Found, wanted: CdxQuestion) -> Share:
-    return Share(rows=_placed(found.rows, wanted, found.resume_at), stopped=found.resume_at)
+def own_share(found: CdxRows, wanted: CdxQuestion) -> PeerRows:
+    return PeerRows(rows=_placed(found.rows, wanted, found.resume_at), stopped=found.resume_at)
 
 
-def read_share(answer: Answer, wanted: CdxQuestion) -> Share | None:
+def read_share(answer: Answer, wanted: CdxQuestion) -> PeerRows | None:
     """Of another peer that was asked `wanted`: None for what is no list of rows, or does not answer the question;
     rows that make no sense are left out."""
     if answer.status == HTTPStatus.BAD_REQUEST:
-        return Share(rows={})  # it has fewer pages than others
+        return PeerRows(rows={})  # it has fewer pages than others
     try:
         table = msgspec.json.decode(answer.body, type=list[Any])
         stopped = None
@@ -100,7 +100,7 @@ def read_share(answer: Answer, wanted: CdxQuestion) -> Share | None:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
     is_short = stopped is not None and len(lines) < wanted.limit
-    return Share(rows=_placed(rows, wanted, stopped), stopped=stopped, is_short=is_short)
+    return PeerRows(rows=_placed(rows, wanted, stopped), stopped=stopped, is_short=is_short)
 
 
 def position(row: Row) -> Position:

@@ -12,7 +12,7 @@ from herodotus.core.replay import (
     NO_TYPE,
     BannerFacts,
     Flag,
-    Holder,
+    HolderNote,
     MediaType,
     ReplayContext,
     Rewriter,
@@ -57,7 +57,7 @@ class Replay:
     portal_origin: str | None
     has_banner: bool = True
     takes_gzip: bool = False
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[HolderNote, ...] = ()
     """Who else has this capture, for the banner."""
     has_own_origin: bool = False
     """Asked for where archived pages have an origin that the portal does not have."""

@@ -25,7 +25,7 @@ from herodotus.portal.cdx import (
     ROWS_MAX,
     BadQuestionError,
     CdxQuestion,
-    Found,
+    CdxRows,
     Row,
     encode_resume_key,
     end_of_part,
@@ -37,13 +37,13 @@ from herodotus.portal.cdx import (
 )
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import header_url
-from herodotus.portal.other_holders import Place
+from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.pages import listing_page
 from herodotus.portal.peer_rows import (
     Identity,
     Listed,
+    PeerRows,
     Position,
-    Share,
     earliest,
     own_share,
     read_count,
@@ -52,7 +52,7 @@ from herodotus.portal.peer_rows import (
 )
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.ring_questions import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
-from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
+from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
 
 ROWS_OF_PEER_MIN = 1_000
 ROWS_ASKED_MIN = 50
@@ -87,13 +87,13 @@ class TogetherPages:
             return refused
         return await tried(lambda one: work(one, others), asked) if others else None
 
-    def _work(self, request: Request) -> Callable[[Asked, Sequence[Place]], Awaitable[Answer]] | None:
+    def _work(self, request: Request) -> Callable[[Asked, Sequence[PortalAddress]], Awaitable[Answer]] | None:
         """None also for what is malformed: whoever answers the others says so."""
         try:
             if request.path in _CDX_PATHS and parse_question(request.parameters()).ranges:
                 return self._cdx
             is_list = request.path.startswith("/web/") and request.target.endswith("*")
-            if is_list and parse_web_target(request.target).kind is Kind.LISTING:
+            if is_list and parse_web_target(request.target).kind is TargetKind.LISTING:
                 return self._listing
         except (BadQuestionError, BadTargetError):
             return None
@@ -101,7 +101,7 @@ class TogetherPages:
 
     # -- captures -----------------------------------------------------------------------------------------
 
-    async def _cdx(self, asked: Asked, others: Sequence[Place]) -> Answer:
+    async def _cdx(self, asked: Asked, others: Sequence[PortalAddress]) -> Answer:
         request = asked.request
         question = parse_question(request.parameters())
         if question.shows_pages:
@@ -113,7 +113,7 @@ class TogetherPages:
         own, gathered = await self._own(wanted, gathered)
         if own is None and question.page and not any(share.rows for share in gathered.given):
             raise BadQuestionError(NO_PAGE)
-        shares = [own or Share(rows={}), *gathered.given]
+        shares = [own or PeerRows(rows={}), *gathered.given]
         list_ = await self._shelf.in_thread(partial(merged, shares, question))
         content_type, body = await self._shelf.in_thread(partial(format_rows, list_.found, question))
         headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
@@ -124,8 +124,8 @@ class TogetherPages:
         return Answer(content_type=content_type, body=body.encode("utf-8", "replace"), headers=headers)
 
     async def _own(
-        self, wanted: CdxQuestion, gathered: Gathered[Share]
-    ) -> tuple[Share | None, Gathered[Share]]:
+        self, wanted: CdxQuestion, gathered: Gathered[PeerRows]
+    ) -> tuple[PeerRows | None, Gathered[PeerRows]]:
         """None where this peer has no such page; where its archive cannot be read it is one that did not answer."""
         try:
             found = await self._shelf.rows(wanted)
@@ -133,9 +133,9 @@ class TogetherPages:
         except BadQuestionError:  # it has fewer pages than others
             return None, gathered
         except ArchiveError:
-            return Share(rows={}), replace(gathered, known=gathered.known + 1)
+            return PeerRows(rows={}), replace(gathered, known=gathered.known + 1)
 
-    async def _pages(self, request: Request, others: Sequence[Place]) -> Answer:
+    async def _pages(self, request: Request, others: Sequence[PortalAddress]) -> Answer:
         """As many as the peer with most: page n is the n-th of each."""
         gathered = await self._gatherer.ask_all(
             request.target, others, partial(read_count, pages_max=PAGES_MAX)
@@ -147,7 +147,7 @@ class TogetherPages:
 
     # -- addresses ----------------------------------------------------------------------------------------
 
-    async def _listing(self, asked: Asked, others: Sequence[Place]) -> Answer:
+    async def _listing(self, asked: Asked, others: Sequence[PortalAddress]) -> Answer:
         target = parse_web_target(asked.request.target)
         prefix = spellings(target.url.removeprefix("*."))[0]
         match = "domain" if target.url.startswith("*.") else "prefix"
@@ -235,16 +235,16 @@ def _cdx_target(request: Request, wanted: CdxQuestion) -> str:
 class Merged:
     """`has_gaps`: somebody was not waited for, so rows of his may be missing."""
 
-    found: Found
+    found: CdxRows
     has_gaps: bool = False
 
 
-def merged(shares: Sequence[Share], question: CdxQuestion) -> Merged:
+def merged(shares: Sequence[PeerRows], question: CdxQuestion) -> Merged:
     """The first share is our own: what others say about the same capture changes nothing of it."""
     ordered = _ordered(shares)
     if question.limit < 0:
         rows = list(thinned_places(ordered, question))[question.limit :]
-        return Merged(found=Found(rows=_without_places(rows)))
+        return Merged(found=CdxRows(rows=_without_places(rows)))
     stop = earliest(
         [(share.stopped, share.is_short) for share in shares if share.stopped is not None],
         question.short_parts,
@@ -255,17 +255,17 @@ def merged(shares: Sequence[Share], question: CdxQuestion) -> Merged:
         limit = question.limit if question.limit < ROWS_MAX else len(ordered)
         rows = list(thinned_places(ordered, question))[question.offset :]
         resume_at = rows[limit][0] if len(rows) > limit else stop.at
-        return Merged(found=Found(rows=_without_places(rows[:limit]), resume_at=resume_at))
+        return Merged(found=CdxRows(rows=_without_places(rows[:limit]), resume_at=resume_at))
     if stop.at is not None:
         ordered = [placed for placed in ordered if placed[0] < stop.at]
     rows = list(thinned_places(ordered, question))[question.offset :]
     end = end_of_part(rows, question.limit, itemgetter(0)) if question.shows_resume_key else question.limit
     resume_at = rows[end][0] if end < len(rows) else stop.at
-    found = Found(rows=_without_places(rows[:end]), resume_at=resume_at, short_parts=stop.short_parts)
+    found = CdxRows(rows=_without_places(rows[:end]), resume_at=resume_at, short_parts=stop.short_parts)
     return Merged(found=found, has_gaps=stop.was_left)
 
 
-def _ordered(shares: Sequence[Share]) -> list[tuple[Position, Row]]:
+def _ordered(shares: Sequence[PeerRows]) -> list[tuple[Position, Row]]:
     """Where peers differ on the place of a row it is the first of them: so nobody can put off what others have."""
     known: dict[Identity, tuple[Position, Row]] = {}
     for share in shares:

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.portal.answer import Answer
-from herodotus.portal.other_holders import RELAYED, Place, Relay
+from herodotus.portal.other_holders import RELAYED, PortalAddress, Relay
 from herodotus.portal.request import Request
 
 logger = logging.getLogger(__name__)
@@ -46,12 +46,12 @@ _READERS = 1  # so that what others sent takes one processor at most, and reader
 T = TypeVar("T")
 
 
-def cost_of_asking(others: Sequence[Place]) -> float:
+def cost_of_asking(others: Sequence[PortalAddress]) -> float:
     return PEER_COST * min(len(others), PEERS_ASKED_MAX)
 
 
 class Members(Protocol):
-    async def others(self) -> tuple[Place, ...]:
+    async def others(self) -> tuple[PortalAddress, ...]:
         """The other peers that seem to live, in the ring's order from here on; none where there is no ring."""
         ...
 
@@ -78,9 +78,9 @@ class _Round(Generic[T]):
     """One question, while it is under way."""
 
     read: Callable[[Answer], T | None]
-    silent: set[Place] = field(default_factory=set)
+    silent: set[PortalAddress] = field(default_factory=set)
     """Asked, and not heard of yet; not those whose turn to be asked has not come."""
-    found: dict[Place, T] = field(default_factory=dict)
+    found: dict[PortalAddress, T] = field(default_factory=dict)
     held_bytes: int = 0
 
 
@@ -97,12 +97,12 @@ class Gatherer:
         self.disbelieved = 0
         """Answers of other peers that were left out for what stood in them."""
 
-    async def others(self, request: Request) -> Sequence[Place]:
+    async def others(self, request: Request) -> Sequence[PortalAddress]:
         """Who would be asked; nobody for a question that was relayed itself."""
         return () if request.header(RELAYED) else await self._members.others()
 
     async def ask_all(
-        self, target: str, others: Sequence[Place], read: Callable[[Answer], T | None]
+        self, target: str, others: Sequence[PortalAddress], read: Callable[[Answer], T | None]
     ) -> Gathered[T]:
         """`target` is path and query, the same for all. `read` runs in a thread, and gives None for an answer that
         is not to be believed."""
@@ -130,12 +130,12 @@ class Gatherer:
             return True
         return False
 
-    def _quick(self, others: Sequence[Place]) -> Sequence[Place]:
+    def _quick(self, others: Sequence[PortalAddress]) -> Sequence[PortalAddress]:
         now = anyio.current_time()
         quick = (place for place in others if self._slow.get(place.origin, now) <= now)
         return tuple(islice(quick, PEERS_ASKED_MAX))
 
-    def _leave_out(self, silent: Iterable[Place]) -> None:
+    def _leave_out(self, silent: Iterable[PortalAddress]) -> None:
         until = anyio.current_time() + SLOW_S
         for place in silent:
             self._slow.pop(place.origin, None)
@@ -143,7 +143,7 @@ class Gatherer:
             if len(self._slow) > _SLOW_MAX:
                 self._slow.popitem(last=False)
 
-    async def _ask(self, place: Place, target: str, round_: "_Round[T]") -> None:
+    async def _ask(self, place: PortalAddress, target: str, round_: "_Round[T]") -> None:
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
         async with self._room:
             round_.silent.add(place)

@@ -8,14 +8,14 @@ from typing import Protocol
 
 import anyio
 
-from herodotus.core.orders import Order, Report, Say
+from herodotus.core.orders import Order, OrderReport, Say
 from herodotus.core.status import PeerStatus
 from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
 from herodotus.portal.api.containers import container_endpoints
 from herodotus.portal.api.imports import ImportDesk
 from herodotus.portal.api.links import LinkAnswers, link_endpoints
-from herodotus.portal.api.network import Peer, network_endpoints
+from herodotus.portal.api.network import PeerFacts, network_endpoints
 from herodotus.portal.api.paths import path_endpoints
 from herodotus.portal.api.rest import RestApi
 from herodotus.portal.api.search import search_endpoints
@@ -37,7 +37,7 @@ from herodotus.portal.save_pages import SaveOutcome, SavePages
 
 
 class RingView(Directions, Members, Protocol):
-    def peers(self) -> tuple[Peer, ...]: ...
+    def peers(self) -> tuple[PeerFacts, ...]: ...
 
 
 class OwnSaves(Protocol):
@@ -57,7 +57,7 @@ class RoomParts:
     relay: Relay
     elsewhere: Elsewhere
     operator: OperatorRule
-    perform: Callable[[Order, Say], Awaitable[Report]]
+    perform: Callable[[Order, Say], Awaitable[OrderReport]]
     saves: OwnSaves | None
     peer: str
 

@@ -32,7 +32,7 @@ from herodotus.portal.pages import FORM_HEADERS
 from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
 from herodotus.portal.rendering import render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
-from herodotus.portal.targets import BadTargetError, Kind, parse_web_target, spellings
+from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
 
 OF_ONE = Rate(per_s=1 / 12, burst=5.0)
 """Five a minute, as whoever asks for more has a crawl in mind."""
@@ -203,7 +203,7 @@ def _url_of(request: Request) -> str:
     if request.path == _PATH and (given := request.parameter("url") or _in_form(request)):
         return spellings(given)[0]
     target = parse_web_target("/web/2026/" + request.target[len(_PATH) :])
-    if target.kind is not Kind.REPLAY:
+    if target.kind is not TargetKind.REPLAY:
         raise BadTargetError("there is no address in this path")
     return spellings(target.url)[0]
 

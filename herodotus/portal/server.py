@@ -15,12 +15,12 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from herodotus import clock
 from herodotus.core.errors import PortTaken
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal.answer import Answer
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.http_connection import Visitor
+from herodotus.portal.http_connection import HttpConnection
 from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Portal:
         self._settings = settings
         self._handlers = handlers
         self._front = front or Front(lambda: 0, clock.unix_seconds)
-        self._visitors: dict[object, Visitor] = {}
+        self._visitors: dict[object, HttpConnection] = {}
         """By the protocol of aiohttp's that each stands before."""
         self._watch: asyncio.TimerHandle | None = None
         self._listener: socket.socket | None = None
@@ -158,7 +158,7 @@ class Portal:
             raise PortTaken(
                 address=str(wanted), setting="http.listen", flag="--http", reason=reason
             ) from error
-        self.endpoint = Endpoint(host=wanted.host, port=listener.getsockname()[1])
+        self.endpoint = HostPort(host=wanted.host, port=listener.getsockname()[1])
         return listener
 
     async def _handle(self, request: web.Request) -> web.Response:
@@ -175,7 +175,7 @@ class Portal:
             visitor.ended()
         return response
 
-    async def _response(self, request: web.Request, visitor: Visitor | None) -> web.Response:
+    async def _response(self, request: web.Request, visitor: HttpConnection | None) -> web.Response:
         answer = await self._answer(request, visitor)
         size = len(answer.body)
         if size <= _LARGE_BYTES or request.method == "HEAD":
@@ -201,7 +201,7 @@ class Portal:
                 request.transport.abort()
         return response
 
-    async def _answer(self, request: web.Request, visitor: Visitor | None) -> Answer:
+    async def _answer(self, request: web.Request, visitor: HttpConnection | None) -> Answer:
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = Request(
             method=request.method,
@@ -239,7 +239,7 @@ class Portal:
         def left() -> None:
             self._visitors.pop(inner, None)
 
-        visitor = Visitor(inner, self._front, now=asyncio.get_running_loop().time, left=left)
+        visitor = HttpConnection(inner, self._front, now=asyncio.get_running_loop().time, left=left)
         self._visitors[inner] = visitor
         return visitor
 

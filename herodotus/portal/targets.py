@@ -32,7 +32,7 @@ _ESCAPED_IN_ANSWERS = re.compile(
 )
 
 
-class Kind(Enum):
+class TargetKind(Enum):
     HISTORY = "history"
     LISTING = "listing"
     REPLAY = "replay"
@@ -44,7 +44,7 @@ class Kind(Enum):
 class WebTarget:
     """`url` as it was asked for; `moment` where a date stood."""
 
-    kind: Kind
+    kind: TargetKind
     url: str
     moment: Moment | None = None
     flag: Flag = Flag.PAGE
@@ -57,22 +57,24 @@ class BadTargetError(ValueError):
 
 def parse_web_target(target: str) -> WebTarget:
     if timemap := _TIMEMAP.fullmatch(target):
-        return WebTarget(kind=Kind.TIMEMAP, url=_url(timemap[2]), form=timemap[1])
+        return WebTarget(kind=TargetKind.TIMEMAP, url=_url(timemap[2]), form=timemap[1])
     if history := _HISTORY.fullmatch(target):
         moment = _moment(history[1]) if history[1] else None
         if history[2].endswith("*"):
-            return WebTarget(kind=Kind.LISTING, url=_url(history[2].rstrip("*") or "http:"), moment=moment)
-        return WebTarget(kind=Kind.HISTORY, url=_url(history[2]), moment=moment)
+            return WebTarget(
+                kind=TargetKind.LISTING, url=_url(history[2].rstrip("*") or "http:"), moment=moment
+            )
+        return WebTarget(kind=TargetKind.HISTORY, url=_url(history[2]), moment=moment)
     if replay := _REPLAY.fullmatch(target):
         try:
             flag = Flag(replay[2] or "")
         except ValueError:
             raise BadTargetError(f"{replay[2]} is no flag that this archive knows") from None
-        return WebTarget(kind=Kind.REPLAY, url=_url(replay[3]), moment=_moment(replay[1]), flag=flag)
+        return WebTarget(kind=TargetKind.REPLAY, url=_url(replay[3]), moment=_moment(replay[1]), flag=flag)
     gate = _GATE.fullmatch(target)
     if gate is None:
         raise BadTargetError("there is no address in this path")
-    return WebTarget(kind=Kind.GATE, url=_url(gate[1]))
+    return WebTarget(kind=TargetKind.GATE, url=_url(gate[1]))
 
 
 def _moment(digits: str) -> Moment:

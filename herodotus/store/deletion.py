@@ -23,7 +23,7 @@ from herodotus.core.captures import (
 from herodotus.core.index_rows import (
     CAPTURE,
     KEY_BYTES,
-    Kind,
+    RowKind,
     after,
     bucket_of,
     capture_key,
@@ -79,7 +79,7 @@ def move_bodies(archive: Archive, ids: Collection[CaptureId]) -> None:
     payloads = {
         (bucket_of(id_.key), id_.digest): None
         for id_ in ids
-        if (entry := reader.find(id_)) is not None and entry.kind is Kind.BODY
+        if (entry := reader.find(id_)) is not None and entry.kind is RowKind.BODY
     }
     moved = (item for payload in payloads for item in _bereaved(reader, *payload, victims))
     for items in _in_steps(moved):
@@ -111,13 +111,13 @@ def _bereaved(
     original = original_of(capture.record, capture.id, len(capture.body))
     if capture.is_revisit:
         original = original._replace(record_id=deposit.record_id)
-        yield _rewritten(reader, capture.id, Kind.BODY, compress_bundle(deposit, None))
+        yield _rewritten(reader, capture.id, RowKind.BODY, compress_bundle(deposit, None))
     for id_, kind in reader.named_by_payload(bucket, digest):
-        if kind is Kind.BODY or id_ in victims or id_ == capture.id or reader.has_original(id_, victims):
+        if kind is RowKind.BODY or id_ in victims or id_ == capture.id or reader.has_original(id_, victims):
             continue
         other = _readable(reader, id_)
         if other is not None:
-            yield _rewritten(reader, id_, Kind.REVISIT, compress_bundle(other[1], original))
+            yield _rewritten(reader, id_, RowKind.REVISIT, compress_bundle(other[1], original))
 
 
 def _heir(
@@ -126,7 +126,7 @@ def _heir(
     """Another that has the body already, or the oldest that can be given it. None when nothing is left that could
     move, as the body is damaged."""
     for id_, kind in reader.named_by_payload(bucket, digest):
-        if kind is Kind.BODY and id_ not in victims and (found := _readable(reader, id_)) is not None:
+        if kind is RowKind.BODY and id_ not in victims and (found := _readable(reader, id_)) is not None:
             return found
     named = reader.named_by_payload(bucket, digest)
     staying = (id_ for id_, _ in named if id_ not in victims)
@@ -142,7 +142,7 @@ def _readable(reader: Reader, id_: CaptureId) -> tuple[StoredCapture, Deposit] |
         return None
 
 
-def _rewritten(reader: Reader, id_: CaptureId, kind: Kind, members: tuple[bytes, ...]) -> NewCapture:
+def _rewritten(reader: Reader, id_: CaptureId, kind: RowKind, members: tuple[bytes, ...]) -> NewCapture:
     """It moves, but did not arrive now: streams must meet it once."""
     entry = reader.find(id_)
     return NewCapture(id=id_, kind=kind, members=members, arrival=None if entry is None else entry.arrival)

@@ -41,7 +41,7 @@ Change = tuple[bytes, int]
 """A member that came (1) or went (-1)."""
 
 
-class Standing:
+class DirectoryDigests:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._sketches: dict[int, Sketch] = {}

@@ -19,9 +19,9 @@ from herodotus.core.index_rows import (
     META,
     TOMBSTONE,
     VISITS,
-    Entry,
-    Kind,
-    Place,
+    FilePlace,
+    IndexEntry,
+    RowKind,
     VisitCount,
     address_key,
     after,
@@ -37,13 +37,13 @@ from herodotus.core.index_rows import (
     payload_key,
     url_prefix,
 )
-from herodotus.core.layout import SEGMENT_BYTES_MAX, Codec
+from herodotus.core.layout import SEGMENT_BYTES_MAX, Compression
 from herodotus.core.notes import (
     Visit,
 )
 from herodotus.core.removals import NOTHING_REMOVED
 from herodotus.core.warc import Fields
-from herodotus.store.digests import Standing
+from herodotus.store.digests import DirectoryDigests
 from herodotus.store.files import Files
 from herodotus.store.index import Batch, Index
 from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
@@ -72,7 +72,7 @@ class ArchiveSettings:
     """What the files may come to together; sealing needs up to a segment more for a while."""
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
     """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
-    codec: Codec = Codec.ZSTD
+    codec: Compression = Compression.ZSTD
     dictionary_bytes: int = 0
     """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
     pages of few sites, and then `zstd -dc` alone no longer reads the file."""
@@ -88,7 +88,7 @@ class Damage:
 
 
 @dataclass(slots=True)
-class Counters:
+class StoreCounters:
     stored: int = 0
     refused: int = 0
     commits: int = 0
@@ -118,7 +118,7 @@ class Archive:
         self.files = files
         self.index = index
         self.settings = settings or ArchiveSettings()
-        self.counters = Counters()
+        self.counters = StoreCounters()
         self.damage: dict[tuple[str, int], Damage] = {}
         """What was found broken, to be fetched from another copy."""
         self.digest_of = digest_of
@@ -136,7 +136,7 @@ class Archive:
         self.refusal: str | None = None
         """Why nothing can be stored until the next opening."""
         self._unflushed = 0
-        self.standing = Standing(index)
+        self.standing = DirectoryDigests(index)
         self.captures = 0
         self.has_tombstones = False
         self.rewrites = 0
@@ -279,7 +279,7 @@ class Archive:
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
 
     def put(
-        self, batch: Batch, id_: CaptureId, entry: Entry, *, url: str = "", is_checked: bool = False
+        self, batch: Batch, id_: CaptureId, entry: IndexEntry, *, url: str = "", is_checked: bool = False
     ) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
@@ -292,7 +292,9 @@ class Archive:
         else:
             # Written anew: a revisit may have got the body, or a body that was found twice its place.
             batch.put(key, encode_entry(entry))
-            batch.delete(payload_key(key, id_.digest, Kind.REVISIT if entry.kind is Kind.BODY else Kind.BODY))
+            batch.delete(
+                payload_key(key, id_.digest, RowKind.REVISIT if entry.kind is RowKind.BODY else RowKind.BODY)
+            )
         batch.put(payload_key(key, id_.digest, entry.kind))
 
     def write(self, batch: Batch) -> None:
@@ -317,7 +319,7 @@ class Archive:
             batch.put(family_key(TOMBSTONE, key))
             batch.delete(key)
             batch.delete(family_key(VISITS, key))
-            for kind in Kind:
+            for kind in RowKind:
                 batch.delete(payload_key(key, id_.digest, kind))
 
     def _apply_committed(
@@ -329,7 +331,7 @@ class Archive:
             if isinstance(item, NewCapture):
                 length = sum(map(len, item.members))
                 arrival = arrival_of(number, offset) if item.arrival is None else item.arrival
-                entry = Entry(place=Place(number, offset, length), kind=item.kind, arrival=arrival)
+                entry = IndexEntry(place=FilePlace(number, offset, length), kind=item.kind, arrival=arrival)
                 self.put(applying.batch, item.id, entry, url=item.url, is_checked=True)
                 offset += length
                 at += len(item.members)

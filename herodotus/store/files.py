@@ -17,13 +17,13 @@ from functools import partial
 from threading import Lock
 
 from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
-from herodotus.core.index_rows import Place
+from herodotus.core.index_rows import FilePlace
 from herodotus.core.layout import (
     DICTIONARY_FIELD,
     JOURNAL_FOLDER,
     LOG_FOLDER,
     SEGMENT_FOLDER,
-    Codec,
+    Compression,
     FileName,
     parse_path,
 )
@@ -150,7 +150,7 @@ class Files:
         located = self.catalogue.get(number)
         return f"file {number}" if located is None else located.name.path
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: FilePlace) -> bytes:
         """The bytes at a place; DamagedRecordError when the file ends before."""
         data = self.read_at(place.file, place.offset, place.length)
         if len(data) != place.length:
@@ -200,7 +200,7 @@ class Files:
     def dictionary(self, number: int) -> Dictionary | None:
         """What the frames of a segment were compressed with; None for nearly all."""
         located = self.catalogue.get(number)
-        if located is None or located.name.is_log or located.name.codec is not Codec.ZSTD:
+        if located is None or located.name.is_log or located.name.codec is not Compression.ZSTD:
             return None
         with self._lock:
             if number in self._dictionaries:

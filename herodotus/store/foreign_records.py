@@ -35,7 +35,7 @@ _ARC_START = re.compile(rb"\n(?:https?|ftp|dns|filedesc):(?://?)?\S{1,16384} [0-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ForeignRecord:
     record: WarcRecord
     offset: int
     """In the file: of the member where there are members, else of the record."""
@@ -249,7 +249,7 @@ class RecordReader:
 
     # -- records ------------------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Found | Broken]:
+    def __iter__(self) -> Iterator[ForeignRecord | Broken]:
         while True:
             try:
                 found = self._next()
@@ -262,7 +262,7 @@ class RecordReader:
             if found.record.fields:
                 yield found
 
-    def _next(self) -> Found | None:
+    def _next(self) -> ForeignRecord | None:
         while True:
             if not self._need(1):
                 return None
@@ -272,8 +272,8 @@ class RecordReader:
         offset = self._offset()
         self._fill_head()
         if self._content.startswith(b"WARC/"):
-            return Found(record=self._warc(), offset=offset)
-        return Found(record=self._arc(), offset=offset)
+            return ForeignRecord(record=self._warc(), offset=offset)
+        return ForeignRecord(record=self._arc(), offset=offset)
 
     def _fill_head(self) -> None:
         """As much as a head may have, or up to its end."""

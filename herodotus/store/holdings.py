@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.orders import ArchiveOrder, Report, Say
+from herodotus.core.orders import ArchiveOrder, OrderReport, Say
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
 from herodotus.operate.cli.archive import archive_of
@@ -128,7 +128,7 @@ class Holdings:
         expected = isinstance(error, ArchiveError | OSError)
         logger.error("archive unusable error=%s", error, exc_info=None if expected else error)
 
-    async def perform(self, order: ArchiveOrder, say: Say) -> Report:
+    async def perform(self, order: ArchiveOrder, say: Say) -> OrderReport:
         """What a command asks through the door."""
         return await perform_in_peer(self.opened_store(), order, say, self._home.state)
 

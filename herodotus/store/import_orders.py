@@ -86,7 +86,7 @@ def _read(path: Path | None) -> dict[str, _Mark]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ImportProgress:
     """What is told while it goes on."""
 
     path: Path
@@ -105,7 +105,7 @@ async def take_in(
     *,
     start: int | None = None,
     marks_path: Path | None = None,
-    tell: Callable[[Progress], None] = lambda progress: None,
+    tell: Callable[[ImportProgress], None] = lambda progress: None,
 ) -> list[dict[str, Any]]:
     """A report of each file. `start` is a byte to go on at, whatever is marked; 0 begins anew."""
     marks = Marks(marks_path, store.archive.incarnation)
@@ -122,7 +122,7 @@ async def take_in(
 
 
 async def _take_in_one(
-    store: DiskStore, path: Path, start: int | None, marks: Marks, tell: Callable[[Progress], None]
+    store: DiskStore, path: Path, start: int | None, marks: Marks, tell: Callable[[ImportProgress], None]
 ) -> ImportReport:
     with _opened(path) as file:
         status = os.fstat(file.fileno())
@@ -135,7 +135,11 @@ async def _take_in_one(
         def progress(report: ImportReport) -> None:
             marks.note(path, status, report.offset)
             captures = report.stored + report.revisits + report.known
-            tell(Progress(path=path, done_bytes=report.offset, total_bytes=status.st_size, captures=captures))
+            tell(
+                ImportProgress(
+                    path=path, done_bytes=report.offset, total_bytes=status.st_size, captures=captures
+                )
+            )
 
         report = await import_file(store, file, start=begin, progress=progress)
         marks.done(path)
@@ -143,7 +147,7 @@ async def _take_in_one(
 
 
 async def _take_in_package(
-    store: DiskStore, path: Path, file: BinaryIO, tell: Callable[[Progress], None]
+    store: DiskStore, path: Path, file: BinaryIO, tell: Callable[[ImportProgress], None]
 ) -> ImportReport:
     """Nothing is unpacked: a name with `..` in it is a name like any other."""
     whole = ImportReport()
@@ -159,7 +163,7 @@ async def _take_in_package(
                 def progress(report: ImportReport, before: int = before) -> None:
                     captures = report.stored + report.revisits + report.known
                     tell(
-                        Progress(
+                        ImportProgress(
                             path=path,
                             done_bytes=before + report.offset,
                             total_bytes=total,

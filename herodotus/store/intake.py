@@ -15,7 +15,7 @@ from typing import NamedTuple
 from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.bundles import format_bundle
 from herodotus.core.captures import CaptureId, Deposit, Mode, Original, RecordType
-from herodotus.core.index_rows import Kind, bucket_of, capture_key, decode_entry
+from herodotus.core.index_rows import RowKind, bucket_of, capture_key, decode_entry
 from herodotus.store.engine import Archive
 from herodotus.store.items import NewCapture
 from herodotus.store.members import gzip_quickly, gzip_stored
@@ -38,7 +38,7 @@ COMPRESSED_EXACT = frozenset(
 )
 
 
-class Outcome(Enum):
+class StoreOutcome(Enum):
     NEW = "new"
     REVISIT = "revisit"
     """The payload was there; the capture refers to it."""
@@ -50,7 +50,7 @@ class Outcome(Enum):
 
 class Prepared(NamedTuple):
     id: CaptureId
-    outcome: Outcome
+    outcome: StoreOutcome
     item: NewCapture | None
     original: Original | None
     """What later captures may refer to, when this one has the body."""
@@ -72,17 +72,21 @@ class Intake:
         id_ = deposit.id
         key = capture_key(id_)
         if self._archive.is_deleted(key) or self._archive.removed.covers(deposit.url):
-            return Prepared(id=id_, outcome=Outcome.DELETED, item=None, original=None, generation=generation)
+            return Prepared(
+                id=id_, outcome=StoreOutcome.DELETED, item=None, original=None, generation=generation
+            )
         known = self._archive.index.get(key)
         if known is not None and self._is_whole(id_):
-            return Prepared(id=id_, outcome=Outcome.KNOWN, item=None, original=None, generation=generation)
+            return Prepared(
+                id=id_, outcome=StoreOutcome.KNOWN, item=None, original=None, generation=generation
+            )
         # What is stored anew must not refer to itself.
         found = self._find_original(deposit, mode, generation) if known is None else None
         deposit = self._archive.sign(deposit)
         record_id = deposit.record_id
         item = NewCapture(
             id=id_,
-            kind=Kind.BODY if found is None else Kind.REVISIT,
+            kind=RowKind.BODY if found is None else RowKind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
             url="" if found is not None and found.url == deposit.url else deposit.url,
             arrival=None if known is None else decode_entry(known).arrival,
@@ -96,7 +100,7 @@ class Intake:
         )
         return Prepared(
             id=id_,
-            outcome=Outcome.NEW if found is None else Outcome.REVISIT,
+            outcome=StoreOutcome.NEW if found is None else StoreOutcome.REVISIT,
             item=item,
             original=own if found is None and deposit.body else None,
             generation=generation,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from herodotus.core.captures import CaptureId
-from herodotus.core.index_rows import Kind, bucket_of
+from herodotus.core.index_rows import RowKind, bucket_of
 from herodotus.core.notes import Visit, format_tombstones, format_visits
 from herodotus.store.members import gzip_member
 
@@ -17,7 +17,7 @@ class NewCapture(NamedTuple):
     """A capture ready to be written: compressed members, the capture's own first."""
 
     id: CaptureId
-    kind: Kind
+    kind: RowKind
     members: tuple[bytes, ...]
     url: str = ""
     """For the list of addresses; empty when it stands there already."""

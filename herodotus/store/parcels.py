@@ -17,7 +17,7 @@ from herodotus.core.index_rows import (
     KEY_BYTES,
     TOMBSTONE,
     VISITS,
-    Kind,
+    RowKind,
     after,
     decode_entry,
     family_key,
@@ -233,7 +233,7 @@ def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | N
         batch.delete(key)
         batch.delete(family_key(VISITS, key))
         if id_ is not None:
-            for kind in Kind:
+            for kind in RowKind:
                 batch.delete(payload_key(key, id_.digest, kind))
     return batch
 

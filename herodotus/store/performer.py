@@ -28,9 +28,9 @@ from herodotus.core.orders import (
     Get,
     History,
     Import,
+    OrderReport,
     RebuildIndex,
     Remove,
-    Report,
     Say,
     Statistics,
     Verify,
@@ -38,7 +38,7 @@ from herodotus.core.orders import (
 from herodotus.core.warc import format_date
 from herodotus.home.durable import storage_failure
 from herodotus.home.removed import forget_removed, note_removed
-from herodotus.store.import_orders import Progress, take_in
+from herodotus.store.import_orders import ImportProgress, take_in
 from herodotus.store.reader import Version
 from herodotus.store.removal import RemovalReport, erase, remove_host, remove_pages
 from herodotus.store.store import DiskStore
@@ -57,11 +57,11 @@ class RefusedWhileRunningError(ArchiveError):
         super().__init__(f"{what} needs the archive at rest: stop the peer first (`herodotus stop`)")
 
 
-async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None) -> Report:
+async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None) -> OrderReport:
     """`state` is the folder for what an interrupted order leaves behind, to go on there."""
     match order:
         case Import():
-            return Report(
+            return OrderReport(
                 facts=await take_in(
                     store,
                     [Path(file) for file in order.files],
@@ -72,29 +72,29 @@ async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path |
             )
         case Export():
             report = await anyio.to_thread.run_sync(export_to, store, order, None, _from_thread(say))
-            return Report(facts=asdict(report))
+            return OrderReport(facts=asdict(report))
         case Get():
             return await _get(store, order)
         case History():
             versions = await _of_spellings(order.url, store.history)
-            return Report(facts=history_as_json(versions or ()) or None)
+            return OrderReport(facts=history_as_json(versions or ()) or None)
         case Verify():
             found = await anyio.to_thread.run_sync(_verify, store, order, _from_thread(say))
-            return Report(facts={**asdict(found), "is_sound": found.is_sound})
+            return OrderReport(facts={**asdict(found), "is_sound": found.is_sound})
         case Expunge():
-            return Report(facts=await _expunge(store, order, say))
+            return OrderReport(facts=await _expunge(store, order, say))
         case RebuildIndex():
             await store.rebuild()
-            return Report(facts={"captures": (await store.statistics()).captures})
+            return OrderReport(facts={"captures": (await store.statistics()).captures})
         case Remove():
             return await _remove(store, order, say, state)
         case Statistics():
-            return Report(facts=asdict(await store.statistics()))
+            return OrderReport(facts=asdict(await store.statistics()))
 
 
 async def perform_in_peer(
     store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None
-) -> Report:
+) -> OrderReport:
     """What would take the index away from the readers of a running peer is refused."""
     if isinstance(order, RebuildIndex):
         raise RefusedWhileRunningError("rebuild-index")
@@ -103,7 +103,7 @@ async def perform_in_peer(
     return await perform(store, order, say, state)
 
 
-def _tell(say: Say, progress: Progress) -> None:
+def _tell(say: Say, progress: ImportProgress) -> None:
     say(str(progress))
 
 
@@ -193,14 +193,14 @@ def _verify(store: DiskStore, order: Verify, say: Say) -> Verification:
     return verify(store.archive, repair=order.repair, report=report)
 
 
-async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> Report:
+async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None) -> OrderReport:
     """Noted before anything is deleted, so that nothing of it comes back meanwhile."""
     report, unknown = RemovalReport(), list[str]()
     if state is None:
         raise ArchiveError("an archive without a home cannot note what was removed")
     if order.is_forgotten:
         store.archive.removed, unknown = forget_removed(state, hosts=order.hosts, urls=order.urls)
-        return Report(facts={**asdict(report), "unknown": unknown})
+        return OrderReport(facts={**asdict(report), "unknown": unknown})
     now = store.archive.now()
     store.archive.removed = note_removed(state, hosts=order.hosts, urls=order.urls, now=now)
     await remove_pages(store, order.urls, report)
@@ -210,18 +210,18 @@ async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None)
     if order.is_erased:
         say("rewriting files")
         await erase(store, report)
-    return Report(facts={**asdict(report), "unknown": unknown})
+    return OrderReport(facts={**asdict(report), "unknown": unknown})
 
 
-async def _get(store: DiskStore, order: Get) -> Report:
+async def _get(store: DiskStore, order: Get) -> OrderReport:
     async def newest(url: str) -> StoredCapture | None:
         return await store.newest(url, order.not_after_s)
 
     capture = await _of_spellings(order.url, newest)
     if capture is None:
-        return Report(facts=None)
+        return OrderReport(facts=None)
     content = capture.head + capture.body if order.is_raw else capture.body
-    return Report(facts={"url": capture.url, "date": format_date(capture.time_s)}, content=content)
+    return OrderReport(facts={"url": capture.url, "date": format_date(capture.time_s)}, content=content)
 
 
 async def _of_spellings(url: str, find: Any) -> Any:

@@ -18,9 +18,9 @@ from herodotus.core.index_rows import (
     DAY_S,
     KEY_BYTES,
     VISITS,
-    Entry,
-    Kind,
-    Place,
+    FilePlace,
+    IndexEntry,
+    RowKind,
     after,
     bucket_of,
     capture_key,
@@ -35,7 +35,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.signatures import SIGNATURE, voucher_in
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
 from herodotus.store.engine import Archive
-from herodotus.store.stored_records import MemberCache, Seen, Written
+from herodotus.store.stored_records import MemberCache, Seen, StoredRecords
 
 BUCKETS = 16
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
@@ -72,7 +72,7 @@ class Reader:
 
     # -- finding ------------------------------------------------------------------------------------------
 
-    def find(self, id_: CaptureId) -> Entry | None:
+    def find(self, id_: CaptureId) -> IndexEntry | None:
         data = self._archive.index.get(capture_key(id_))
         return None if data is None else decode_entry(data)
 
@@ -110,7 +110,7 @@ class Reader:
             return None
         return self._version(key, written, seen)
 
-    def _version(self, key: bytes, written: Written, seen: Seen) -> Version:
+    def _version(self, key: bytes, written: StoredRecords, seen: Seen) -> Version:
         data = self._archive.index.get(family_key(VISITS, key))
         visits = decode_visits(data) if data is not None else None
         status, mime = parse_http_head(seen.head)
@@ -138,7 +138,7 @@ class Reader:
                     ids[id_] = None
         return list(ids)
 
-    def named_by_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[CaptureId, Kind]]:
+    def named_by_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[CaptureId, RowKind]]:
         """Those whose records can be read, one after the other: there may be very many."""
         for key, value in self.entries_of_payload(bucket, digest):
             id_ = self.id_at(key, value)
@@ -161,7 +161,7 @@ class Reader:
             self._note(written.place, error)
             return False
         found = None if original is None else self.find(original)
-        return found is not None and found.kind is Kind.BODY and original not in leaving
+        return found is not None and found.kind is RowKind.BODY and original not in leaving
 
     def entries_of_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Index entries that may have the payload: those with the body before those that refer to it."""
@@ -189,14 +189,14 @@ class Reader:
         written = self._written_at(key, value, MemberCache(self._archive.files))
         return None if written is None else self._try_seen(written)
 
-    def _try_seen(self, written: Written) -> Seen | None:
+    def _try_seen(self, written: StoredRecords) -> Seen | None:
         try:
             return written.seen()
         except DamagedRecordError as error:
             self._note(written.place, error)
             return None
 
-    def _written_at(self, key: bytes, value: bytes, cache: MemberCache) -> Written | None:
+    def _written_at(self, key: bytes, value: bytes, cache: MemberCache) -> StoredRecords | None:
         """None when it is damaged, which is noted, or was deleted meanwhile."""
         entry = decode_entry(value)
         for _ in range(MOVES_MAX):
@@ -261,14 +261,14 @@ class Reader:
         except DamagedRecordError:
             return None
 
-    def read_entry(self, entry: Entry, cache: MemberCache | None = None) -> StoredCapture:
+    def read_entry(self, entry: IndexEntry, cache: MemberCache | None = None) -> StoredCapture:
         try:
             return self.complete((cache or MemberCache(self._archive.files)).written(entry.place))
         except DamagedRecordError as error:
             self._note(entry.place, error)
             raise
 
-    def complete(self, written: Written) -> StoredCapture:
+    def complete(self, written: StoredRecords) -> StoredCapture:
         seen = written.seen()
         body = seen.body
         if seen.is_revisit:
@@ -298,15 +298,15 @@ class Reader:
         for _, seen in self._bodies(bucket_of(id_.key), id_.digest):
             yield seen
 
-    def _bodies(self, bucket: int, digest: bytes) -> Iterator[tuple[Written, Seen]]:
+    def _bodies(self, bucket: int, digest: bytes) -> Iterator[tuple[StoredRecords, Seen]]:
         for key, value in self.entries_of_payload(bucket, digest):
-            if decode_entry(value).kind is Kind.BODY:
+            if decode_entry(value).kind is RowKind.BODY:
                 written = self._written_at(key, value, MemberCache(self._archive.files))
                 seen = None if written is None else self._try_seen(written)
                 if written is not None and seen is not None and not seen.is_revisit:
                     yield written, seen
 
-    def read_records(self, place: Place) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
+    def read_records(self, place: FilePlace) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
         """The capture's own record and its companions, as written."""
         written = MemberCache(self._archive.files).written(place)
         return written.record, written.companions
@@ -326,7 +326,7 @@ class Reader:
                 return original_of(written.record, seen.id, size)
         return None
 
-    def _note(self, place: Place, error: Exception) -> None:
+    def _note(self, place: FilePlace, error: Exception) -> None:
         self._archive.note_damage(place.file, place.offset, str(error))
 
 
@@ -343,7 +343,7 @@ def _named_original(record: WarcRecord, id_: CaptureId) -> CaptureId | None:
     return CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest)
 
 
-def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, Entry]]:
+def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, IndexEntry]]:
     for key, value in archive.index.scan(start, end):
         yield key, decode_entry(value)
 

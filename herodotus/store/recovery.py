@@ -13,9 +13,9 @@ from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveE
 from herodotus.core.index_rows import (
     AUXILIARY,
     CAPTURE,
-    Entry,
-    Kind,
-    Place,
+    FilePlace,
+    IndexEntry,
+    RowKind,
     after,
     arrival_of,
     auxiliary_key,
@@ -41,7 +41,7 @@ from herodotus.store.index import Batch
 from herodotus.store.journal import settle_journals
 from herodotus.store.notes import note_at, note_places
 from herodotus.store.resync import Search
-from herodotus.store.scan import Bundle, Progress, scan_bundles
+from herodotus.store.scan import Bundle, ScanProgress, scan_bundles
 
 logger = logging.getLogger(__name__)
 
@@ -224,7 +224,7 @@ class _Indexing:
 
     def run(self, start: int) -> int:
         size = self.archive.files.size(self.number)
-        progress = Progress()
+        progress = ScanProgress()
         dictionary = self.archive.files.dictionary(self.number)
         search = Search(self.archive.files, self.number)
         while True:
@@ -277,7 +277,7 @@ class _Indexing:
 
     def _apply_capture(self, bundle: Bundle) -> None:
         assert bundle.id is not None
-        place = Place(self.number, bundle.offset, bundle.length, bundle.skip)
+        place = FilePlace(self.number, bundle.offset, bundle.length, bundle.skip)
         arrival = arrival_of(self.number, bundle.offset)
         self.archive.counters.recovered += 1
         known = self.archive.index.get(capture_key(bundle.id))
@@ -288,11 +288,11 @@ class _Indexing:
             is_older = self.is_segment and entry.place.file > self.number
             # A capture gets the body of an original that goes, and never loses it again: what refers is older, wherever
             # it lies. Rewriting without the slice that has the body may have given it a higher number.
-            is_superseded = is_older if entry.kind is bundle.kind else entry.kind is Kind.BODY
+            is_superseded = is_older if entry.kind is bundle.kind else entry.kind is RowKind.BODY
             if is_there and is_superseded:
                 return
             arrival = entry.arrival
-        entry = Entry(place=place, kind=bundle.kind, arrival=arrival)
+        entry = IndexEntry(place=place, kind=bundle.kind, arrival=arrival)
         self.archive.put(self.batch, bundle.id, entry, url=bundle.record.url or "")
 
     def _write(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import CaptureId, id_of_record, split_payload
-from herodotus.core.index_rows import Kind
+from herodotus.core.index_rows import RowKind
 from herodotus.core.notes import is_note
 from herodotus.core.warc import WarcRecord, check_block, decode_digest, split_record
 from herodotus.store.members import Dictionary, scan_members
@@ -38,8 +38,8 @@ class Bundle:
         return self.parsed
 
     @property
-    def kind(self) -> Kind:
-        return Kind.REVISIT if self.parsed is not None and self.parsed.kind == "revisit" else Kind.BODY
+    def kind(self) -> RowKind:
+        return RowKind.REVISIT if self.parsed is not None and self.parsed.kind == "revisit" else RowKind.BODY
 
     @property
     def end(self) -> int:
@@ -47,7 +47,7 @@ class Bundle:
 
 
 @dataclass(slots=True)
-class Progress:
+class ScanProgress:
     whole_to: int = 0
     """Every member before this offset is whole."""
 
@@ -56,7 +56,7 @@ def scan_bundles(
     read_at: Callable[[int, int], bytes],
     start: int,
     end: int,
-    progress: Progress | None = None,
+    progress: ScanProgress | None = None,
     *,
     dictionary: Dictionary | None = None,
     is_thorough: bool = False,
@@ -64,7 +64,7 @@ def scan_bundles(
     """Every bundle between two offsets; raises at the first byte that is not whole. Thorough: requests of our
     own form are parsed and compared with their digests, too, and not by the codec's checksum alone."""
     current: Bundle | None = None
-    progress = progress or Progress()
+    progress = progress or ScanProgress()
     progress.whole_to = start
     try:
         for offset, length, content in scan_members(read_at, start, end, dictionary):

@@ -23,8 +23,8 @@ from herodotus.core.index_rows import (
     AUXILIARY,
     CAPTURE,
     KEY_BYTES,
-    Entry,
-    Kind,
+    IndexEntry,
+    RowKind,
     after,
     auxiliary_key,
     auxiliary_place,
@@ -32,7 +32,7 @@ from herodotus.core.index_rows import (
     encode_entry,
     encode_numbers,
 )
-from herodotus.core.layout import CDXJ_BYTES_MAX, Codec, FileName
+from herodotus.core.layout import CDXJ_BYTES_MAX, Compression, FileName
 from herodotus.store.cdxj_lines import Lines
 from herodotus.store.disk import read_file, sync_folder
 from herodotus.store.engine import EPOCH_KEY, Archive
@@ -52,7 +52,7 @@ COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
 
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
 
-Standing = tuple[bytes, bytes, Entry]
+Standing = tuple[bytes, bytes, IndexEntry]
 """A capture to move: its key in the index, the value that must still stand there, and what that says."""
 
 Pace = Callable[[int], None]
@@ -248,7 +248,7 @@ class _Merge:
                 len(open_in) <= 1
                 or len(pack) >= PACK_VERSIONS_MAX
                 or _dense(lines[at])
-                or writer.name.codec is Codec.GZIP
+                or writer.name.codec is Compression.GZIP
             )
             member = self._member(pack[0][2]) if is_final and len(lines[at]) == len(pack) else None
             if member is None:
@@ -258,20 +258,20 @@ class _Merge:
                 self._copied += len(pack)
         return sorted(rest)
 
-    def _member(self, entry: Entry) -> bytes | None:
+    def _member(self, entry: IndexEntry) -> bytes | None:
         try:
             return self._files.read(entry.place)
         except (DamagedRecordError, OSError):
             return None  # taking it apart says what is wrong
 
-    def _read(self, standing: Standing, codec: Codec) -> Moving | None:
+    def _read(self, standing: Standing, codec: Compression) -> Moving | None:
         key, value, entry = standing
         try:
             written = self._cache.written(entry.place)
             seen = written.seen()
             parts = tuple(written.parts())
-            is_gzip = self._files.catalogue[entry.place.file].name.codec is Codec.GZIP
-            packed = self._files.read(entry.place) if is_gzip and codec is Codec.GZIP else None
+            is_gzip = self._files.catalogue[entry.place.file].name.codec is Compression.GZIP
+            packed = self._files.read(entry.place) if is_gzip and codec is Compression.GZIP else None
             status, mime = parse_http_head(seen.head)
             if not seen.head:
                 mime = (written.record.get("Content-Type") or "").partition(";")[0].lower()
@@ -303,7 +303,7 @@ class _Merge:
     def _dictionary(self, bucket: int) -> Dictionary | None:
         """Learned once for a bucket, from captures all over it."""
         size = self._archive.settings.dictionary_bytes
-        if not size or self._archive.settings.codec is not Codec.ZSTD:
+        if not size or self._archive.settings.codec is not Compression.ZSTD:
             return None
         if bucket not in self._dictionaries:
             self._dictionaries = {bucket: Dictionary.train(self._samples(bucket), size)}
@@ -311,7 +311,7 @@ class _Merge:
 
     def _samples(self, bucket: int) -> list[bytes]:
         groups = islice(self._versions(*_bounds(bucket)), SAMPLES_MAX)
-        first = (self._read(group[0], Codec.ZSTD) for group in groups)
+        first = (self._read(group[0], Compression.ZSTD) for group in groups)
         return [moving.parts[0] for moving in first if moving is not None and not is_compressed(moving.mime)]
 
     def _write_versions(self, writer: SegmentWriter, group: list[Standing]) -> None:
@@ -321,7 +321,7 @@ class _Merge:
             moving = self._read(standing, writer.name.codec)
             if moving is None:
                 continue
-            is_dense = moving.entry.kind is Kind.BODY and is_compressed(moving.mime)
+            is_dense = moving.entry.kind is RowKind.BODY and is_compressed(moving.mime)
             if pack and (is_dense or len(pack) >= PACK_VERSIONS_MAX or size + moving.size > PACK_BYTES_MAX):
                 writer.add_pack(pack, is_compressed=False)
                 pack, size = [], 0

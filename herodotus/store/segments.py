@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from herodotus.core.cdxj import format_line, move_line
-from herodotus.core.index_rows import Entry, Place
-from herodotus.core.layout import DICTIONARY_FIELD, Codec, FileName
+from herodotus.core.index_rows import FilePlace, IndexEntry
+from herodotus.core.layout import DICTIONARY_FIELD, Compression, FileName
 from herodotus.core.warc import Fields
 from herodotus.store.disk import exists, make_folder, write_all
 from herodotus.store.files import Files
@@ -33,7 +33,7 @@ class Moving:
 
     key: bytes
     value: bytes
-    entry: Entry
+    entry: IndexEntry
     seen: Seen
     mime: str
     """As declared, in lower case; of the record when there is no HTTP head."""
@@ -50,7 +50,7 @@ class Moving:
 class Moved(NamedTuple):
     key: bytes
     value: bytes
-    entry: Entry
+    entry: IndexEntry
 
 
 class SegmentWriter:
@@ -79,7 +79,7 @@ class SegmentWriter:
             self._append(dictionary.frame)
             software = (*software, (DICTIONARY_FIELD, f"sha256:{dictionary.sha256.hex()}"))
         info = format_warcinfo(name, time_s, software)
-        self._append(zstd_frame(info) if name.codec is Codec.ZSTD else gzip_member(info))
+        self._append(zstd_frame(info) if name.codec is Compression.ZSTD else gzip_member(info))
 
     @property
     def size(self) -> int:
@@ -87,7 +87,7 @@ class SegmentWriter:
 
     def add_pack(self, pack: Sequence[Moving], *, is_compressed: bool) -> None:
         """Versions of one URL, oldest first: one zstd frame, or a gzip member to the record."""
-        if self.name.codec is Codec.ZSTD:
+        if self.name.codec is Compression.ZSTD:
             content, skips = bytearray(), []
             for moving in pack:
                 skips.append(len(content))
@@ -103,25 +103,25 @@ class SegmentWriter:
             self._add_member([moving], member, [0])
 
     def add_copied(
-        self, member: bytes, pack: Sequence[tuple[bytes, bytes, Entry]], lines: Sequence[str]
+        self, member: bytes, pack: Sequence[tuple[bytes, bytes, IndexEntry]], lines: Sequence[str]
     ) -> None:
         """A member of another segment as it is: keys, values and entries of its captures, and their lines."""
         offset = self._append(member)
         for (key, value, entry), line in zip(pack, lines, strict=True):
-            place = Place(self.name.number, offset, len(member), entry.place.skip)
-            self.moved.append(Moved(key, value, Entry(place, entry.kind, entry.arrival)))
+            place = FilePlace(self.name.number, offset, len(member), entry.place.skip)
+            self.moved.append(Moved(key, value, IndexEntry(place, entry.kind, entry.arrival)))
             self._lines.append(move_line(line, offset, self._file_name))
 
     def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
         offset = self._append(member)
         for moving, skip in zip(pack, skips, strict=True):
-            place = Place(self.name.number, offset, len(member), skip)
+            place = FilePlace(self.name.number, offset, len(member), skip)
             self.moved.append(
-                Moved(moving.key, moving.value, Entry(place, moving.entry.kind, moving.entry.arrival))
+                Moved(moving.key, moving.value, IndexEntry(place, moving.entry.kind, moving.entry.arrival))
             )
             self._lines.append(self._line_of(moving, place))
 
-    def _line_of(self, moving: Moving, place: Place) -> str:
+    def _line_of(self, moving: Moving, place: FilePlace) -> str:
         return format_line(
             url=moving.seen.url,
             time_s=moving.seen.id.time_s,
@@ -136,7 +136,7 @@ class SegmentWriter:
         return self._append(self._encode(record))
 
     def _encode(self, content: bytes, *, is_compressed: bool = False) -> bytes:
-        if self.name.codec is not Codec.ZSTD:
+        if self.name.codec is not Compression.ZSTD:
             return gzip_member(content)
         if is_compressed:
             return zstd_frame(content, _FAST_LEVEL)

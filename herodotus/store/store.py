@@ -24,7 +24,7 @@ from herodotus.store.bell import Bell, current_bell
 from herodotus.store.committer import Committer, PreparedInVainError
 from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
-from herodotus.store.intake import Intake, Outcome, Prepared
+from herodotus.store.intake import Intake, Prepared, StoreOutcome
 from herodotus.store.items import Item, NewVisits
 from herodotus.store.reader import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.store.recovery import open_archive, rebuild
@@ -50,7 +50,7 @@ async def at_once(id_: CaptureId) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
     id: CaptureId
-    outcome: Outcome
+    outcome: StoreOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from herodotus.core.captures import (
     split_payload,
     url_key,
 )
-from herodotus.core.index_rows import Place
+from herodotus.core.index_rows import FilePlace
 from herodotus.core.notes import is_note
 from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, sha1_of, split_record
 from herodotus.store.files import Files
@@ -62,12 +62,12 @@ class Seen:
         """As WARC-Payload-Digest has it."""
 
 
-class Written:
+class StoredRecords:
     """One capture's records, as bytes in a member that was decoded."""
 
     __slots__ = ("_companions", "_content", "_files", "_following", "_record", "_rest", "place")
 
-    def __init__(self, content: bytes, rest: bytes, files: Files, place: Place) -> None:
+    def __init__(self, content: bytes, rest: bytes, files: Files, place: FilePlace) -> None:
         self._content = content
         self._rest = rest
         """Members that follow and belong to the capture, still compressed."""
@@ -230,7 +230,7 @@ class MemberCache:
         self._content, self._rest = b"", b""
         self._ahead: OrderedDict[int, tuple[int, bytes]] | None = OrderedDict() if reads_ahead else None
 
-    def written(self, place: Place) -> Written:
+    def written(self, place: FilePlace) -> StoredRecords:
         """DamagedRecordError when it is not whole, FileNotFoundError when the file is not here (any more)."""
         at = (place.file, place.offset)
         if at != self._at:
@@ -243,9 +243,9 @@ class MemberCache:
                 raise DamagedRecordError(path, place.offset, error.reason) from error
             self._rest = data[length:]
             self._at = at
-        return Written(self._content, self._rest, self._files, place)
+        return StoredRecords(self._content, self._rest, self._files, place)
 
-    def _bytes_at(self, place: Place) -> bytes:
+    def _bytes_at(self, place: FilePlace) -> bytes:
         if self._ahead is None or place.length > READ_AHEAD_BYTES:
             return self._files.read(place)
         start, data = self._ahead.get(place.file, (0, b""))

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError, MalformedRecordError
 from herodotus.core.captures import StoredCapture
-from herodotus.core.index_rows import CAPTURE, Entry, after, arrival_of, decode_entry, time_of
+from herodotus.core.index_rows import CAPTURE, IndexEntry, after, arrival_of, decode_entry, time_of
 from herodotus.store.engine import Archive
 from herodotus.store.reader import Reader
 from herodotus.store.stored_records import MemberCache
@@ -26,7 +26,7 @@ WINDOW_MAX = 8_192  # arrival order sorts so many at a time; each window costs o
 RING_BATCH = 512
 
 
-Found = tuple[bytes, Entry, int, int]
+Found = tuple[bytes, IndexEntry, int, int]
 """Key, entry, arrival, and how often captures had been deleted or written anew when the entry was read."""
 
 
@@ -151,7 +151,7 @@ class Stream:
         end = after(CAPTURE) if self._query.key_to is None else CAPTURE + self._query.key_to[:12]
         return start, end
 
-    def _admits(self, key: bytes, entry: Entry) -> bool:
+    def _admits(self, key: bytes, entry: IndexEntry) -> bool:
         is_in_time = self._query.from_s <= time_of(key) < self._query.to_s
         return self._arrived_from <= entry.arrival < self._boundary and is_in_time
 
@@ -189,7 +189,7 @@ class Stream:
             for arrival, key, entry in window:
                 yield key, entry, arrival, rewrites
 
-    def _read(self, key: bytes, entry: Entry, rewrites: int) -> StoredCapture | None:
+    def _read(self, key: bytes, entry: IndexEntry, rewrites: int) -> StoredCapture | None:
         """None when it was deleted meanwhile, or is damaged."""
         if self._archive.rewrites != rewrites:
             value = self._archive.index.get(key)

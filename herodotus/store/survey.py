@@ -165,7 +165,7 @@ class _Found:
             )
 
 
-class Survey:
+class ArchiveSurvey:
     """Synchronous; one at a time over an archive."""
 
     def __init__(self, archive: Archive) -> None:
@@ -257,7 +257,7 @@ async def keep_surveyed(
     store: DiskStore, *, period_s: float = PERIOD_S, work_share: float = WORK_SHARE
 ) -> None:
     """Until it is cancelled: what was stored is surveyed soon after, as slowly as it must not disturb."""
-    survey, pause_s = Survey(store.archive), period_s
+    survey, pause_s = ArchiveSurvey(store.archive), period_s
     while True:
         try:
             started = anyio.current_time()

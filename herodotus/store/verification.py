@@ -17,9 +17,9 @@ from herodotus.core.index_rows import (
     PAYLOAD,
     PAYLOAD_PREFIX_BYTES,
     TOMBSTONE,
-    Entry,
-    Kind,
-    Place,
+    FilePlace,
+    IndexEntry,
+    RowKind,
     after,
     capture_key,
     decode_entry,
@@ -30,7 +30,7 @@ from herodotus.store.notes import note_places
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from herodotus.store.resync import Search
-from herodotus.store.scan import Bundle, Progress, check_payload, scan_bundles
+from herodotus.store.scan import Bundle, ScanProgress, check_payload, scan_bundles
 
 Report = Callable[[str, int, int], None]
 """Path, bytes done, bytes altogether."""
@@ -75,7 +75,7 @@ def verify(
         found.missing = sum(
             seen.misses(decode_entry(value).place) for _, value in archive.index.scan(CAPTURE, after(CAPTURE))
         )
-        found.missing += sum(seen.misses(Place(*place, 0)) for place in note_places(archive))
+        found.missing += sum(seen.misses(FilePlace(*place, 0)) for place in note_places(archive))
         for orphan in _orphans(archive, seen):
             found.orphans += 1
             _note(archive, orphan.place.file, orphan.place.offset, "its original is not here", found)
@@ -96,13 +96,13 @@ class _Seen:
         self._log = log
         self._catalogue = catalogue
         self._places: dict[int, array[int]] = {number: array("Q") for number in ends}
-        self.unsound: set[Place] = set()
+        self.unsound: set[FilePlace] = set()
         """Found, and not what they say; the first of them, as they are read again before anything is said."""
 
-    def add(self, place: Place) -> None:
+    def add(self, place: FilePlace) -> None:
         self._places[place.file].append(place.offset << 32 | place.skip)
 
-    def misses(self, place: Place) -> bool:
+    def misses(self, place: FilePlace) -> bool:
         """What was stored since verifying began is not looked for."""
         if place.file not in self._ends:
             return place.file not in self._catalogue
@@ -114,30 +114,34 @@ class _Seen:
         return at == len(of_file) or of_file[at] != wanted
 
 
-def _orphans(archive: Archive, seen: _Seen) -> Iterator[Entry]:
+def _orphans(archive: Archive, seen: _Seen) -> Iterator[IndexEntry]:
     """Revisits without a body. Where one may be missing they are read, which looks everywhere for it."""
     reader = Reader(archive)
     payloads = archive.index.scan(PAYLOAD, after(PAYLOAD))
     for prefix, group in groupby(payloads, key=lambda found: found[0][:PAYLOAD_PREFIX_BYTES]):
-        if not any(key[PAYLOAD_PREFIX_BYTES] == Kind.REVISIT for key, _ in group):
+        if not any(key[PAYLOAD_PREFIX_BYTES] == RowKind.REVISIT for key, _ in group):
             continue
         for _, value in reader.entries_of_payload(prefix[1], prefix[2:]):
             entry = decode_entry(value)
-            if entry.kind is Kind.BODY and not seen.misses(entry.place) and _short(entry) not in seen.unsound:
+            if (
+                entry.kind is RowKind.BODY
+                and not seen.misses(entry.place)
+                and _short(entry) not in seen.unsound
+            ):
                 break
             if (
-                entry.kind is Kind.REVISIT
+                entry.kind is RowKind.REVISIT
                 and not seen.misses(entry.place)
                 and not _is_readable(reader, entry)
             ):
                 yield entry
 
 
-def _short(entry: Entry) -> Place:
+def _short(entry: IndexEntry) -> FilePlace:
     return entry.place._replace(length=0)
 
 
-def _is_readable(reader: Reader, entry: Entry) -> bool:
+def _is_readable(reader: Reader, entry: IndexEntry) -> bool:
     try:
         reader.read_entry(entry)
     except DamagedRecordError:
@@ -158,7 +162,7 @@ def _verify_file(
     found.files += 1
     found.bytes += end
     path = archive.files.path(number)
-    progress = Progress()
+    progress = ScanProgress()
     search = Search(archive.files, number)
     start = 0
     while start < end:
@@ -173,7 +177,7 @@ def _verify_file(
             ):
                 found.records += 1
                 report(path, bundle.end, end)
-                seen.add(Place(number, bundle.offset, 0, bundle.skip))
+                seen.add(FilePlace(number, bundle.offset, 0, bundle.skip))
                 if bundle.id is None:
                     continue
                 _verify_capture(archive, number, bundle, found, seen)
@@ -194,7 +198,7 @@ def _verify_capture(archive: Archive, number: int, bundle: Bundle, found: Verifi
     except MalformedRecordError as error:
         _note(archive, number, bundle.offset, error.reason, found)
         if len(seen.unsound) < DAMAGE_MAX:
-            seen.unsound.add(Place(number, bundle.offset, 0, bundle.skip))
+            seen.unsound.add(FilePlace(number, bundle.offset, 0, bundle.skip))
 
 
 def _note(archive: Archive, number: int, offset: int, reason: str, found: Verification) -> None:

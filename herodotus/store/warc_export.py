@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from herodotus.core.captures import Original, StoredCapture, format_unchanged_visit, url_key
-from herodotus.core.index_rows import KEY_BYTES, Place
+from herodotus.core.index_rows import KEY_BYTES, FilePlace
 from herodotus.core.layout import FileName
 from herodotus.core.notes import Visit
 from herodotus.store.deletion import deposit_of_stored
@@ -52,7 +52,7 @@ class Exported:
     mime: str
     status: int
     digest: str
-    place: Place
+    place: FilePlace
     capture: StoredCapture | None
     """None for an unchanged visit."""
 
@@ -215,8 +215,8 @@ class _Export:
         self.write_capture(found)
         return self._version
 
-    def _write(self, member: bytes) -> Place:
-        place = Place(0, self.report.bytes, len(member))
+    def _write(self, member: bytes) -> FilePlace:
+        place = FilePlace(0, self.report.bytes, len(member))
         self._out.write(member)
         self.report.bytes += len(member)
         return place

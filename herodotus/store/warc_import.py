@@ -37,8 +37,8 @@ from herodotus.core.warc import (
     format_date,
     sha1_label,
 )
-from herodotus.store.foreign_records import Broken, Found, RecordReader
-from herodotus.store.intake import Outcome
+from herodotus.store.foreign_records import Broken, ForeignRecord, RecordReader
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.store import ArchiveStore
 
 COMPANIONS_MAX = 64  # beside one capture, and together no larger than COMPANIONS_BYTES_MAX
@@ -104,7 +104,7 @@ class ImportReport:
 
 @dataclass(slots=True)
 class _Group:
-    found: Found
+    found: ForeignRecord
     companions: list[WarcRecord]
 
 
@@ -187,25 +187,25 @@ async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIter
         report.skip(start, f"{len(waiting)} records that belong to no capture")
 
 
-async def _read_ahead(records: Iterator[Found | Broken]) -> AsyncIterator[Found | Broken]:
+async def _read_ahead(records: Iterator[ForeignRecord | Broken]) -> AsyncIterator[ForeignRecord | Broken]:
     """Some at a time, as a trip to another thread costs as much as reading a small record."""
     while batch := await anyio.to_thread.run_sync(_some, records):
         for found in batch:
             yield found
 
 
-def _some(records: Iterator[Found | Broken]) -> list[Found | Broken]:
-    batch: list[Found | Broken] = []
+def _some(records: Iterator[ForeignRecord | Broken]) -> list[ForeignRecord | Broken]:
+    batch: list[ForeignRecord | Broken] = []
     size = 0
     for found in records:
         batch.append(found)
-        size += len(found.record.block) if isinstance(found, Found) else 0
+        size += len(found.record.block) if isinstance(found, ForeignRecord) else 0
         if len(batch) >= READ_AHEAD_MAX or size >= READ_AHEAD_BYTES:
             break
     return batch
 
 
-def _keep(companions: list[WarcRecord], found: Found, report: ImportReport) -> None:
+def _keep(companions: list[WarcRecord], found: ForeignRecord, report: ImportReport) -> None:
     size = sum(len(companion.block) for companion in companions) + len(found.record.block)
     if len(companions) >= COMPANIONS_MAX or size > COMPANIONS_BYTES_MAX:
         report.skip(
@@ -253,10 +253,10 @@ async def _store_one(
         report.skip(group.found.offset, str(error))
         report.orphans += isinstance(error, OrphanError)
         return
-    report.stored += outcome is Outcome.NEW
-    report.revisits += outcome is Outcome.REVISIT
-    report.known += outcome is Outcome.KNOWN
-    report.deleted += outcome is Outcome.DELETED
+    report.stored += outcome is StoreOutcome.NEW
+    report.revisits += outcome is StoreOutcome.REVISIT
+    report.known += outcome is StoreOutcome.KNOWN
+    report.deleted += outcome is StoreOutcome.DELETED
 
 
 def _check(record: WarcRecord) -> None:

@@ -31,7 +31,7 @@ from herodotus.crawl.gear import ROBOT
 from herodotus.crawl.stewards import RingSteward, StewardParts, office
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
 from herodotus.crawl.stewards.wire import Ask, Granted, Return, decode_answers, encode_asks
-from herodotus.peers.calls import UnreachableError
+from herodotus.peers.calls import PeerUnreachableError
 
 BATCH = 64
 GOOD = OriginReport(status=200, duration_s=0.05)
@@ -66,7 +66,7 @@ class Alone:
         raise AssertionError(f"nothing is fetched here, least of all {request.url}")
 
     async def call(self, to: Contact, service: str, body: bytes, *, deadline_s: float = 1.0) -> bytes:
-        raise UnreachableError
+        raise PeerUnreachableError
 
 
 def books_per_s(hosts: int) -> float:

@@ -19,7 +19,7 @@ from herodotus.copies.comparison import compare
 from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
-from herodotus.copies.services import Answers
+from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import WHOLE_RING
 from herodotus.core.copies.places import Places
@@ -79,7 +79,7 @@ async def protocol(count: int, differences: int, seed: int) -> bool:
     ours, theirs = MemberSet(common | here), MemberSet(common | there)
     for one in (ours, theirs):
         await one.digests(*WHOLE_RING[0])  # kept by an archive, so not part of a comparison
-    calls = Straight(Answers(parts_of(theirs.store), on_come=lambda: None).services())
+    calls = Straight(CopyServices(parts_of(theirs.store), on_come=lambda: None).services())
     began = time.process_time()
     found = await compare(calls, ours.store, THEM, WHOLE_RING, bytes(16))
     took_s = time.process_time() - began
@@ -108,7 +108,7 @@ async def archives(count: int, differences: int, scratch: Path) -> None:
     async with open_store(opened("ours")) as ours, open_store(opened("theirs")) as theirs:
         await fill(ours, count, 0, rng)
         await fill(theirs, count, differences, rng)
-        answers = Answers(parts_of(theirs), on_come=lambda: None)
+        answers = CopyServices(parts_of(theirs), on_come=lambda: None)
         missing: set[bytes] = set()
         for word in ("first", "again"):
             began = time.perf_counter()

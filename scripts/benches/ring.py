@@ -28,7 +28,7 @@ from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.limits import Rate
 from dht.core.link import LinkLimits
 from dht.core.records import Address, Contact, PeerRecord
-from dht.endpoint import Endpoint, socket_address
+from dht.endpoint import SessionEndpoint, socket_address
 from dht.identity import new_key, peer_key, sign_record
 from dht.transport import Received, TransportLimits
 from dht.udp import open_udp, system_entropy
@@ -55,7 +55,7 @@ class Figure:
     per_cpu_s: float
 
 
-def endpoint() -> tuple[Endpoint, Contact]:
+def endpoint() -> tuple[SessionEndpoint, Contact]:
     """A peer with a signed record; rates are counted in full, but never reached."""
     key = new_key()
     address = Address(host=bytes((127, 0, 0, 1)), port=4484)
@@ -72,7 +72,7 @@ def endpoint() -> tuple[Endpoint, Contact]:
         flags=0,
     )
     signed = sign_record(key, record)
-    made = Endpoint(
+    made = SessionEndpoint(
         key=key,
         network=NETWORK,
         id_check="off",
@@ -226,7 +226,9 @@ def handshakes(count: int) -> Figure:
     return Figure(name="handshakes, both ends", per_cpu_s=count / spent_s)
 
 
-def pump(left: Endpoint, left_at: tuple[str, int], right: Endpoint, right_at: tuple[str, int]) -> None:
+def pump(
+    left: SessionEndpoint, left_at: tuple[str, int], right: SessionEndpoint, right_at: tuple[str, int]
+) -> None:
     sent, left.link.outgoing[:] = left.link.outgoing[:], []
     right.receive([(data, left_at) for data, _ in sent], 0.0)
     sent, right.link.outgoing[:] = right.link.outgoing[:], []

@@ -22,7 +22,7 @@ from simnet.rings import NETWORK, RingWorld, peer_number
 from simnet.runs import patient_collector
 from simnet.scenarios import find_scenario
 from simnet.whole import WholeNodes
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.world import World
 
 RULES = RingRules(network=NETWORK)
@@ -57,7 +57,7 @@ def settled(peers: int, virtual_s: float) -> dict[str, float]:
 
 def worlds(peers: int, virtual_s: float, after_s: float = 30.0) -> dict[str, float]:
     def setup() -> Callable[[float], int]:
-        world = World(seed=1, link=Link(loss=0.01))
+        world = World(seed=1, link=LineQuality(loss=0.01))
         SimulatedRing(world, RULES).found(peers)
         world.run_until(after_s)
 
@@ -115,7 +115,7 @@ def whole(peers: int, virtual_s: float) -> dict[str, float]:
         told["events_per_cpu_s"] = (carrier.world.schedule.events - events) / cpu_s
         told["kb_per_peer"] = 1024 * (memory_mb() - before_mb) / peers
 
-    run_world(main, seed=1, link=Link(loss=0.01))
+    run_world(main, seed=1, link=LineQuality(loss=0.01))
     return told
 
 

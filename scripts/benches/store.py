@@ -21,7 +21,7 @@ from pathlib import Path
 
 import anyio
 
-from herodotus.core.index_rows import Place
+from herodotus.core.index_rows import FilePlace
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.members import decode_member
 from herodotus.store.store import open_store
@@ -97,7 +97,7 @@ def measure_layout(make: Callable[[Path], Layout], pages: Pages, scratch: Path) 
     return figures
 
 
-def _read_raw(folder: Path, places: Sequence[Place], figures: dict[str, float], temperature: str) -> None:
+def _read_raw(folder: Path, places: Sequence[FilePlace], figures: dict[str, float], temperature: str) -> None:
     """The same records without us: bare reads, and reads that are decoded."""
     [path] = (folder / "archive" / "log").glob("*.gz")
     with path.open("rb") as file:

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import Protocol
 
 from herodotus.core.captures import Deposit, make_deposit
-from herodotus.core.index_rows import Place, decode_entry
+from herodotus.core.index_rows import FilePlace, decode_entry
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
@@ -194,7 +194,7 @@ class OurLog:
         assert found is not None
         return found.body
 
-    def places(self, urls: Iterable[str]) -> list[Place]:
+    def places(self, urls: Iterable[str]) -> list[FilePlace]:
         """Where the newest captures are: for who wants to read the same bytes without us."""
         found = []
         for url in urls:

@@ -13,9 +13,9 @@ from pathlib import Path
 from fastwarc.warc import ArchiveIterator
 
 from herodotus.core.captures import CaptureId, url_key
-from herodotus.core.index_rows import Entry, Kind, Place, arrival_of
+from herodotus.core.index_rows import FilePlace, IndexEntry, RowKind, arrival_of
 from herodotus.operate.cli.archive import archive_of
-from herodotus.store.digests import Standing
+from herodotus.store.digests import DirectoryDigests
 from herodotus.store.index import Batch
 from herodotus.store.items import NewTombstones
 from herodotus.store.members import gzip_member
@@ -167,8 +167,8 @@ def _fill(folder: Path, captures: int) -> Iterator[Row]:
         for number in range(at, min(at + 128, captures)):
             digest, url = rng.randbytes(32), _made_up_url(number)
             id_ = CaptureId(key=url_key(url), time_s=NOW_S + number % 864_000, digest=digest)
-            place = Place(1, number * 3_600 & 0xFFFF_FFFF, 3_500)
-            entry = Entry(place=place, kind=Kind.BODY, arrival=arrival_of(1, place.offset))
+            place = FilePlace(1, number * 3_600 & 0xFFFF_FFFF, 3_500)
+            entry = IndexEntry(place=place, kind=RowKind.BODY, arrival=arrival_of(1, place.offset))
             archive.put(batch, id_, entry, url=url)
         archive.write(batch)
     yield "index a capture", (time.thread_time() - begun) / captures * 1e6, "us"
@@ -197,7 +197,7 @@ def _open(folder: Path, captures: int) -> Iterator[Row]:
     before_kib = _resident_kib()
     begun = time.perf_counter()
     index = RocksIndex(folder / "index")
-    Standing(index).load()
+    DirectoryDigests(index).load()
     yield "opened in", time.perf_counter() - begun, "s"
     rng = random.Random(6)
     keys = [b"c" + url_key(_made_up_url(rng.randrange(captures)))[:12] for _ in range(20_000)]

@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from functools import partial
 
-from simnet.copyworld import DAY_S, CopyRules, CopyWorld, Holder
-from simnet.runs import Run
+from simnet.copyworld import DAY_S, CopyRules, CopyWorld, SimulatedHolder
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.trials import Figures, try_out
 
 GB, KBIT = 1e9, 1e3
 
 
-def _worlds(run: Run) -> Callable[[], CopyWorld]:
+def _worlds(run: ScenarioRun) -> Callable[[], CopyWorld]:
     """Lines and disks of the thesis's chapter 6, where nothing else is said."""
     peers = run.peers
     units = int(run.setting("units_per_peer", 8, low=1, high=1_000)) * peers
@@ -28,7 +28,7 @@ def _worlds(run: Run) -> Callable[[], CopyWorld]:
 
 @scenario("lose-and-repair", summary="a peer is lost for good; how long and how much its copies take",
           peers=100, peers_min=20, peers_max=2_000, seconds=1.0)  # fmt: skip
-def lose_and_repair(run: Run) -> None:
+def lose_and_repair(run: ScenarioRun) -> None:
     def work() -> tuple[Figures, str | None]:
         world = make()
         lost = max(world.peers.values(), key=lambda peer: len(peer.units))
@@ -62,21 +62,21 @@ class _Churn:
         for peer in list(world.peers.values()):
             self._live(peer)
 
-    def _live(self, peer: Holder) -> None:
+    def _live(self, peer: SimulatedHolder) -> None:
         self._world.after(self._draw(self._stay_s), partial(self._leave, peer))
         self._world.after(self._draw(self._up_s), partial(self._turn, peer))
 
     def _draw(self, mean_s: float) -> float:
         return self._world.random.expovariate(1 / mean_s)
 
-    def _turn(self, peer: Holder) -> None:
+    def _turn(self, peer: SimulatedHolder) -> None:
         if peer.key not in self._gone:
             (self._world.go if peer.is_up else self._world.come_back)(peer)
             self._world.after(
                 self._draw(self._up_s if peer.is_up else self._down_s), partial(self._turn, peer)
             )
 
-    def _leave(self, peer: Holder) -> None:
+    def _leave(self, peer: SimulatedHolder) -> None:
         self._gone.add(peer.key)
         self._world.lose(peer)
         self._live(self._world.join())
@@ -88,7 +88,7 @@ class _Churn:
 
 @scenario("year-of-churn", summary="six copies through a year in which peers come, go and stay away",
           peers=500, peers_min=20, peers_max=5_000, seconds=1.0)  # fmt: skip
-def year_of_churn(run: Run) -> None:
+def year_of_churn(run: ScenarioRun) -> None:
     def work() -> tuple[Figures, str | None]:
         world = make()
         churn = _Churn(world, stay_days=stay_days, up_h=up_h, down_h=down_h)

@@ -17,7 +17,7 @@ import trio.testing
 from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings
 from simnet.host import repeatable_trio
 from simnet.rings import how_right
-from simnet.runs import Run, SimnetError
+from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
 from simnet.trials import Figures
 from simnet.trioring import members
@@ -37,7 +37,7 @@ MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  # a new folder in it; there sync
 class _Days:
     """Run once, asked by several checkers."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ScenarioRun) -> None:
         days = run.options.days or run.setting("for_days", 2, low=2, high=60)
         if days != int(days) or days < 2:
             raise SimnetError(f"a URL may be late by a day: at least two whole days, not {days:g}")
@@ -210,7 +210,7 @@ class _Asks(Silent):
 
 @scenario("crawl-day", summary="whole peers crawl one web for days, under churn, loss, wrong clocks and a tear",
           peers=20, peers_min=2, peers_max=500, seconds=1.0)  # fmt: skip
-def crawl_day(run: Run) -> None:
+def crawl_day(run: ScenarioRun) -> None:
     days = _Days(run)
     run.check(*(_Asks(name, days) for name in (DAILY, POLITE, TORN)))
     run.more_figures(lambda: days.figures)

@@ -22,10 +22,10 @@ from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
 from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
-from herodotus.peers.net.wire import HEAD_BYTES, Question
+from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from herodotus.peers.ring_view import RingView
 from simnet.linkworld import TableRing, link_peer
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.trials import Figures, try_out
 from simnet.web.hosts import Hosts, WebSettings
@@ -55,7 +55,7 @@ class CountingCalls:
         del to
         links = decode_batch(body)
         answer = encode_taken(Taken())
-        asked = Question(service=service, deadline_s=deadline_s, is_stream=False, body=body).pack()
+        asked = CallQuestion(service=service, deadline_s=deadline_s, is_stream=False, body=body).pack()
         self.bytes += on_wire(len(asked)) + on_wire(HEAD_BYTES + len(answer))
         self.links += len(links)
         await anyio.lowlevel.checkpoint()
@@ -141,7 +141,7 @@ async def walked(
 
 @scenario("link-walk", summary="bytes to bring a link to its six holders, by the real codec and walk",
           peers=200, peers_min=7, peers_max=20_000, seconds=1.0)  # fmt: skip
-def link_walk(run: Run) -> None:
+def link_walk(run: ScenarioRun) -> None:
     per_peer = int(run.setting("links_per_peer", 40, low=1, high=10_000))
 
     def work() -> tuple[Figures, str | None]:

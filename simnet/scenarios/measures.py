@@ -21,10 +21,10 @@ from dht.core.records import Contact, first_contact_of
 from dht.wire import encode_message
 from herodotus.crawl.links.wire import OutLink, Taken, encode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
-from herodotus.peers.net.wire import HEAD_BYTES, Question
+from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from simnet.rings import RingWorld, owner_in, peer_number, ring_of
 from simnet.ringtrials import NEVER_S, churn, lookups_without_repair, rules_with
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.scenarios.links import THESIS_URL_BYTES, on_wire, varied_urls, walked
 from simnet.trials import Figures, try_out
@@ -36,7 +36,7 @@ LOOKUPS = 1_000
 
 @scenario("chord-table", summary="paths and timeouts in a ring that nobody repairs, by the share of dead peers",
           peers=1_000, peers_min=50, peers_max=20_000, seconds=1.0)  # fmt: skip
-def chord_table(run: Run) -> None:
+def chord_table(run: ScenarioRun) -> None:
     lookups = int(run.setting("lookups", 2_000, low=1, high=1e6))
     successors = int(run.setting("successors", 20, low=1, high=64))
 
@@ -56,7 +56,7 @@ def chord_table(run: Run) -> None:
 
 @scenario("chord-churn", summary="lookups while peers crash and others join at the same rate",
           peers=500, peers_min=20, peers_max=5_000, seconds=1.0)  # fmt: skip
-def chord_churn(run: Run) -> None:
+def chord_churn(run: ScenarioRun) -> None:
     session_h = run.setting("session_h", 1.0, low=0.05, high=1e4)
     for_s = run.setting("for_s", 600.0, low=10.0, high=1e6)
 
@@ -78,7 +78,7 @@ def chord_churn(run: Run) -> None:
 
 @scenario("paper-links", summary="bytes per link: a lookup each, lookups and batches, a walk around the ring",
           peers=1_000, peers_min=20, peers_max=20_000, seconds=1.0)  # fmt: skip
-def paper_links(run: Run) -> None:
+def paper_links(run: ScenarioRun) -> None:
     lookups = int(run.setting("lookups", LOOKUPS, low=10, high=1e6))
     links_per_peer = int(run.setting("links_per_peer", LINKS_PER_PEER, low=1, high=1_000))
 
@@ -170,7 +170,7 @@ def _stops_per_link(seed: int, peers: int, links_per_peer: int) -> float:
 def _alone(url: str) -> int:
     """Bytes to bring one link to one peer."""
     body = encode_batch([OutLink(url, 3)])
-    asked = Question(service="links", deadline_s=CALL_DEADLINE_S, is_stream=False, body=body).pack()
+    asked = CallQuestion(service="links", deadline_s=CALL_DEADLINE_S, is_stream=False, body=body).pack()
     return on_wire(len(asked)) + on_wire(HEAD_BYTES + len(encode_taken(Taken())))
 
 

@@ -12,14 +12,14 @@ import trio
 from dht.core.rules import RingRules
 from simnet.host import TrioCarrier, run_world
 from simnet.rings import NETWORK
-from simnet.runs import Run, SimnetError
+from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
 from simnet.trials import Figures
 from simnet.web import Web, WebSettings
 from simnet.web.site import DAY_S
 from simnet.wholecrawl import EXAMPLES, CrawlingPeers, SimulatedServers
 from simnet.world.faults import Fault
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.world import Silent, World
 
 # A ring of a few that hardly changes: its periods are those of a charter for archives, not for file sharing.
@@ -30,7 +30,7 @@ CRAWL_S = 900.0  # the faults of a day fall into its crawl
 class _Month:
     """Run once, asked by several checkers."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ScenarioRun) -> None:
         days = run.options.days or run.setting("for_days", 30, low=1, high=366)
         if days != int(days):
             raise SimnetError(f"a crawl takes place once a day: whole days, not {days:g}")
@@ -89,7 +89,7 @@ class _Month:
             world.trace.note(world.now, "inside", carrier.world.trace.digest())
             return peers
 
-        peers = run_world(main, seed=self._seed, link=Link(loss=0.01))
+        peers = run_world(main, seed=self._seed, link=LineQuality(loss=0.01))
         self._sum_up(peers)
         for name, value in self.figures.items():
             world.trace.note(world.now, "figure", name, value)
@@ -134,7 +134,7 @@ def _first(complaints: list[str]) -> str | None:
 
 @scenario("month-of-crawls", summary="whole peers crawl a web that changes daily, and their power fails",
           peers=3, peers_min=1, peers_max=20, seconds=1.0)  # fmt: skip
-def month_of_crawls(run: Run) -> None:
+def month_of_crawls(run: ScenarioRun) -> None:
     month = _Month(run)
     run.check(*(_Asks(name, month) for name in (KEPT, SAME, POLITE, DAILY)))
     run.more_figures(lambda: month.figures)

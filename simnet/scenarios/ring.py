@@ -8,24 +8,24 @@ import random
 from collections.abc import Callable
 
 from dht.core.ids import KEY_BYTES, Key, PeerKey
-from dht.core.messages import Closer, Message, Owner, State
+from dht.core.messages import Closer, Message, NeighbourState, Owner
 from dht.core.records import Contact
 from dht.core.rules import RingRules
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK, owner_in, peer_number
 from simnet.ringwatch import Lookups, MostAreFound, RingHeals, RingIsSound, bound_s, health
-from simnet.runs import Run, SimnetError
+from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
 from simnet.world.faults import Fault, fault_kind
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.world import World
 
 CALM_S = 30.0  # before the blow
 
 
-def ring_in(run: Run) -> SimulatedRing:
+def ring_in(run: ScenarioRun) -> SimulatedRing:
     """An empty ring in the run's world, with the settings that every ring scenario has."""
-    run.use_network(link=Link(loss=run.setting("loss", 0.01, high=1.0)))
+    run.use_network(link=LineQuality(loss=run.setting("loss", 0.01, high=1.0)))
     rules = RingRules(
         network=NETWORK,
         successors=int(run.setting("successors", 16, low=1, high=16)),
@@ -34,7 +34,7 @@ def ring_in(run: Run) -> SimulatedRing:
     return SimulatedRing(run.world, rules)
 
 
-def watch(run: Run, ring: SimulatedRing, peace_at_s: float, *, is_whole: bool = False) -> None:
+def watch(run: ScenarioRun, ring: SimulatedRing, peace_at_s: float, *, is_whole: bool = False) -> None:
     heals = RingHeals(ring, peers=run.peers, peace_at_s=peace_at_s)
     sound = RingIsSound(ring, peers=run.peers, is_whole=is_whole)
     run.check(sound, heals)
@@ -55,7 +55,7 @@ def watch(run: Run, ring: SimulatedRing, peace_at_s: float, *, is_whole: bool = 
     run.sample("bits per s and peer, lately", _bits_lately(run))
 
 
-def _bits(run: Run) -> float:
+def _bits(run: ScenarioRun) -> float:
     """Sent per peer, with 28 bytes of IP and UDP headers."""
     counters = run.world.network.counters
     return 8 * (counters.sent_bytes + 28 * counters.sent) / max(run.world.now, 1.0) / run.peers
@@ -63,7 +63,7 @@ def _bits(run: Run) -> float:
 
 @scenario("quiet", summary="nothing happens: does a ring stay as it is, and what does it cost?",
           peers=100, peers_min=2, peers_max=20_000, seconds=600.0)  # fmt: skip
-def quiet(run: Run) -> None:
+def quiet(run: ScenarioRun) -> None:
     for_s = run.setting("for_s", run.seconds, low=1.0)
     ring = ring_in(run)
     ring.found(run.peers)
@@ -72,7 +72,7 @@ def quiet(run: Run) -> None:
     run.plan([])
 
 
-def _bits_lately(run: Run) -> Callable[[], float]:
+def _bits_lately(run: ScenarioRun) -> Callable[[], float]:
     """As `_bits`, since the last sample."""
     before_s = before_bits = 0.0
 
@@ -88,7 +88,7 @@ def _bits_lately(run: Run) -> Callable[[], float]:
 
 @scenario("join-storm", summary="four of five peers join the others within ten seconds",
           peers=250, peers_min=5, peers_max=5_000, seconds=3_600.0)  # fmt: skip
-def join_storm(run: Run) -> None:
+def join_storm(run: ScenarioRun) -> None:
     within_s = run.setting("within_s", 10.0, low=0.1, high=3_600.0)
     ring = ring_in(run)
     members = run.peers - run.peers * 4 // 5
@@ -101,7 +101,7 @@ def join_storm(run: Run) -> None:
 
 @scenario("half-dies", summary="half of all peers crash at once, and stay away",
           peers=250, peers_min=4, peers_max=5_000, seconds=3_600.0)  # fmt: skip
-def half_dies(run: Run) -> None:
+def half_dies(run: ScenarioRun) -> None:
     share = run.setting("share", 0.5, high=0.95)
     ring = ring_in(run)
     ring.found(run.peers)
@@ -112,7 +112,7 @@ def half_dies(run: Run) -> None:
 
 @scenario("churn", summary="peers come and go by Weibull's law, and look keys up all the while",
           peers=100, peers_min=10, peers_max=2_000, seconds=3_600.0)  # fmt: skip
-def churn(run: Run) -> None:
+def churn(run: ScenarioRun) -> None:
     """Sessions of shape 0.6: many short ones and some very long, as measured in file sharing. One peer stays:
     a ring that was down as a whole has nobody left to join."""
     session_h = run.setting("session_h", 1.0, low=0.01, high=1e4)
@@ -142,7 +142,7 @@ def _sessions(rng: random.Random, peers: int, session_s: float, away_s: float, u
     return sorted(faults, key=lambda fault: fault.at_s)
 
 
-def _tell_lookups(run: Run, lookups: Lookups) -> None:
+def _tell_lookups(run: ScenarioRun, lookups: Lookups) -> None:
     run.figure("lookups", lambda: float(lookups.asked))
     run.figure("lookups wrong", lambda: float(lookups.wrong))
     run.figure("lookups empty", lambda: float(lookups.empty))
@@ -153,7 +153,7 @@ def _tell_lookups(run: Run, lookups: Lookups) -> None:
 
 @scenario("flash-crowd", summary="everybody wants the same key at once, newcomers too, and then its owner dies",
           peers=200, peers_min=10, peers_max=2_000, seconds=1_800.0)  # fmt: skip
-def flash_crowd(run: Run) -> None:
+def flash_crowd(run: ScenarioRun) -> None:
     """A page is on everybody's lips: half as many peers again join to see it. In the midst of it the peer that
     answers for it crashes, for good."""
     for_s = run.setting("for_s", 120.0, low=10.0, high=86_400.0)
@@ -177,7 +177,7 @@ def flash_crowd(run: Run) -> None:
 
 @scenario("split-and-heal", summary="the network falls into halves for half an hour, then is whole again",
           peers=100, peers_min=4, peers_max=2_000, seconds=7_200.0)  # fmt: skip
-def split_and_heal(run: Run) -> None:
+def split_and_heal(run: ScenarioRun) -> None:
     apart_s = run.setting("apart_s", 1_800.0, low=1.0, high=864_000.0)
     ring = ring_in(run)
     ring.found(run.peers)
@@ -193,7 +193,7 @@ def split_and_heal(run: Run) -> None:
 
 @scenario("rolling-restart", summary="every peer is restarted, one after the other",
           peers=50, peers_min=3, peers_max=2_000, seconds=3_600.0)  # fmt: skip
-def rolling_restart(run: Run) -> None:
+def rolling_restart(run: ScenarioRun) -> None:
     every_s = run.setting("every_s", 10.0, low=0.1, high=3_600.0)
     for_s = run.setting("for_s", 5.0, low=0.0, high=3_600.0)
     ring = ring_in(run)
@@ -216,7 +216,7 @@ def _introduce(fault: Fault, world: World) -> None:
 
 @scenario("merge", summary="two rings, whole in themselves, become one through a single contact",
           peers=200, peers_min=4, peers_max=2_000, seconds=7_200.0)  # fmt: skip
-def merge(run: Run) -> None:
+def merge(run: ScenarioRun) -> None:
     ring = ring_in(run)
     half = run.peers // 2
     ring.found(half)
@@ -261,8 +261,10 @@ class Liars:
         if sender not in self.liars or self._rng.random() < 0.5:
             return message
         some = tuple(self._rng.sample(self._invented, min(6, len(self._invented))))
-        if isinstance(message, State):
-            return State(id=message.id, version=message.version, predecessor=some[0], successors=some)
+        if isinstance(message, NeighbourState):
+            return NeighbourState(
+                id=message.id, version=message.version, predecessor=some[0], successors=some
+            )
         if isinstance(message, Owner):
             return Owner(id=message.id, holders=some, records=())
         if isinstance(message, Closer):
@@ -272,7 +274,7 @@ class Liars:
 
 @scenario("liars", summary="a share of the peers tells the others nonsense about the ring",
           peers=100, peers_min=5, peers_max=2_000, seconds=3_600.0)  # fmt: skip
-def liars(run: Run) -> None:
+def liars(run: ScenarioRun) -> None:
     share = run.setting("share", 0.2, high=0.9)
     for_s = run.setting("for_s", 600.0, low=1.0)
     ring = ring_in(run)

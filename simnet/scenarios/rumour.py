@@ -4,18 +4,18 @@ Each peer tells a random other what it knows, about once a second. Faults of eve
 the time; then all must know all. Knowledge survives no restart, so a peer that came back must learn again.
 """
 
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.world.faults import draw_faults
-from simnet.world.hosts import Host
+from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
 from simnet.world.world import Silent, World
 
 TOLD_MAX = 200  # numbers in one datagram
 
 
-class Gossip:
-    def __init__(self, host: Host, world: World, peers: int) -> None:
+class RumourScenario:
+    def __init__(self, host: WorldHost, world: World, peers: int) -> None:
         self._host, self._world, self._peers = host, world, peers
         self.known = {host.number}
         self._out: list[tuple[Address, bytes]] = []
@@ -50,7 +50,7 @@ def ignorant(world: World) -> list[int]:
     return [
         host.number
         for host in world.hosts
-        if not isinstance(host.program, Gossip) or len(host.program.known) < everybody
+        if not isinstance(host.program, RumourScenario) or len(host.program.known) < everybody
     ]
 
 
@@ -64,10 +64,10 @@ class AllKnowAll(Silent):
 
 @scenario("rumour", summary="gossip under faults of every kind: does news reach everybody?",
           peers=50, peers_min=2, peers_max=2_000, seconds=600.0)  # fmt: skip
-def rumour(run: Run) -> None:
+def rumour(run: ScenarioRun) -> None:
     count = int(run.setting("faults", 20, high=10_000))
     for _ in range(run.peers):
-        run.world.add_host(lambda host: Gossip(host, run.world, run.peers))
+        run.world.add_host(lambda host: RumourScenario(host, run.world, run.peers))
     faults = draw_faults(run.world.chance("faults"), hosts=run.peers, count=count, until_s=run.seconds / 2)
     run.plan(faults)
     run.check(AllKnowAll())

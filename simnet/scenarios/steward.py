@@ -16,10 +16,10 @@ from crawler.core.lease_office import LeaseOffice
 from crawler.core.leases import LeaseTerms
 from crawler.core.politeness import OptOutList, PolitenessPolicy
 from crawler.core.urls import Origin
-from simnet.runs import Run, SimnetError
+from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
 from simnet.stewards import (
-    Start,
+    GrantedStart,
     StewardWorld,
     churn,
     crowd,
@@ -47,7 +47,7 @@ REFUSALS_MAX = 10
 class _Trial:
     """Run once, asked by several checkers."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ScenarioRun) -> None:
         self._run = run
         self._hosts = int(run.setting("hosts", 6, low=1, high=200))
         self._churn_s = run.setting("churn_s", 1_800.0, high=86_400.0)
@@ -172,7 +172,7 @@ class News:
                 found.append(f"peer {peer.number} at {self._betrayed}")
         return found
 
-    def _starts(self, name: str | None) -> list[Start]:
+    def _starts(self, name: str | None) -> list[GrantedStart]:
         return sorted(self._world.hosts[name].starts) if name is not None else []
 
 
@@ -193,7 +193,7 @@ class _Asks(Silent):
 
 @scenario("steward", summary="peers share hosts by leases while stewards die and the ring is torn",
           peers=10, peers_min=2, peers_max=500, seconds=1.0)  # fmt: skip
-def steward(run: Run) -> None:
+def steward(run: ScenarioRun) -> None:
     trial = _Trial(run)
     run.check(*(_Asks(name, trial) for name in (POLITE, TORN, SERVED, NEWS, LIAR)))
     run.more_figures(lambda: trial.figures)

@@ -1,14 +1,14 @@
 """Does the core as it is pass what catches the mutants? One seed is a storm of each kind."""
 
 from simnet.mutants import sound
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.trials import Figures, try_out
 
 
 @scenario("storms", summary="small rings through every blow, long splits and forgeries; the toy log: by seeds",
           peers=12, peers_min=12, peers_max=12, seconds=1.0)  # fmt: skip
-def storms(run: Run) -> None:
+def storms(run: ScenarioRun) -> None:
     def work() -> tuple[Figures, str | None]:
         return {}, sound(run.options.seed)
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from dht.core.rules import RingRules
 from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.scenarios.ring import watch
 from simnet.world.faults import Fault, draw_faults
 from simnet.world.latency import King, Latency, LogNormal, Uniform
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 
 KINDS = ("restart", "clock", "suspend", "stall", "partition", "mute", "heal", "clog", "link")
 CALM_S = 60.0
@@ -24,7 +24,7 @@ CALM_S = 60.0
 
 @scenario("swarm", summary="a ring, a network and faults drawn anew by every seed",
           peers=12, peers_min=5, peers_max=200, seconds=600.0)  # fmt: skip
-def swarm(run: Run) -> None:
+def swarm(run: ScenarioRun) -> None:
     blows_max = int(run.setting("faults", 20, high=1_000))
     rng = random.Random(f"{run.options.seed}/swarm")  # drawn before there is a world to ask
     run.use_network(latency=_latency(rng, run.options.seed), link=_link(rng))
@@ -57,8 +57,8 @@ def _latency(rng: random.Random, seed: int) -> Latency:
     )
 
 
-def _link(rng: random.Random) -> Link:
-    return Link(
+def _link(rng: random.Random) -> LineQuality:
+    return LineQuality(
         loss=rng.choice((0.0, 0.01, 0.05)), duplicate=rng.choice((0.0, 0.02)), reorder=rng.choice((0.0, 0.1))
     )
 

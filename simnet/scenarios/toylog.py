@@ -8,11 +8,11 @@ checker must find it. It is the example of `docs/do/simulate.md` and the yardsti
 import os
 import zlib
 
-from simnet.runs import Run
+from simnet.runs import ScenarioRun
 from simnet.scenarios import scenario
 from simnet.world.faults import draw_faults
-from simnet.world.hosts import Host
-from simnet.world.network import Address, Link
+from simnet.world.hosts import WorldHost
+from simnet.world.network import Address, LineQuality
 from simnet.world.world import Silent, World
 
 RETRY_S = 0.5
@@ -33,7 +33,7 @@ def decode(record: bytes) -> tuple[int, int] | None:
 class Server:
     """Append, sync, acknowledge; after a restart, cut the log where it stops making sense."""
 
-    def __init__(self, host: Host, *, syncs: bool) -> None:
+    def __init__(self, host: WorldHost, *, syncs: bool) -> None:
         self._disk, self._syncs = host.disk, syncs
         self._out: list[tuple[Address, bytes]] = []
         self.kept: set[tuple[int, int]] = set()
@@ -81,7 +81,7 @@ class Server:
 class Client:
     """One record at a time, again until acknowledged."""
 
-    def __init__(self, host: Host, server: Address) -> None:
+    def __init__(self, host: WorldHost, server: Address) -> None:
         self._number, self._server = host.number, server
         self._out: list[tuple[Address, bytes]] = []
         self._deadline = host.clock()
@@ -157,9 +157,9 @@ def acknowledged(world: World) -> list[int]:
 
 @scenario("toy-log", summary="a log on one disk under power cuts: is what was acknowledged kept?",
           peers=4, peers_min=2, peers_max=1_000, seconds=120.0)  # fmt: skip
-def toy_log(run: Run) -> None:
+def toy_log(run: ScenarioRun) -> None:
     syncs = bool(run.setting("sync", 1, high=1))
-    run.use_network(link=Link(loss=0.02, duplicate=0.02, reorder=0.1))
+    run.use_network(link=LineQuality(loss=0.02, duplicate=0.02, reorder=0.1))
     server = run.world.add_host(lambda host: Server(host, syncs=syncs))
     for _ in range(run.peers - 1):
         run.world.add_host(lambda host: Client(host, server.address))

@@ -5,9 +5,9 @@ troubles of the real one, and an oracle that knows what a crawler should find. A
 (`Web.respond`) and served on loopback (`simnet web`).
 """
 
-from simnet.web.hosts import Host, WebSettings
+from simnet.web.hosts import WebHost, WebSettings
 from simnet.web.oracle import Oracle
-from simnet.web.pages import Link
-from simnet.web.site import Request, Response, Web
+from simnet.web.pages import PageLink
+from simnet.web.site import Response, Web, WebRequest
 
-__all__ = ["Host", "Link", "Oracle", "Request", "Response", "Web", "WebSettings"]
+__all__ = ["Oracle", "PageLink", "Response", "Web", "WebHost", "WebRequest", "WebSettings"]

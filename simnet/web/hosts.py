@@ -60,7 +60,7 @@ class WebSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class WebHost:
     number: int
     name: str
     origin: str
@@ -138,10 +138,10 @@ class Hosts:
     def origin(self, number: int) -> str:
         return f"http://{self.name(number)}{self._port}"
 
-    def pages_on(self, host: Host, day: int) -> int:
+    def pages_on(self, host: WebHost, day: int) -> int:
         return host.pages + int(host.pages * self.settings.growth_share * day)
 
-    def born(self, host: Host, page: int) -> int:
+    def born(self, host: WebHost, page: int) -> int:
         """The first day on which the page exists."""
         if page < host.pages:
             return 0
@@ -151,7 +151,7 @@ class Hosts:
             day += 1
         return day
 
-    def page_number(self, host: Host, path: str) -> tuple[int, bool] | None:
+    def page_number(self, host: WebHost, path: str) -> tuple[int, bool] | None:
         """(number, is an image) of a path, or None where the host never has such a page."""
         if path == "/":
             return 0, False
@@ -165,13 +165,13 @@ class Hosts:
             return number, True
         return None
 
-    def _make(self, number: int) -> Host:
+    def _make(self, number: int) -> WebHost:
         settings = self.settings
         bits = [draw(settings.seed, 1, number, purpose) for purpose in range(8)]
         spread = max(1.0 - share(bits[0]), 1e-12) ** (-1.0 / settings.pages_alpha)
         pages = min(int(settings.pages_min * spread), settings.pages_max)
         is_odd = settings.troubles
-        return Host(
+        return WebHost(
             number=number,
             name=self.name(number),
             origin=self.origin(number),

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from simnet.web.hosts import Host
+from simnet.web.hosts import WebHost
 from simnet.web.robots import is_allowed
-from simnet.web.site import Request, Response, Web
+from simnet.web.site import Response, Web, WebRequest
 from simnet.web.traps import trap_links
 
 URLS_MAX = 2_000_000
@@ -23,10 +23,10 @@ Scope = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class WebPlace:
     """A URL of this web, taken apart. `page` is None for robots.txt, traps and what never existed."""
 
-    host: Host
+    host: WebHost
     path: str
     query: str
     page: int | None
@@ -41,7 +41,7 @@ class Oracle:
     def __init__(self, web: Web) -> None:
         self.web = web
 
-    def place(self, url: str) -> Place | None:
+    def place(self, url: str) -> WebPlace | None:
         """None for a URL of another web."""
         parts = urlsplit(url)
         number = self.web.hosts.number(parts.hostname or "")
@@ -51,7 +51,7 @@ class Oracle:
         path = parts.path or "/"
         found = None if parts.query else self.web.hosts.page_number(host, path)
         page, is_image = found or (None, False)
-        return Place(host=host, path=path, query=parts.query, page=page, is_image=is_image)
+        return WebPlace(host=host, path=path, query=parts.query, page=page, is_image=is_image)
 
     def front_pages(self) -> list[str]:
         return [f"{self.web.hosts.origin(number)}/" for number in range(self.web.settings.hosts)]
@@ -60,7 +60,7 @@ class Oracle:
         """What an unconditional GET without Accept-Encoding answers."""
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        return self.web.respond(Request(host=parts.netloc, path=path), day)
+        return self.web.respond(WebRequest(host=parts.netloc, path=path), day)
 
     def digest(self, url: str, day: int) -> str | None:
         """SHA-256 of the body before any content coding, or None where the answer is not 200."""

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from simnet.web.chance import draw, mix, share
-from simnet.web.hosts import Host, Hosts, WebSettings
+from simnet.web.hosts import Hosts, WebHost, WebSettings
 from simnet.web.pictures import gif, jpeg
 from simnet.web.words import FOREIGN_WORDS, PICTURE_POOL_BYTES, SECTIONS, Material
 
@@ -34,7 +34,7 @@ CLIP_ART = 64  # duplicated images are copies of so many
 Kind = Literal["page", "redirect", "gone", "flaky", "huge", "mislabelled", "broken"]
 
 
-class Link(NamedTuple):
+class PageLink(NamedTuple):
     """`href` is what the page says, `url` what it means: absolute, without fragment, percent-encoded.
 
     A tuple, as a page makes 36 of them and a frozen dataclass takes four times as long.
@@ -50,14 +50,14 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class PageContent:
     body: bytes
     content_type: str
-    links: tuple[Link, ...]
+    links: tuple[PageLink, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class PageVersion:
     """Which content a URL has: equal versions are equal bytes. `changed_day` is when it got it."""
 
     number: int
@@ -107,21 +107,21 @@ class Pages:
 
     # -- when it changes ----------------------------------------------------------------------------------
 
-    def version(self, host: Host, page: int, day: int) -> Version:
+    def version(self, host: WebHost, page: int, day: int) -> PageVersion:
         number, changed = self._version(host, page, self._period_days(host, page), day, 14)
         if page % GROUP:
-            return Version(number=number, targets=0, changed_day=changed)
+            return PageVersion(number=number, targets=0, changed_day=changed)
         targets = self._tree(host, page, day)
         newest = max(self.hosts.born(host, targets[-1]), changed) if targets else changed
-        return Version(number=number, targets=len(targets), changed_day=newest)
+        return PageVersion(number=number, targets=len(targets), changed_day=newest)
 
-    def image_version(self, host: Host, image: int, day: int) -> Version:
+    def image_version(self, host: WebHost, image: int, day: int) -> PageVersion:
         share_of_day = self.settings.image_change_share
         period = round(1 / share_of_day) if share_of_day else 0
         number, changed = self._version(host, image, period, day, 15)
-        return Version(number=number, targets=0, changed_day=changed)
+        return PageVersion(number=number, targets=0, changed_day=changed)
 
-    def _period_days(self, host: Host, page: int) -> int:
+    def _period_days(self, host: WebHost, page: int) -> int:
         """A tenth of the pages changes eleven times as often as the rest; together they make the settings'
         share."""
         average = self.settings.html_change_share
@@ -130,7 +130,7 @@ class Pages:
         factor = 5.5 if share(draw(self._seed, 13, host.number, page)) < 0.1 else 0.5
         return max(1, round(1 / (average * factor)))
 
-    def _version(self, host: Host, page: int, period: int, day: int, purpose: int) -> tuple[int, int]:
+    def _version(self, host: WebHost, page: int, period: int, day: int, purpose: int) -> tuple[int, int]:
         """One change in each period, on a day of its own: irregular, yet known without counting."""
         born = self.hosts.born(host, page)
         if not period:
@@ -146,7 +146,7 @@ class Pages:
 
     # -- what is on it --------------------------------------------------------------------------------------
 
-    def html(self, host: Host, page: int, version: Version, day: int) -> Content:
+    def html(self, host: WebHost, page: int, version: PageVersion, day: int) -> PageContent:
         """Of an original; the caller has looked up what a duplicate repeats."""
         links = self._links(host, page, version, day)
         head, charset = self._head(host, page)
@@ -162,9 +162,11 @@ class Pages:
         name = f"version {version.number}.{version.targets} of {host.number}/{page}"
         parts.append(f"<p>{name}</p>\n</body>\n</html>\n")
         body = "".join(parts).encode(charset, "xmlcharrefreplace")
-        return Content(body=body, content_type=self._content_type(host, page, charset), links=tuple(links))
+        return PageContent(
+            body=body, content_type=self._content_type(host, page, charset), links=tuple(links)
+        )
 
-    def image(self, host: Host, image: int, version: Version, is_gif: bool) -> Content:
+    def image(self, host: WebHost, image: int, version: PageVersion, is_gif: bool) -> PageContent:
         bits = draw(self._seed, 16, host.number, image, version.number)
         if share(mix(bits)) < self.settings.duplicate_share:
             bits = draw(self._seed, 17, bits % CLIP_ART)
@@ -172,16 +174,16 @@ class Pages:
         start = bits % (PICTURE_POOL_BYTES // 2)
         picture = gif(bits) if is_gif else jpeg(bits % 64)
         body = b"".join((picture, bits.to_bytes(8, "big"), self.material.pictures[start : start + size]))
-        return Content(body=body, content_type="image/gif" if is_gif else "image/jpeg", links=())
+        return PageContent(body=body, content_type="image/gif" if is_gif else "image/jpeg", links=())
 
-    def huge(self, host: Host, page: int) -> Content:
+    def huge(self, host: WebHost, page: int) -> PageContent:
         start = draw(self._seed, 18, host.number, page) % 1_000
         pool = self.material.pictures[start:]
         times = self.settings.huge_bytes // len(pool) + 1
         body = (pool * times)[: self.settings.huge_bytes]
-        return Content(body=body, content_type="text/html", links=())
+        return PageContent(body=body, content_type="text/html", links=())
 
-    def _head(self, host: Host, page: int) -> tuple[str, str]:
+    def _head(self, host: WebHost, page: int) -> tuple[str, str]:
         bits = draw(self._seed, 19, host.number, page)
         charset = ("utf-8", "utf-8", "iso-8859-1", "windows-1251")[bits & 3] if host.is_foreign else "utf-8"
         robots = ""
@@ -198,13 +200,13 @@ class Pages:
         bits = draw(self._seed, 19, host, page)
         return self.settings.troubles and page % GROUP != 0 and bits >> 8 & 0xFF == 1
 
-    def _content_type(self, host: Host, page: int, charset: str) -> str:
+    def _content_type(self, host: WebHost, page: int, charset: str) -> str:
         if self.kind(host.number, page) == "mislabelled":
             wrong = ("shift_jis", "utf-16", "no-such-charset")[page % 3]
             return f"text/html; charset={wrong}"
         return f"text/html; charset={charset}"
 
-    def _paragraphs(self, host: Host, page: int, version: int, links: int) -> list[str]:
+    def _paragraphs(self, host: WebHost, page: int, version: int, links: int) -> list[str]:
         bits = draw(self._seed, 20, host.number, page)
         pool = self.material.foreign_paragraphs if host.is_foreign else self.material.paragraphs
         room = _size(bits, HTML_BYTES, 40 * HTML_BYTES) - links * HREF_BYTES
@@ -220,7 +222,7 @@ class Pages:
 
     # -- its links ------------------------------------------------------------------------------------------
 
-    def _tree(self, host: Host, hub: int, day: int) -> list[int]:
+    def _tree(self, host: WebHost, hub: int, day: int) -> list[int]:
         """What a hub leads to today, in order of birth."""
         count = self.hosts.pages_on(host, day)
         group = hub // GROUP
@@ -228,10 +230,10 @@ class Pages:
         hubs = range((group * FAN + 1) * GROUP, (group * FAN + FAN + 1) * GROUP, GROUP)
         return [page for page in (*own, *hubs) if page < count]
 
-    def _links(self, host: Host, page: int, version: Version, day: int) -> list[Link]:
+    def _links(self, host: WebHost, page: int, version: PageVersion, day: int) -> list[PageLink]:
         bits = draw(self._seed, 21, host.number, page)
         wanted = LINKS_MIN + bits % (LINKS_MAX - LINKS_MIN + 1)
-        links: list[Link] = []
+        links: list[PageLink] = []
         if page % GROUP == 0:
             tree = self._tree(host, page, day)[: version.targets]
             links.extend(self._local(host, target, False, mix(bits ^ target)) for target in tree)
@@ -252,22 +254,22 @@ class Pages:
             links.append(self._remote(chance) if slot < remote else self._drawn(host, chance))
         return links
 
-    def _drawn(self, host: Host, bits: int) -> Link:
+    def _drawn(self, host: WebHost, bits: int) -> PageLink:
         if self.settings.troubles and bits & 0x3F == 0:
             path = f"/{SECTIONS[bits >> 8 & 15]}/gone/{bits >> 20 & 0xFFFF}.html"
             return _link(host, path, False, True, bits)
         page = (bits >> 6) % host.pages
         return self._local(host, page, bits >> 2 & 3 == 0 and self.has_image(host.number, page), bits)
 
-    def _local(self, host: Host, page: int, is_image: bool, bits: int) -> Link:
+    def _local(self, host: WebHost, page: int, is_image: bool, bits: int) -> PageLink:
         if _is_plain(bits):
             return self._plain(host.number, page, is_image, True)
         return _link(host, self.hosts.path(host.number, page, is_image), is_image, True, bits)
 
-    def _make_plain(self, number: int, page: int, is_image: bool, is_local: bool) -> Link:
+    def _make_plain(self, number: int, page: int, is_image: bool, is_local: bool) -> PageLink:
         return _link(self.hosts.host(number), self.hosts.path(number, page, is_image), is_image, is_local, 0)
 
-    def _remote(self, bits: int) -> Link:
+    def _remote(self, bits: int) -> PageLink:
         """Few hosts are linked to by most: the host's number is the cube of an even draw."""
         number = int(self.settings.hosts * share(bits) ** 3)
         host = self.hosts.host(number)
@@ -284,7 +286,7 @@ def _size(bits: int, mean: int, limit: int) -> int:
     return min(limit, int(mean * math.exp(SPREAD * normal - SPREAD * SPREAD / 2)))
 
 
-def _link(host: Host, path: str, is_image: bool, is_local: bool, bits: int) -> Link:
+def _link(host: WebHost, path: str, is_image: bool, is_local: bool, bits: int) -> PageLink:
     url = host.origin + path
     href = path if is_local else url
     style = bits >> 40 & 0x3F
@@ -297,7 +299,7 @@ def _link(host: Host, path: str, is_image: bool, is_local: bool, bits: int) -> L
     elif "%" in path:
         href = unquote(href)
     is_nofollow = not is_image and bits >> 47 & 0x7F == 5
-    return Link(_markup(href, is_image, is_nofollow), href, url, is_image, is_local, is_nofollow)
+    return PageLink(_markup(href, is_image, is_nofollow), href, url, is_image, is_local, is_nofollow)
 
 
 def _is_plain(bits: int) -> bool:

@@ -4,10 +4,10 @@ The answer is computed from the host, not by reading the file back, so the oracl
 independent of one another.
 """
 
-from simnet.web.hosts import Host
+from simnet.web.hosts import WebHost
 
 
-def robots_body(host: Host) -> str:
+def robots_body(host: WebHost) -> str:
     if host.robots == "closed":
         return "User-agent: *\nDisallow: /\n"
     if host.robots == "soft":
@@ -25,7 +25,7 @@ def robots_body(host: Host) -> str:
     return "\n".join([*rules, "", "User-agent: bad-robot", "Disallow: /", ""])
 
 
-def is_allowed(host: Host, path: str) -> bool:
+def is_allowed(host: WebHost, path: str) -> bool:
     """By RFC 9309: the longest match wins, an unreachable robots.txt (5xx) forbids everything, none
     nothing."""
     if path == "/robots.txt":

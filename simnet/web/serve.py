@@ -28,7 +28,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from simnet.web.oracle import Oracle
-from simnet.web.site import Request, Response, Web
+from simnet.web.site import Response, Web, WebRequest
 
 CONTROL_ADDRESS = "127.0.0.1"
 LISTENERS_MAX = 1_000  # a socket each; beyond, names on one address
@@ -158,7 +158,7 @@ class WebServer:
         self.statistics.conditional += is_conditional
         if found is not None:
             return found
-        request = Request(host=host, path=target, method=method, headers=headers)
+        request = WebRequest(host=host, path=target, method=method, headers=headers)
         response = self.web.respond(request, self.day)
         self.statistics.not_modified += response.status == 304
         answer = (response.status, render(response, method), response.delay_s * self.delay_factor)

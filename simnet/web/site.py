@@ -14,8 +14,8 @@ from email.utils import formatdate, parsedate_to_datetime
 from functools import lru_cache
 
 from simnet.web.chance import draw
-from simnet.web.hosts import Host, WebSettings
-from simnet.web.pages import Content, Pages, Version
+from simnet.web.hosts import WebHost, WebSettings
+from simnet.web.pages import PageContent, Pages, PageVersion
 from simnet.web.robots import robots_body
 from simnet.web.traps import trap_page
 
@@ -27,7 +27,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class WebRequest:
     """`path` with its query, as in the request line; header names in lower case."""
 
     host: str
@@ -59,7 +59,7 @@ class Web:
         self.hosts = self.pages.hosts
         self._html = lru_cache(maxsize=1_024)(self._make_html)
 
-    def respond(self, request: Request, day: int) -> Response:
+    def respond(self, request: WebRequest, day: int) -> Response:
         number = self.hosts.number(request.host.partition(":")[0])
         if number is None:
             return _plain(421, "no such host here", day)
@@ -69,7 +69,7 @@ class Web:
             return _plain(414, "too long", day)
         return self._answer(self.hosts.host(number), request, day)
 
-    def content(self, host: Host, page: int, is_image: bool, day: int) -> Content:
+    def content(self, host: WebHost, page: int, is_image: bool, day: int) -> PageContent:
         """The bytes of a page that exists on that day, before any server's manners."""
         version = self.version(host, page, is_image, day)
         if is_image:
@@ -79,20 +79,20 @@ class Web:
             return self.pages.huge(host, page)
         return self._html(host.number, self.pages.original(host.number, page), version)
 
-    def version(self, host: Host, page: int, is_image: bool, day: int) -> Version:
+    def version(self, host: WebHost, page: int, is_image: bool, day: int) -> PageVersion:
         if is_image:
             return self.pages.image_version(host, page, day)
         return self.pages.version(host, self.pages.original(host.number, page), day)
 
-    def exists(self, host: Host, page: int, is_image: bool, day: int) -> bool:
+    def exists(self, host: WebHost, page: int, is_image: bool, day: int) -> bool:
         if page >= self.hosts.pages_on(host, day):
             return False
         return not is_image or self.pages.has_image(host.number, page)
 
-    def _make_html(self, host: int, page: int, version: Version) -> Content:
+    def _make_html(self, host: int, page: int, version: PageVersion) -> PageContent:
         return self.pages.html(self.hosts.host(host), page, version, version.changed_day)
 
-    def _answer(self, host: Host, request: Request, day: int) -> Response:
+    def _answer(self, host: WebHost, request: WebRequest, day: int) -> Response:
         path, _, query = request.path.partition("?")
         if path == "/robots.txt":
             return robots_response(host, day)
@@ -106,7 +106,9 @@ class Web:
             return _plain(404, "not found", day, delay_s=host.delay_s)
         return self._answer_page(host, *found, request, day)
 
-    def _answer_page(self, host: Host, page: int, is_image: bool, request: Request, day: int) -> Response:
+    def _answer_page(
+        self, host: WebHost, page: int, is_image: bool, request: WebRequest, day: int
+    ) -> Response:
         kind = "page" if is_image else self.pages.kind(host.number, page)
         if kind == "redirect":
             return self._redirect(host, page, day)
@@ -126,7 +128,13 @@ class Web:
         return self._deliver(host, kind, request, content, validators, day)
 
     def _deliver(
-        self, host: Host, kind: str, request: Request, content: Content, validators: Headers, day: int
+        self,
+        host: WebHost,
+        kind: str,
+        request: WebRequest,
+        content: PageContent,
+        validators: Headers,
+        day: int,
     ) -> Response:
         body, extra = content.body, validators
         accepts = "gzip" in request.headers.get("accept-encoding", "")
@@ -138,7 +146,7 @@ class Web:
             body, extra = _gzip(body), (*extra, ("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding"))
         return _page(200, body, content.content_type, day, extra, host.delay_s)
 
-    def _redirect(self, host: Host, page: int, day: int) -> Response:
+    def _redirect(self, host: WebHost, page: int, day: int) -> Response:
         bits = draw(self.settings.seed, 31, host.number, page)
         status = (301, 302, 303, 307, 308)[bits % 5]
         if bits >> 8 & 15 == 0:
@@ -149,7 +157,7 @@ class Web:
             target = self.hosts.path(host.number, (bits >> 12) % host.pages, False)
         return _plain(status, "elsewhere", day, (("Location", target),), host.delay_s)
 
-    def _validators(self, host: Host, version: Version, day: int) -> Headers:
+    def _validators(self, host: WebHost, version: PageVersion, day: int) -> Headers:
         number = draw(version.number, version.targets, day if host.validators == "restless" else 0)
         etag = ("ETag", f'"{number:016x}"')
         modified = ("Last-Modified", http_date(version.changed_day, 3_600))
@@ -159,7 +167,7 @@ class Web:
             return (etag,)
         return (modified,) if host.validators == "modified" else (etag, modified)
 
-    def _is_unchanged(self, host: Host, request: Request, validators: Headers) -> bool:
+    def _is_unchanged(self, host: WebHost, request: WebRequest, validators: Headers) -> bool:
         known = request.headers.get("if-none-match")
         since = request.headers.get("if-modified-since")
         if host.validators == "stuck":
@@ -175,7 +183,7 @@ class Web:
         return False
 
 
-def robots_response(host: Host, day: int) -> Response:
+def robots_response(host: WebHost, day: int) -> Response:
     if host.robots == "broken":
         return _plain(503, "try later", day, (), host.delay_s)
     if host.robots == "none":

@@ -8,13 +8,13 @@ import re
 from urllib.parse import parse_qsl
 
 from simnet.web.chance import draw
-from simnet.web.hosts import Host
+from simnet.web.hosts import WebHost
 
 _MONTH = re.compile(r"/calendar/(\d{1,6})/(\d{1,2})")
 DEPTH_MAX = 400  # beyond, a server would refuse the long path anyway
 
 
-def trap_page(host: Host, path: str, query: str) -> str | None:
+def trap_page(host: WebHost, path: str, query: str) -> str | None:
     if host.trap == "calendar":
         return _calendar(path)
     if host.trap == "session":
@@ -22,7 +22,7 @@ def trap_page(host: Host, path: str, query: str) -> str | None:
     return _directories(path)
 
 
-def trap_links(host: Host, path: str, query: str) -> list[str]:
+def trap_links(host: WebHost, path: str, query: str) -> list[str]:
     """The absolute URLs on such a page, for the oracle."""
     body = trap_page(host, path, query) or ""
     base = host.origin + path.rpartition("/")[0]
@@ -51,7 +51,7 @@ def _calendar(path: str) -> str | None:
     return _document(f"{month}/{year}", links)
 
 
-def _session(host: Host, path: str, query: str) -> str | None:
+def _session(host: WebHost, path: str, query: str) -> str | None:
     match = re.fullmatch(r"/session/(?:item-(\d))?", path)
     if match is None:
         return None

@@ -1,6 +1,6 @@
 """What does a program see of a disk that can lose what was not synced, fill up, slow down, fail and rot?
 
-`Disk` has the shape of the module `os`: the same names, flags and errors, so a store that asks for
+`SimulatedDisk` has the shape of the module `os`: the same names, flags and errors, so a store that asks for
 "something like `os`" runs on either. Writes land in a cache; `fsync` and `fdatasync` make a file durable,
 `fsync` of a directory its names. `power_cut` forgets any subset of the rest (`crash.py` says which), and
 `cut_after` does so in the middle of a workload, so that a test can try every point:
@@ -44,7 +44,17 @@ from simnet.world.disk_values import (
 from simnet.world.inodes import Directory, EntryChange, File, Inode, Resize, Transaction, Write
 from simnet.world.paths import Path, contains, files_of, find, must_find, os_error, parent_of, parts_of, walk
 
-__all__ = ["READS", "SYNCS", "WRITES", "Disk", "DiskStatistics", "Failure", "PowerCut", "Speed", "Stat"]
+__all__ = [
+    "READS",
+    "SYNCS",
+    "WRITES",
+    "DiskStatistics",
+    "Failure",
+    "PowerCut",
+    "SimulatedDisk",
+    "Speed",
+    "Stat",
+]
 
 
 @dataclass(slots=True)
@@ -71,7 +81,7 @@ class _Armed:
 
 
 @dataclass(slots=True)
-class Disk:
+class SimulatedDisk:
     """One host's file system; `/` exists. Not for two threads at once."""
 
     capacity_bytes: int | None = None
@@ -342,11 +352,13 @@ class Disk:
         """In place: one image that a power cut can leave. Descriptors are gone."""
         self._become(leave_crash_image(self.root, self.pending, self.rules, rng))
 
-    def crash_images(self, rng: random.Random, limit: int) -> Iterator["Disk"]:
+    def crash_images(self, rng: random.Random, limit: int) -> Iterator["SimulatedDisk"]:
         """The images that a cut at this very moment can leave: all where they are few, else `limit` of them,
         the two extremes (all lost, all kept) first. This disk stays as it is."""
         for root in crash_images(self.root, self.pending, self.rules, rng, limit):
-            image = Disk(capacity_bytes=self.capacity_bytes, speed=self.speed, rules=self.rules, rng=self.rng)
+            image = SimulatedDisk(
+                capacity_bytes=self.capacity_bytes, speed=self.speed, rules=self.rules, rng=self.rng
+            )
             image._become(root)
             yield image
 

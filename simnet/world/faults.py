@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simnet.world.disk import SYNCS, WRITES, Failure
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 
 if TYPE_CHECKING:
     from simnet.world.world import World
@@ -50,7 +50,7 @@ class Fault:
             )
         if self.kind == "link":
             try:
-                Link(**self.settings)
+                LineQuality(**self.settings)
             except (TypeError, ValueError) as error:
                 raise FaultError(f"no link can be like this: {error}") from error
 

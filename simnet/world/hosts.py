@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-from simnet.world.disk import Disk
+from simnet.world.disk import SimulatedDisk
 from simnet.world.nat import NatKind
 from simnet.world.network import Address, Network
-from simnet.world.schedule import Schedule
+from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 
 BACKLOG_MAX = 10_000  # datagrams that wait for a stalled program; a socket buffer would hold fewer
@@ -45,17 +45,17 @@ class Stoppable(Protocol):
     def stop(self) -> None: ...
 
 
-Boot = Callable[["Host"], Program]
+Boot = Callable[["WorldHost"], Program]
 
 
-class Host:
+class WorldHost:
     def __init__(
         self,
         *,
         number: int,
         address: Address,
         boot: Boot,
-        schedule: Schedule,
+        schedule: EventQueue,
         network: Network,
         trace: Trace,
         chance: Callable[[str], random.Random],
@@ -83,8 +83,8 @@ class Host:
         return self._chance(f"host/{self.number}")
 
     @cached_property
-    def disk(self) -> Disk:
-        return Disk(rng=self._chance(f"disk/{self.number}"), now=self.clock)
+    def disk(self) -> SimulatedDisk:
+        return SimulatedDisk(rng=self._chance(f"disk/{self.number}"), now=self.clock)
 
     @property
     def is_up(self) -> bool:

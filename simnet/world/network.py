@@ -1,7 +1,7 @@
 """What becomes of a datagram between two hosts?
 
 It may be lost, doubled, late, out of order, cut off by a partition (in one direction only, if so asked),
-held until someone releases it, slowed by a thin line, or refused by a NAT. Rules are data (`Link`) and hold
+held until someone releases it, slowed by a thin line, or refused by a NAT. Rules are data (`LineQuality`) and hold
 for all pairs or for some; the common case, no rule, costs one look.
 
 Host numbers, not addresses, decide about links, so a host that changes its address keeps its place in the
@@ -15,7 +15,7 @@ from typing import Literal
 
 from simnet.world.latency import Latency, Uniform
 from simnet.world.nat import Nat, NatKind
-from simnet.world.schedule import Schedule
+from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 
 Address = tuple[str, int]
@@ -27,7 +27,7 @@ HELD_MAX = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class LineQuality:
     """How datagrams fare. `reorder` is the share that is late by up to `reorder_s` more."""
 
     loss: float = 0.0
@@ -52,7 +52,7 @@ class Link:
 
 
 @dataclass(slots=True)
-class Counters:
+class NetworkCounters:
     sent: int = 0
     sent_bytes: int = 0
     delivered: int = 0
@@ -89,20 +89,20 @@ class Network:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: EventQueue,
         rng: random.Random,
         *,
         latency: Latency | None = None,
-        link: Link | None = None,
+        link: LineQuality | None = None,
         trace: Trace | None = None,
     ) -> None:
-        self.counters = Counters()
-        self.link = link or Link()
+        self.counters = NetworkCounters()
+        self.link = link or LineQuality()
         self.latency: Latency = latency or Uniform()
         self._schedule, self._rng, self._trace = schedule, rng, trace
         self._plugs: dict[Address, _Plug] = {}
         self._hosts: dict[int, _Plug] = {}
-        self._pairs: dict[tuple[int, int], Link] = {}
+        self._pairs: dict[tuple[int, int], LineQuality] = {}
         self._cuts: dict[str, tuple[frozenset[int], frozenset[int]]] = {}
         self._clogs: dict[tuple[int, int], float] = {}
         self._holds: set[tuple[int, int]] = set()
@@ -146,7 +146,7 @@ class Network:
     # -- rules
     # ------------------------------------------------------------------------------------------------
 
-    def set_link(self, source: int, target: int, link: Link) -> None:
+    def set_link(self, source: int, target: int, link: LineQuality) -> None:
         """For one direction of one pair."""
         self._pairs[(source, target)] = link
         self._note_rules()
@@ -280,7 +280,7 @@ class Network:
 
         self._held.append(_Held(*pair, arrive))
 
-    def _queue(self, pair: tuple[int, int], link: Link, size: int) -> float | None:
+    def _queue(self, pair: tuple[int, int], link: LineQuality, size: int) -> float | None:
         """Seconds until the line is free and the datagram through, or None where the queue is full."""
         assert link.bytes_per_s is not None
         now = self._schedule.now

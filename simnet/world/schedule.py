@@ -11,7 +11,7 @@ from typing import Any
 Callback = Callable[..., None]
 
 
-class Schedule:
+class EventQueue:
     """`now` is in seconds from the start of the world."""
 
     def __init__(self) -> None:

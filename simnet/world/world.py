@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from simnet.world.faults import Fault, apply_fault
-from simnet.world.hosts import Boot, Host
+from simnet.world.hosts import Boot, WorldHost
 from simnet.world.latency import Latency
 from simnet.world.nat import NatKind
-from simnet.world.network import Address, Link, Network
-from simnet.world.schedule import Schedule
+from simnet.world.network import Address, LineQuality, Network
+from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace
 
 PORT = 4_484
@@ -45,16 +45,16 @@ class World:
         *,
         seed: int,
         latency: Latency | None = None,
-        link: Link | None = None,
+        link: LineQuality | None = None,
         trace: Trace | None = None,
     ) -> None:
         self.seed = seed
-        self.schedule = Schedule()
+        self.schedule = EventQueue()
         self.trace = trace or Trace()
         self.network = Network(
             self.schedule, self.chance("network"), latency=latency, link=link, trace=self.trace
         )
-        self.hosts: list[Host] = []
+        self.hosts: list[WorldHost] = []
         self.faults_applied = 0
 
     @property
@@ -72,10 +72,10 @@ class World:
         address: Address | None = None,
         nat: NatKind = "none",
         start_at: float | None = 0.0,
-    ) -> Host:
+    ) -> WorldHost:
         """With `start_at` None the host stays down until someone starts it."""
         number = len(self.hosts)
-        host = Host(
+        host = WorldHost(
             number=number,
             address=address or self.fresh_address(number),
             boot=boot,
@@ -114,7 +114,7 @@ class World:
         for checker in checkers:
             self._object(checker, checker.at_end(self))
 
-    def live(self) -> list[Host]:
+    def live(self) -> list[WorldHost]:
         return [host for host in self.hosts if host.is_up]
 
     def _strike(self, fault: Fault) -> None:

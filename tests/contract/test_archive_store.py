@@ -12,7 +12,7 @@ from herodotus.core.notes import Visit
 from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.memory import MemoryStore
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.store import ArchiveStore, open_store
@@ -38,7 +38,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_what_was_stored_is_read(store: ArchiveStore) -> None:
     stored = await store.store(page(URL, NOW_S, b"body"))
-    assert stored.outcome is Outcome.NEW
+    assert stored.outcome is StoreOutcome.NEW
     found = await store.read(stored.id)
     assert found is not None
     assert found.body == b"body"
@@ -46,7 +46,7 @@ async def test_what_was_stored_is_read(store: ArchiveStore) -> None:
 
 
 async def test_many_stores_at_once_are_all_durable_and_duplicates_are_seen(store: ArchiveStore) -> None:
-    outcomes: list[Outcome] = []
+    outcomes: list[StoreOutcome] = []
 
     async def one(n: int) -> None:
         outcomes.append((await store.store(page(URL, NOW_S + n, b"body %d" % (n % 50)))).outcome)
@@ -54,7 +54,7 @@ async def test_many_stores_at_once_are_all_durable_and_duplicates_are_seen(store
     async with anyio.create_task_group() as tasks:
         for n in range(200):
             tasks.start_soon(one, n)
-    assert (outcomes.count(Outcome.NEW), outcomes.count(Outcome.REVISIT)) == (50, 150)
+    assert (outcomes.count(StoreOutcome.NEW), outcomes.count(StoreOutcome.REVISIT)) == (50, 150)
     assert [version.id.time_s for version in await store.history(URL)] == list(range(NOW_S, NOW_S + 200))
 
 
@@ -95,11 +95,11 @@ async def test_deleting_an_original_leaves_the_body_to_its_revisits(store: Archi
 async def test_the_deleted_does_not_come_back(store: ArchiveStore) -> None:
     stored = await store.store(page(URL, NOW_S))
     assert await store.delete_url(URL) == 1
-    assert (await store.store(page(URL, NOW_S))).outcome is Outcome.DELETED
+    assert (await store.store(page(URL, NOW_S))).outcome is StoreOutcome.DELETED
     assert await store.read(stored.id) is None
     await store.seal()
     await store.rebuild()
-    assert (await store.store(page(URL, NOW_S))).outcome is Outcome.DELETED
+    assert (await store.store(page(URL, NOW_S))).outcome is StoreOutcome.DELETED
     assert (await store.statistics()).captures == 0
 
 
@@ -175,10 +175,10 @@ async def test_a_forged_digest_loses_nothing_in_compare_mode(store: ArchiveStore
     archive.digest_of = lambda body: bytes(32)
     first, second = (replace(page(URL, NOW_S + n, b"body %d" % n), sha256=bytes(32)) for n in range(2))
     longer = replace(page(URL, NOW_S + 2, b"a longer body"), sha256=bytes(32))
-    assert (await store.store(first, Mode.COMPARE)).outcome is Outcome.NEW
-    assert (await store.store(second, Mode.COMPARE)).outcome is Outcome.NEW
-    assert (await store.store(longer, Mode.REGULAR)).outcome is Outcome.NEW  # its size gives it away
-    assert (await store.store(first, Mode.COMPARE)).outcome is Outcome.KNOWN
+    assert (await store.store(first, Mode.COMPARE)).outcome is StoreOutcome.NEW
+    assert (await store.store(second, Mode.COMPARE)).outcome is StoreOutcome.NEW
+    assert (await store.store(longer, Mode.REGULAR)).outcome is StoreOutcome.NEW  # its size gives it away
+    assert (await store.store(first, Mode.COMPARE)).outcome is StoreOutcome.KNOWN
     for upkeep in (store.seal, store.compact, store.rebuild):
         await upkeep()
         for deposit in (first, second, longer):

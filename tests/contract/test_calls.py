@@ -10,7 +10,7 @@ import pytest
 
 from dht import Contact
 from dht.core.handshake import raw_public_key
-from herodotus.peers.calls import CALL_BYTES_MAX, Calls, RefusedError, Services, UnreachableError
+from herodotus.peers.calls import CALL_BYTES_MAX, Calls, PeerUnreachableError, RefusedError, Services
 from herodotus.peers.net.memory_calls import MemoryCalls
 from tests.dht.link_world import key_from
 from tests.herodotus.peers.net.peers import called, caller, contact
@@ -146,7 +146,7 @@ async def test_a_service_that_is_not_there_is_refused(world: World) -> None:
 
 
 async def test_a_call_without_answer_ends_at_its_deadline_and_the_work_is_given_up(world: World) -> None:
-    with pytest.raises(UnreachableError):
+    with pytest.raises(PeerUnreachableError):
         await world.calls.call(world.to, "never", b"", deadline_s=0.2)
     with anyio.fail_after(5):
         await world.other.given_up.wait()
@@ -185,5 +185,5 @@ async def test_a_reader_that_stops_reading_stops_the_making(world: World) -> Non
 
 async def test_nobody_answers_where_nobody_listens(world: World, way: Any) -> None:
     nobody = contact(key_from("nobody"), 1)
-    with pytest.raises(UnreachableError if way[0] == "tls" else (RefusedError, UnreachableError)):
+    with pytest.raises(PeerUnreachableError if way[0] == "tls" else (RefusedError, PeerUnreachableError)):
         await world.calls.call(nobody, "echo", b"", deadline_s=1)

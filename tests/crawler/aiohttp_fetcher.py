@@ -26,7 +26,7 @@ from yarl import URL
 from crawler.connections import LARGE_BODY_BYTES, lenient_context
 from crawler.core.addresses import is_public
 from crawler.core.answers import FIELD_BYTES_MAX, HEAD_BYTES_MAX
-from crawler.core.capture import REDIRECTS, Capture, Outcome, PayloadDigest, TlsFacts, Truncation
+from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, TlsFacts, Truncation
 from crawler.core.content import MediaType
 from crawler.core.errors import (
     FetchError,
@@ -263,12 +263,12 @@ class AiohttpFetcher:
         body, truncated = await self._body(response, request.body_bytes_max or self._settings.body_bytes_max)
         sha256 = PayloadDigest(hashlib.sha256(body).digest())
         sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
-        outcome = Outcome.STORED
+        outcome = FetchOutcome.STORED
         is_conditional = bool(request.etag or request.last_modified)
         if status == 304 and is_conditional and request.digest is not None:
-            outcome, body, sha256, sha1 = Outcome.NOT_MODIFIED, b"", request.digest, b""
+            outcome, body, sha256, sha1 = FetchOutcome.NOT_MODIFIED, b"", request.digest, b""
         elif status == 200 and truncated is None and sha256 == request.digest:
-            outcome, body = Outcome.SAME_DIGEST, b""
+            outcome, body = FetchOutcome.SAME_DIGEST, b""
         return Capture(
             url=request.url,
             requested_at=started_at,

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from crawler.core.politeness import HostSteward, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
-from crawler.core.scope import Content, CrawlScope
+from crawler.core.scope import ContentChoice, CrawlScope
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import UrlOwner
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from simnet.web import Oracle, Web, WebSettings
 from simnet.web.serve import WebServer
 from tests.crawler.memory import MemorySink
@@ -109,7 +109,7 @@ async def crawling(
     day: int = 0,
     policy: PolitenessPolicy = QUICK,
     scope: CrawlScope | None = None,
-    settings: CrawlSettings | None = None,
+    settings: WorkerSettings | None = None,
     tracks_depth: bool = False,
     urls_per_origin_max: int = 1_000_000,
     owner: UrlOwner | None = None,
@@ -141,8 +141,8 @@ async def crawling(
                 fetcher,
                 web.sink,
                 steward,
-                scope or CrawlScope(content=Content.HTML_AND_IMAGES),
-                settings or CrawlSettings(recrawl=Recrawl.DAILY),
+                scope or CrawlScope(content=ContentChoice.HTML_AND_IMAGES),
+                settings or WorkerSettings(recrawl=Recrawl.DAILY),
                 wall_clock=wall_clock,
                 owner=owner,
             )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.core.capture import Capture, Outcome, payload_digests
+from crawler.core.capture import Capture, FetchOutcome, payload_digests
 
 HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-type: text/html\r\nX-Folded: one\r\n two\r\nLink: <a>\r\nLINK: <b>\r\n\r\n"
@@ -49,8 +49,8 @@ def test_the_key_is_the_sha1_of_the_url() -> None:
 
 def test_an_unchanged_visit_carries_no_body() -> None:
     with pytest.raises(ValueError, match="no body"):
-        capture(outcome=Outcome.NOT_MODIFIED)
-    assert not capture(outcome=Outcome.NOT_MODIFIED, body=b"").is_new
+        capture(outcome=FetchOutcome.NOT_MODIFIED)
+    assert not capture(outcome=FetchOutcome.NOT_MODIFIED, body=b"").is_new
 
 
 @given(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from crawler.connections import Connection, Endpoint, Limits, Opener, Pool
+from crawler.connections import Limits, Opener, OriginConnection, OriginEndpoint, Pool
 from crawler.core.answers import AnswerReader
 from tests.crawler.origin import Origin, origin, says
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.anyio
 FINE = says(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
-async def opened(served: Origin) -> Connection:
+async def opened(served: Origin) -> OriginConnection:
     opener = Opener(allow_private=True, connect_timeout_s=10.0)
-    endpoint = Endpoint("127.0.0.1", served.port, is_secure=False)
+    endpoint = OriginEndpoint("127.0.0.1", served.port, is_secure=False)
     return await opener.open(endpoint, ["127.0.0.1"], asyncio.get_running_loop())
 
 
@@ -24,7 +24,7 @@ async def test_the_oldest_connection_goes_when_there_are_too_many() -> None:
     pool = Pool(idle_max=2, keepalive_s=60.0)
     async with origin({"/": FINE}) as served:
         kept = [await opened(served) for _ in range(3)]
-        endpoints = [Endpoint(f"host{number}", 80, is_secure=False) for number in range(3)]
+        endpoints = [OriginEndpoint(f"host{number}", 80, is_secure=False) for number in range(3)]
         for endpoint, connection in zip(endpoints, kept, strict=True):
             pool.give(endpoint, connection, loop)
         assert [pool.take(endpoint) for endpoint in endpoints] == [None, kept[1], kept[2]]
@@ -38,7 +38,7 @@ async def test_an_idle_connection_that_speaks_unasked_is_not_used_again() -> Non
     pool = Pool(idle_max=2, keepalive_s=60.0)
     async with origin({"/": FINE}) as served:
         connection = await opened(served)
-        endpoint = Endpoint("host", 80, is_secure=False)
+        endpoint = OriginEndpoint("host", 80, is_secure=False)
         pool.give(endpoint, connection, loop)
         connection.data_received(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
         assert pool.take(endpoint) is None

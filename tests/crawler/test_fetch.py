@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from crawler.core.capture import Capture, Outcome, PayloadDigest, Truncation
+from crawler.core.capture import Capture, FetchOutcome, PayloadDigest, Truncation
 from crawler.core.errors import (
     FetchError,
     ForbiddenAddressError,
@@ -146,8 +146,8 @@ async def test_what_did_not_change_is_noted_without_its_body() -> None:
     async with origin(answers) as served:
         modified = await fetched(served.url("/304"), etag='"e"', digest=digest)
         same = await fetched(served.url("/200"), etag='"e"', digest=digest)
-    assert (modified.outcome, modified.body, modified.sha256) == (Outcome.NOT_MODIFIED, b"", digest)
-    assert (same.outcome, same.body, same.sha256) == (Outcome.SAME_DIGEST, b"", digest)
+    assert (modified.outcome, modified.body, modified.sha256) == (FetchOutcome.NOT_MODIFIED, b"", digest)
+    assert (same.outcome, same.body, same.sha256) == (FetchOutcome.SAME_DIGEST, b"", digest)
 
 
 async def test_an_unwanted_media_type_is_not_read() -> None:

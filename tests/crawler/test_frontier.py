@@ -11,7 +11,7 @@ from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.rows import Batch
 from crawler.core.urls import Origin, origin_of, url_key
-from crawler.frontier import REFILL, Entry, FoundLink, Frontier, FrontierLimits, fingerprint
+from crawler.frontier import REFILL, DueEntry, FoundLink, Frontier, FrontierLimits, fingerprint
 from crawler.frontier_rows import FRONTIER_ROWS, frontier_rows
 from crawler.rocks import RocksRows
 
@@ -25,7 +25,7 @@ def link(
     return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed, hops=hops)
 
 
-def taken(frontier: Frontier, origin: Origin) -> Entry:
+def taken(frontier: Frontier, origin: Origin) -> DueEntry:
     entry = frontier.take(origin)
     assert entry is not None
     return entry

@@ -20,13 +20,13 @@ from crawler.core.capture import Capture, Truncation
 from crawler.core.content import DECODED_BYTES_MAX
 from crawler.core.politeness import HostSteward
 from crawler.core.recrawl import Known
-from crawler.core.scope import Content, CrawlScope
+from crawler.core.scope import ContentChoice, CrawlScope
 from crawler.core.urls import canonical
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings, HttpFetcher
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from tests.crawler.memory import MemorySink
 from tests.crawler.origin import Answer, Origin, origin, says
 from tests.crawler.synthetic import QUICK
@@ -109,7 +109,7 @@ async def crawled(
     answers: dict[str, Answer],
     *,
     settings: FetchSettings = LIMITS,
-    content: Content = Content.ALL,
+    content: ContentChoice = ContentChoice.ALL,
     seeds: tuple[str, ...] = ("/",),
     adjust: Callable[[dict[str, Answer], Origin, Origin], None] = lambda answers, evil, good: None,
 ) -> AsyncIterator[Outcome]:
@@ -133,7 +133,7 @@ async def crawled(
                 )
                 scope = CrawlScope(content=content)
                 crawler = Crawler(
-                    frontier, fetcher, sink, steward, scope, CrawlSettings(), wall_clock=lambda: 1.7e9
+                    frontier, fetcher, sink, steward, scope, WorkerSettings(), wall_clock=lambda: 1.7e9
                 )
                 crawler.seed([*(evil.url(seed) for seed in seeds), good.url("/", "127.0.0.2")])
                 with anyio.fail_after(ENDS_WITHIN_S):
@@ -330,7 +330,7 @@ async def test_a_chain_to_private_addresses_is_cut_before_any_connection(tmp_pat
                 fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink,
             )  # fmt: skip
             crawler = Crawler(
-                frontier, fetcher, sink, steward, CrawlScope(), CrawlSettings(), wall_clock=lambda: 1.7e9
+                frontier, fetcher, sink, steward, CrawlScope(), WorkerSettings(), wall_clock=lambda: 1.7e9
             )
             crawler.seed([canonical(target) for target in targets])
             with anyio.fail_after(ENDS_WITHIN_S):
@@ -381,7 +381,7 @@ async def test_a_host_that_redirects_to_private_addresses_in_all_spellings_makes
                 fetcher, product_token="Herodotus", wall_clock=lambda: 1.7e9, sink=sink,
             )  # fmt: skip
             crawler = Crawler(
-                frontier, fetcher, sink, steward, CrawlScope(), CrawlSettings(), wall_clock=lambda: 1.7e9
+                frontier, fetcher, sink, steward, CrawlScope(), WorkerSettings(), wall_clock=lambda: 1.7e9
             )
             crawler.seed([evil.url("/", "evil.example")])
             with anyio.fail_after(ENDS_WITHIN_S):
@@ -492,7 +492,9 @@ async def test_sitemaps_that_include_themselves_and_each_other_end(tmp_path: Pat
         answers["/c.xml"] = page(urls.encode(), mime=b"text/xml")
         answers["/page"] = page(b"end")
 
-    async with crawled(tmp_path, {"/": page(b"")}, adjust=adjust, content=Content.HTML_AND_IMAGES) as outcome:
+    async with crawled(
+        tmp_path, {"/": page(b"")}, adjust=adjust, content=ContentChoice.HTML_AND_IMAGES
+    ) as outcome:
         visits = [request.split(b" ")[1] for request in outcome.evil.requests]
         assert sorted(visits) == [b"/", b"/a.xml", b"/b.xml.gz", b"/c.xml", b"/page", b"/robots.txt"]
 

@@ -29,7 +29,7 @@ from crawler.names import (
     zone_of,
 )
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from tests.crawler.memory import MemorySink
 from tests.crawler.origin import origin, says
 from tests.crawler.synthetic import FIRST_DAY, LOCAL, QUICK
@@ -103,7 +103,7 @@ async def test_one_slow_zone_stops_nobody_else(tmp_path: Path) -> None:
             product_token="Herodotus",
             wall_clock=lambda: 1.7e9,
         )
-        limits = CrawlSettings(connections=4)
+        limits = WorkerSettings(connections=4)
         crawler = Crawler(
             frontier, fetcher, MemorySink(), steward, CrawlScope(), limits, wall_clock=lambda: 1.7e9
         )

@@ -3,7 +3,7 @@ import pytest
 from crawler.core.errors import MalformedUrlError
 from crawler.core.links import LinkKind
 from crawler.core.politeness import OptOutList
-from crawler.core.scope import Content, CrawlScope, ScopeKind, Territory, trap_reason
+from crawler.core.scope import ContentChoice, CrawlScope, ScopeKind, Territory, trap_reason
 
 SEEDS = ["https://www.example.org/a/index.html"]
 
@@ -43,17 +43,17 @@ def test_depth_opt_out_and_content_each_have_their_reason() -> None:
 @pytest.mark.parametrize(
     ("content", "takes", "accepts"),
     [
-        (Content.HTML, {LinkKind.PAGE, LinkKind.FRAME}, {"text/html"}),
+        (ContentChoice.HTML, {LinkKind.PAGE, LinkKind.FRAME}, {"text/html"}),
         (
-            Content.HTML_AND_IMAGES,
+            ContentChoice.HTML_AND_IMAGES,
             {LinkKind.PAGE, LinkKind.FRAME, LinkKind.IMAGE},
             {"text/html", "image/png"},
         ),
-        (Content.ALL, set(LinkKind), {"text/html", "image/png", "text/css", "font/woff2", "video/mp4"}),
+        (ContentChoice.ALL, set(LinkKind), {"text/html", "image/png", "text/css", "font/woff2", "video/mp4"}),
     ],
 )
 def test_the_content_filter_takes_links_by_kind_and_answers_by_type(
-    content: Content, takes: set[LinkKind], accepts: set[str]
+    content: ContentChoice, takes: set[LinkKind], accepts: set[str]
 ) -> None:
     assert {kind for kind in LinkKind if content.takes(kind)} == takes
     types = {"text/html", "image/png", "text/css", "font/woff2", "video/mp4"}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from crawler.core.similarity import DISTANCE_MAX, ORIGINS_MAX, SKETCHES_PER_ORIGIN, SeenSketches, sketch_of
 from crawler.core.urls import Origin
-from simnet.web.hosts import Host, Hosts, WebSettings
+from simnet.web.hosts import Hosts, WebHost, WebSettings
 from simnet.web.traps import trap_links, trap_page
 
 A = Origin("http://a.example")
@@ -33,7 +33,7 @@ def test_a_word_more_is_near_and_another_text_is_far() -> None:
     assert min(distances) > DISTANCE_MAX
 
 
-def trapped(trap: str) -> tuple[Host, list[str]]:
+def trapped(trap: str) -> tuple[WebHost, list[str]]:
     hosts = Hosts(WebSettings(seed=1, hosts=2_000, port=8080))
     host = next(hosts.host(number) for number in range(2_000) if hosts.host(number).trap == trap)
     return host, [f"{host.origin}/{trap}/"]

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from crawler.core.capture import Capture, Outcome, payload_digests
+from crawler.core.capture import Capture, FetchOutcome, payload_digests
 from crawler.core.errors import UnreachableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import RobotsRules
@@ -92,7 +92,7 @@ async def test_a_redirect_of_robots_txt_that_leads_where_it_led_is_noted_and_not
         steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 1.0, sink=sink)
         await rules_of(steward)
     found = [one.outcome for one in sink.captures if one.url == HERE]
-    assert found == [Outcome.STORED, Outcome.SAME_DIGEST]
+    assert found == [FetchOutcome.STORED, FetchOutcome.SAME_DIGEST]
 
 
 async def test_a_redirect_to_a_host_that_opted_out_is_not_followed() -> None:

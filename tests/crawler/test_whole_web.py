@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from crawler.core.capture import Outcome
+from crawler.core.capture import FetchOutcome
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.urls import host_of
 from crawler.frontier import FoundLink
@@ -144,7 +144,7 @@ async def test_days_two_and_three_store_what_changed_and_report_what_is_new(tmp_
             stored = {one.url for one in visits if one.is_new and one.status == 200} & before
             assert stored == changed
             assert len(changed) > 10
-            assert {one.url for one in visits if one.outcome is Outcome.NOT_MODIFIED} == {
+            assert {one.url for one in visits if one.outcome is FetchOutcome.NOT_MODIFIED} == {
                 str(line["url"])
                 for line in requests
                 if line["status"] == 304 and line["path"] != "/robots.txt"

@@ -8,17 +8,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from crawler.core.capture import Capture, Outcome
+from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.politeness import HostSteward, Lease, OptOutList, PolitenessPolicy, Wait
 from crawler.core.recrawl import Result
 from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import Origin, host_of
-from crawler.frontier import Entry, FoundLink, Frontier
+from crawler.frontier import DueEntry, FoundLink, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.reading import Reading
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from tests.crawler.memory import MemorySink
 from tests.crawler.origin import Answer, origin, says
 from tests.crawler.origin import Origin as Server
@@ -60,9 +60,9 @@ async def test_day_two_stores_only_what_changed_and_asks_conditionally_for_the_r
         assert web.reachable(1) <= set(web.fetched(requests))
         again = [one for one in web.sink.captures if one.status == 200 and one.url in first]
         for capture in again:
-            is_new = capture.outcome is Outcome.STORED
+            is_new = capture.outcome is FetchOutcome.STORED
             assert is_new == (capture.sha256 != first[capture.url])
-        changed = {capture.url for capture in again if capture.outcome is Outcome.STORED}
+        changed = {capture.url for capture in again if capture.outcome is FetchOutcome.STORED}
         present = {url for url in first if web.oracle.digest(url, 1) is not None}
         truly = web.oracle.changed(present, 0, 1)
         # What a server hides behind "not modified" whatever happened cannot be noticed on the next day.
@@ -75,7 +75,7 @@ async def test_day_two_stores_only_what_changed_and_asks_conditionally_for_the_r
         assert not_modified
         assert all(line["conditional"] for line in not_modified)
         visits = [one for one in web.sink.captures if not one.url.endswith("/robots.txt")]
-        assert unchanged == len([one for one in visits if one.outcome is not Outcome.STORED])
+        assert unchanged == len([one for one in visits if one.outcome is not FetchOutcome.STORED])
 
 
 async def test_no_origin_is_asked_more_often_than_its_delay(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_no_origin_is_asked_more_often_than_its_delay(tmp_path: Path) -> N
         retry_after_max_s=0.05,
     )
     async with synthetic_web(5, hosts=4, pages_max=10) as web:
-        async with crawling(web, tmp_path, policy=policy, settings=CrawlSettings(fetches_max=60)) as crawler:
+        async with crawling(web, tmp_path, policy=policy, settings=WorkerSettings(fetches_max=60)) as crawler:
             await crawler.run()
         times = defaultdict(list)
         web.server.flush_log()
@@ -100,7 +100,7 @@ async def test_no_origin_is_asked_more_often_than_its_delay(tmp_path: Path) -> N
 
 async def test_a_limit_a_stop_and_a_later_run_lose_and_repeat_nothing(tmp_path: Path) -> None:
     async with synthetic_web(6) as web:
-        async with crawling(web, tmp_path, settings=CrawlSettings(fetches_max=30, connections=8)) as crawler:
+        async with crawling(web, tmp_path, settings=WorkerSettings(fetches_max=30, connections=8)) as crawler:
             await crawler.run()
             assert 30 <= crawler.counts.fetched <= 37
         async with crawling(web, tmp_path) as crawler, anyio.create_task_group() as tasks:
@@ -165,7 +165,7 @@ async def test_a_delay_is_kept_from_one_run_to_the_next(tmp_path: Path) -> None:
     policy = PolitenessPolicy(delay_floor_s=0.2, delay_factor=0.0, crawl_delay_max_s=0.2)
     async with synthetic_web(10, hosts=1, pages_max=20) as web:
         for _ in range(3):
-            limit = CrawlSettings(fetches_max=1)
+            limit = WorkerSettings(fetches_max=1)
             async with crawling(web, tmp_path, policy=policy, settings=limit) as crawler:
                 await crawler.run()
         times = [float(str(line["time"])) for line in web.requests(with_robots=True)]
@@ -219,7 +219,7 @@ async def test_a_host_with_many_pages_that_are_not_fetched_lets_others_have_thei
         taken = 0
         take = frontier.take
 
-        def count_and_take(of: Origin) -> Entry | None:
+        def count_and_take(of: Origin) -> DueEntry | None:
             nonlocal taken
             taken += 1
             return take(of)
@@ -229,7 +229,7 @@ async def test_a_host_with_many_pages_that_are_not_fetched_lets_others_have_thei
             core = HostSteward(QUICK)
             steward = LocalSteward(core, fetcher, product_token="Herodotus", wall_clock=lambda: 0.0)
             crawler = Crawler(
-                frontier, fetcher, MemorySink(), steward, scope, CrawlSettings(), wall_clock=lambda: 0.0
+                frontier, fetcher, MemorySink(), steward, scope, WorkerSettings(), wall_clock=lambda: 0.0
             )
             with anyio.fail_after(30):
                 async with anyio.create_task_group() as tasks:
@@ -291,7 +291,7 @@ async def crawl_page(
                 sink,
                 steward,
                 scope or CrawlScope(),
-                CrawlSettings(),
+                WorkerSettings(),
                 wall_clock=wall_clock,
             )
             crawler.seed([served.url("/once")])
@@ -333,7 +333,7 @@ async def test_a_body_that_the_limit_cuts_is_not_stored_again_while_it_stays_the
             await crawl_page(tmp_path, served, sink, day)
     assert b'If-None-Match: "e"' in served.requests[-1]
     pages = [one for one in sink.captures if one.url.endswith("/once")]
-    assert [one.outcome for one in pages] == [Outcome.STORED, Outcome.SAME_DIGEST]
+    assert [one.outcome for one in pages] == [FetchOutcome.STORED, FetchOutcome.SAME_DIGEST]
 
 
 async def test_a_redirect_that_leads_where_it_led_is_a_visit_and_stores_nothing(tmp_path: Path) -> None:
@@ -353,7 +353,7 @@ async def test_a_redirect_that_leads_where_it_led_is_a_visit_and_stores_nothing(
             crawler = await crawl_page(tmp_path, served, sink, day)
             assert crawler.counts.unchanged == (day in (1, 4))
     pages = [one for one in sink.captures if one.url.endswith("/once")]
-    new, known = Outcome.STORED, Outcome.SAME_DIGEST
+    new, known = FetchOutcome.STORED, FetchOutcome.SAME_DIGEST
     assert [one.outcome for one in pages] == [new, known, new, new, known]
 
 
@@ -410,7 +410,7 @@ async def test_a_crawl_ends_when_all_that_is_left_rests_too_long_and_says_until_
                 MemorySink(),
                 steward,
                 CrawlScope(),
-                CrawlSettings(patience_s=600.0),
+                WorkerSettings(patience_s=600.0),
                 wall_clock=lambda: float(FIRST_DAY * DAY_S),
             )
             crawler.seed([tired.url("/"), tired.url("/other"), good.url("/", "127.0.0.2")])
@@ -444,7 +444,7 @@ async def test_a_rest_that_robots_txt_asked_for_is_owed_by_a_later_run(tmp_path:
                     MemorySink(),
                     steward,
                     CrawlScope(),
-                    CrawlSettings(patience_s=600.0),
+                    WorkerSettings(patience_s=600.0),
                     wall_clock=lambda: 100.0,
                 )
                 crawler.seed([tired.url("/")])

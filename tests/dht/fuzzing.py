@@ -4,19 +4,19 @@ from random import Random
 
 from dht.core.frames import DATA, ECHO, FINISH, HELLO, HELLO_OK, HINT, NONCE, PAYLOAD_BYTES_MAX, RETRY
 from dht.core.ids import NetworkId
-from dht.endpoint import Endpoint
+from dht.endpoint import SessionEndpoint
 from dht.identity import sign_record
-from dht.wire import Codec, Refused, decode_record, encode_message, encode_record
+from dht.wire import MessageCodec, MessageRefused, decode_record, encode_message, encode_record
 from tests.dht.link_world import NETWORK, key_from
 from tests.dht.values import BYTES_MAX, record_of
 
 HERE, THERE = ("192.0.2.1", 4484), ("198.51.100.2", 4484)
-CODEC = Codec("ip")
+CODEC = MessageCodec("ip")
 
 
-def fresh_endpoint(name: str) -> Endpoint:
+def fresh_endpoint(name: str) -> SessionEndpoint:
     signed = sign_record(key_from(name), record_of(name))
-    return Endpoint(
+    return SessionEndpoint(
         key=key_from(name),
         network=NetworkId(NETWORK),
         id_check="ip",
@@ -25,7 +25,7 @@ def fresh_endpoint(name: str) -> Endpoint:
     )
 
 
-def connected() -> tuple[Endpoint, Endpoint]:
+def connected() -> tuple[SessionEndpoint, SessionEndpoint]:
     """Two endpoints with an open session."""
     left, right = fresh_endpoint("left"), fresh_endpoint("right")
     left.link.dial(THERE, None, 0.0)
@@ -44,10 +44,10 @@ _LEFT, _RIGHT = connected()
 def decoders(data: bytes) -> None:
     """What is decoded is encoded to bytes that mean the same."""
     message = CODEC.decode(data, bytes_max=BYTES_MAX)
-    if not isinstance(message, Refused):
+    if not isinstance(message, MessageRefused):
         assert CODEC.decode(encode_message(message), bytes_max=BYTES_MAX) == message
     record = decode_record(data)
-    if not isinstance(record, Refused):
+    if not isinstance(record, MessageRefused):
         assert decode_record(encode_record(record)) == record
 
 

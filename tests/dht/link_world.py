@@ -8,7 +8,7 @@ from random import Random
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.frames import Address
-from dht.core.link import Link, LinkEvent, LinkLimits, SessionOpened
+from dht.core.link import LinkEvent, LinkLimits, SessionKeeper, SessionOpened
 
 NETWORK = bytes.fromhex("00112233aabbccdd")
 LATENCY_S = 0.05
@@ -30,7 +30,7 @@ class LinkWorld:
     def __init__(self, wire: Wire = deliver_all) -> None:
         self.now = 1_000.0
         self.wire = wire
-        self.links: dict[Address, Link] = {}
+        self.links: dict[Address, SessionKeeper] = {}
         self.received: dict[Address, list[tuple[bytes, bytes]]] = {}
         self.events: dict[Address, list[LinkEvent]] = {}
         self.log: list[tuple[float, Address, Address, bytes]] = []
@@ -43,8 +43,8 @@ class LinkWorld:
         network: bytes = NETWORK,
         limits: LinkLimits | None = None,
         record: bytes | None = None,
-    ) -> Link:
-        link = Link(
+    ) -> SessionKeeper:
+        link = SessionKeeper(
             key=key_from(name),
             network=network,
             record=lambda: f"record of {name}".encode() if record is None else record,

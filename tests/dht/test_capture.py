@@ -10,7 +10,7 @@ import anyio
 import pytest
 import trio.testing
 
-from dht.core.frames import DATA, FINISH, HELLO, HELLO_OK, HINT, MAGIC, RETRY, Hello
+from dht.core.frames import DATA, FINISH, HELLO, HELLO_OK, HINT, MAGIC, RETRY, DatagramHello
 from dht.core.ids import key_of
 from dht.core.limits import AMPLIFICATION_MAX
 from dht.endpoint import packed_address
@@ -131,7 +131,7 @@ async def test_replies_before_an_address_is_proven_stay_below_three_times_what_c
 
 async def test_a_stranger_gets_no_more_than_three_times_what_it_sent() -> None:
     """Nothing of it is answered at length, whatever it sends, and as often as it likes."""
-    bare = Hello(
+    bare = DatagramHello(
         network=NETWORK, initiator_id=b"stranger", public_key=peer_key(key_from("eve")), ephemeral=b"e" * 32
     ).pack()
     forged = [

@@ -17,10 +17,10 @@ from dht.core.frames import Address as SocketAddress
 from dht.core.frames import Echo, Nonce, parse_greeting
 from dht.core.ids import PeerKey, key_of
 from dht.core.messages import DialBackReply, DialBackRequest, Message
-from dht.core.reachability import Standing
+from dht.core.reachability import Reachability
 from dht.core.records import LEAF, Address, Contact
 from dht.dialback import AT_ONCE_MAX, DialBacks, dial_back
-from dht.endpoint import Endpoint, packed_address
+from dht.endpoint import SessionEndpoint, packed_address
 from dht.node import RingNode, open_node
 from dht.node_types import NodePorts, NodeSettings, OpenTransport
 from dht.transport import OnEvent, OnMessages, TransportLimits
@@ -60,7 +60,7 @@ class Firewalled(socket.socket):
 def behind(sock: Firewalled) -> OpenTransport:
     @asynccontextmanager
     async def opened(
-        endpoint: Endpoint,
+        endpoint: SessionEndpoint,
         listen: Sequence[SocketAddress],
         *,
         on_messages: OnMessages | None = None,
@@ -119,12 +119,12 @@ async def ring_of_networks(count: int, wanted: int = 3) -> AsyncIterator[list[Ri
             node = await stack.enter_async_context(opened(f"peer {number}", number + 1, wanted))
             await node.join([nodes[0].me.address] if nodes else [])
             nodes.append(node)
-        await until(lambda: all(standing(node) is Standing.MEMBER for node in nodes))
+        await until(lambda: all(standing(node) is Reachability.MEMBER for node in nodes))
         await until(lambda: all(node.statistics().is_joined and node.my_arcs() for node in nodes))
         yield nodes
 
 
-def standing(node: RingNode) -> Standing:
+def standing(node: RingNode) -> Reachability:
     return node.statistics().standing
 
 
@@ -137,7 +137,7 @@ async def test_who_is_reached_from_three_networks_becomes_a_member_with_all_its_
         assert await new.join([nodes[0].me.address])
         assert new.record is not None
         assert new.record.record.flags & LEAF, "untested, it owns nothing"
-        await until(lambda: standing(new) is Standing.MEMBER)
+        await until(lambda: standing(new) is Reachability.MEMBER)
         assert new.statistics().reachability == "3 peers of different networks could call this peer back"
         await until(lambda: new.statistics().is_joined and new.my_arcs())
         assert len(new.statistics().ring.nodes) == 2
@@ -154,7 +154,7 @@ async def test_whose_firewall_keeps_strangers_out_stays_a_leaf_with_a_reason_and
     wall = Firewalled()
     async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
         assert await shy.join([nodes[0].me.address])
-        await until(lambda: standing(shy) is Standing.LEAF)
+        await until(lambda: standing(shy) is Reachability.LEAF)
         assert wall.kept_out >= 9, "three nonces of each who was asked"
         assert sum(node.statistics().dial_backs["dial_back_failed"] for node in nodes) >= 3
         assert "a router or firewall is likely closed" in shy.statistics().reachability
@@ -171,10 +171,10 @@ async def test_a_leaf_whose_router_opens_becomes_a_member_at_the_next_test() -> 
     wall = Firewalled()
     async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
         await shy.join([nodes[0].me.address])
-        await until(lambda: standing(shy) is Standing.LEAF)
+        await until(lambda: standing(shy) is Reachability.LEAF)
         wall.called = _Everybody()
         shy.test_reachability()
-        await until(lambda: standing(shy) is Standing.MEMBER, within_s=20)
+        await until(lambda: standing(shy) is Reachability.MEMBER, within_s=20)
         await until(lambda: shy.statistics().is_joined and shy.my_arcs())
 
 
@@ -183,12 +183,12 @@ async def test_a_member_that_is_shut_off_becomes_a_leaf_and_the_others_close_the
     wall.called = _Everybody()
     async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(wall)) as shy:
         await shy.join([nodes[0].me.address])
-        await until(lambda: standing(shy) is Standing.MEMBER)
+        await until(lambda: standing(shy) is Reachability.MEMBER)
         await until(lambda: shy.statistics().is_joined and shy.my_arcs())
         wall.called = set(wall.called)
         with shy.events() as events:
             shy.test_reachability()
-            await until(lambda: standing(shy) is Standing.LEAF)
+            await until(lambda: standing(shy) is Reachability.LEAF)
             assert ArcsChanged(arcs=()) in await events.wait()
         await until(lambda: all(node.statistics().is_ideal for node in nodes))
         await until(lambda: all(not holds(node, shy) for node in nodes))
@@ -202,7 +202,7 @@ def holds(node: RingNode, other: RingNode) -> bool:
 async def test_a_leaf_that_leaves_is_forgotten_by_all() -> None:
     async with ring_of_networks(4) as nodes, opened("shy", 9, 3, behind(Firewalled())) as shy:
         await shy.join([nodes[0].me.address])
-        await until(lambda: standing(shy) is Standing.LEAF)
+        await until(lambda: standing(shy) is Reachability.LEAF)
         await until(lambda: all(len(node.members()) == 5 for node in nodes))
         shy.leave()
         await until(lambda: all(len(node.members()) == 4 for node in nodes))
@@ -290,7 +290,7 @@ async def test_an_echo_from_elsewhere_does_not_count() -> None:
 async def test_an_answer_of_somebody_who_was_not_asked_is_for_nobody() -> None:
     async with opened("anna", 1, 3) as anna:
         anna._reach.answered(DialBackReply(id=7, is_reached=True), contact_at("127.2.0.1"))
-        assert standing(anna) is Standing.UNKNOWN
+        assert standing(anna) is Reachability.UNKNOWN
         assert anna.me.address == Address(host=bytes((127, 1, 0, 1)), port=anna.me.address.port)
 
 

@@ -11,7 +11,7 @@ from dht.core.ids import NetworkId
 from dht.core.limits import AmplificationLedger, Bucket, Buckets, Rate, prefix_of
 from dht.core.records import Contact, SignedRecord
 from dht.core.round_trips import RoundTrips
-from dht.endpoint import Endpoint, packed_address
+from dht.endpoint import SessionEndpoint, packed_address
 from dht.identity import peer_key, sign_record
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent, TransportLimits
 from tests.dht.link_world import NETWORK, key_from
@@ -26,7 +26,7 @@ class Net:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.places: dict[SocketAddress, Endpoint] = {}
+        self.places: dict[SocketAddress, SessionEndpoint] = {}
         self.received: list[Received] = []
         self.events: dict[SocketAddress, list[TransportEvent]] = {}
 
@@ -36,9 +36,9 @@ class Net:
         address: SocketAddress,
         record: SignedRecord | None = None,
         limits: TransportLimits | None = None,
-    ) -> Endpoint:
+    ) -> SessionEndpoint:
         signed = record or sign_record(key_from(name), record_of(name))
-        self.places[address] = Endpoint(
+        self.places[address] = SessionEndpoint(
             key=key_from(name),
             network=NetworkId(NETWORK),
             id_check="off",

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from dht.core import messages as m
-from dht.core.frames import Echo, Hello, HelloOk, Hint, Nonce, Retry, parse_greeting
+from dht.core.frames import DatagramHello, Echo, HelloOk, Hint, Nonce, Retry, parse_greeting
 from dht.core.records import SignedRecord
 from dht.identity import verify_record
-from dht.wire import Codec, decode_record
+from dht.wire import MessageCodec, decode_record
 from tests.dht.link_world import NETWORK
 from tests.dht.vectors import all_messages, vectors
 
@@ -27,7 +27,7 @@ def test_there_is_a_vector_of_every_message() -> None:
 
 
 def test_every_message_vector_is_read_as_the_value_it_was_made_from() -> None:
-    codec = Codec("ip")
+    codec = MessageCodec("ip")
     known = golden()
     for message in all_messages():
         assert codec.decode(known[f"message-{type(message).__name__}-{message.id}"]) == message
@@ -43,17 +43,24 @@ def test_every_record_vector_verifies() -> None:
 
 def test_every_greeting_vector_parses() -> None:
     known = golden()
-    kinds = {"hello": Hello, "retry": Retry, "hello-ok": HelloOk, "hint": Hint, "nonce": Nonce, "echo": Echo}
+    kinds = {
+        "hello": DatagramHello,
+        "retry": Retry,
+        "hello-ok": HelloOk,
+        "hint": Hint,
+        "nonce": Nonce,
+        "echo": Echo,
+    }
     for name, kind in kinds.items():
         assert isinstance(parse_greeting(known[f"frame-{name}"], NETWORK), kind)
 
 
 def test_some_messages_written_out_by_hand() -> None:
-    codec = Codec("ip")
+    codec = MessageCodec("ip")
     assert codec.decode(bytes.fromhex("92 01 00")) == m.Ping(id=0)
     assert codec.decode(bytes.fromhex("92 02 cf ffffffffffffffff")) == m.Pong(id=(1 << 64) - 1)
     assert codec.decode(bytes.fromhex("93 0f 0e c4 03 00 07 ff")) == m.DigestDiffers(
         id=14, buckets=(0, 7, 255)
     )
     assert golden()["message-ProbeReply-18"] == bytes.fromhex("93 13 12 c2")
-    assert golden()["message-Verdict-20"] == bytes.fromhex("93 15 14 c4 00")
+    assert golden()["message-AliveVerdict-20"] == bytes.fromhex("93 15 14 c4 00")

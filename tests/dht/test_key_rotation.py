@@ -9,7 +9,7 @@ from dht.core import rules as bounds
 from dht.core.effects import PeerChanged
 from dht.core.ids import NetworkId
 from dht.core.machine import RingMachine
-from dht.core.membership import Membership
+from dht.core.membership import MemberTable
 from dht.core.messages import Notify, Ping, Rumour
 from dht.core.records import Address, Contact, Departure, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
@@ -176,7 +176,7 @@ def test_a_rotated_peer_signs_with_both_keys_until_it_is_told_to_stop() -> None:
 
 def test_tombs_of_keys_are_opened_after_a_month_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "KEY_TOMBS_MAX", 3)
-    table = Membership("ip")
+    table = MemberTable("ip")
     for number in range(5):
         old, new = key_from(f"old {number}"), key_from(f"new {number}")
         table.rotate(rotation_record(old, new, record(f"old {number}")), NOW + number)

@@ -12,8 +12,8 @@ from dht.core.frames import (
     PAYLOAD_BYTES_MAX,
     RETRY,
     Address,
+    DatagramHello,
     Echo,
-    Hello,
     HelloOk,
     Nonce,
     Retry,
@@ -25,9 +25,9 @@ from dht.core.link import (
     DIAL_QUEUE_MAX,
     DIALS_MAX,
     HALF_OPEN_MAX,
+    AddressChanged,
     DialFailed,
     LinkLimits,
-    PeerMoved,
 )
 from dht.core.sessions import LIFE_S, REKEY_AS_INITIATOR_S
 from tests.dht.link_world import NETWORK, LinkWorld, deliver_all, key_from
@@ -230,7 +230,7 @@ def test_a_frame_from_another_address_is_reported_and_the_peer_dials_from_there(
     world.received[C], world.events[C] = [], []
     world.links[C].send(b"second", B, None, world.now)
     world.settle()
-    moved = [event for event in world.events[B] if isinstance(event, PeerMoved)]
+    moved = [event for event in world.events[B] if isinstance(event, AddressChanged)]
     assert [event.address for event in moved] == [C]
     assert world.payloads(B) == [b"first"]  # not believed from an address that is not validated
     talk(world, b"third", C, B)
@@ -282,7 +282,7 @@ def test_unvalidated_addresses_are_never_sent_more_than_three_times_what_they_se
     world.add("bert", B)
     sent = 0
     for n in range(300):
-        hello = Hello(
+        hello = DatagramHello(
             network=NETWORK,
             initiator_id=n.to_bytes(8, "big"),
             public_key=bytes(32),
@@ -320,7 +320,7 @@ def test_a_responder_that_bakes_cookies_for_ever_does_not_keep_us_dialling() -> 
     def sent_back(data: bytes, source: Address, target: Address, index: int) -> list[bytes]:
         del source, target
         hello = parse_greeting(data, NETWORK)
-        assert isinstance(hello, Hello)
+        assert isinstance(hello, DatagramHello)
         cookie = (index + 1).to_bytes(16, "big")
         world.inject(Retry(network=NETWORK, initiator_id=hello.initiator_id, cookie=cookie).pack(), B, A)
         return []
@@ -408,14 +408,14 @@ def test_half_open_handshakes_have_a_bound() -> None:
     generous = LinkLimits(hello_per_prefix=Rate(per_second=1e6, burst=1e6))
     bert = world.add("bert", B, limits=generous)
     for n in range(HALF_OPEN_MAX + 20):
-        hello = Hello(
+        hello = DatagramHello(
             network=NETWORK,
             initiator_id=n.to_bytes(8, "big"),
             public_key=b"k" * 32,
             ephemeral=b"e" * 32,
         )
         cookie = bert._cookies.bake(hello, C, world.now)
-        data = Hello(
+        data = DatagramHello(
             network=NETWORK,
             initiator_id=hello.initiator_id,
             public_key=hello.public_key,
@@ -429,7 +429,9 @@ def test_half_open_handshakes_have_a_bound() -> None:
 
 def test_what_is_no_frame_is_dropped_by_reason() -> None:
     world = pair(LinkWorld())
-    hello = Hello(network=NETWORK, initiator_id=bytes(8), public_key=bytes(32), ephemeral=bytes(32)).pack()
+    hello = DatagramHello(
+        network=NETWORK, initiator_id=bytes(8), public_key=bytes(32), ephemeral=bytes(32)
+    ).pack()
     bert = world.links[B]
     for data in (
         b"",

@@ -7,7 +7,7 @@ import pytest
 from dht.core.effects import Effect, LookupDone, Send
 from dht.core.ids import Key, key_from_number, number_of
 from dht.core.machine import RingMachine
-from dht.core.messages import Busy, Closer, Find, GetState, Message, NotMember, Owner, Reply, State
+from dht.core.messages import Busy, Closer, Find, GetState, Message, NeighbourState, NotMember, Owner, Reply
 from dht.core.records import Contact, contacts_of
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
@@ -63,9 +63,11 @@ class Asker:
             self.asked.append((place, "GetState"))
             replies = self.states[place]
             found = replies.pop(0) if len(replies) > 1 else replies[0]
-            if isinstance(found, State):
+            if isinstance(found, NeighbourState):
                 before = PEERS[self.before[place]] if place in self.before else None
-                return State(id=message.id, version=1, predecessor=before, successors=found.successors)
+                return NeighbourState(
+                    id=message.id, version=1, predecessor=before, successors=found.successors
+                )
             return Busy(id=message.id) if isinstance(found, Busy) else NotMember(id=message.id)
         return None
 
@@ -78,8 +80,8 @@ def closer(*places: int) -> Closer:
     return Closer(id=0, contacts=tuple(PEERS[n] for n in places))
 
 
-def state(*places: int) -> State:
-    return State(id=0, version=1, predecessor=None, successors=tuple(PEERS[n] for n in places))
+def state(*places: int) -> NeighbourState:
+    return NeighbourState(id=0, version=1, predecessor=None, successors=tuple(PEERS[n] for n in places))
 
 
 def just_after(contact: Contact) -> Key:

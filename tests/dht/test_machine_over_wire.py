@@ -9,7 +9,7 @@ from dht.core.ids import NetworkId
 from dht.core.machine import RingMachine
 from dht.core.records import first_contact_of
 from dht.core.rules import RingRules
-from dht.endpoint import Endpoint, packed_address
+from dht.endpoint import SessionEndpoint, packed_address
 from dht.identity import KeyNotary
 from dht.transport import TransportLimits
 from tests.dht.link_world import NETWORK, key_from
@@ -27,7 +27,7 @@ class Peer:
         self.contact = first_contact_of(record, RULES.id_check)
         self.machine = RingMachine(record=record, rules=RULES, notary=notary, random=Random(name))
         signed = notary.sign_record(record)
-        self.endpoint = Endpoint(
+        self.endpoint = SessionEndpoint(
             key=key_from(name),
             network=NetworkId(NETWORK),
             id_check=RULES.id_check,

@@ -17,6 +17,7 @@ from dht.core.messages import (
     DigestDiffers,
     Find,
     GetState,
+    MemberRecords,
     Message,
     Notify,
     NotMember,
@@ -26,7 +27,6 @@ from dht.core.messages import (
     ProbeReply,
     ProbeRequest,
     Pull,
-    Records,
     Rumour,
 )
 from dht.core.records import Contact, Death, Departure, SignedRecord, first_contact_of
@@ -336,7 +336,7 @@ def test_a_bucket_that_never_ends_is_not_pulled_for_ever(is_ascending: bool) -> 
         invented = Departure(
             peer=PeerKey(b"\x07" + number.to_bytes(31, "big")), incarnation=1, signature=bytes(64)
         )
-        return Records(id=message.id, news=(invented,), more=True)
+        return MemberRecords(id=message.id, news=(invented,), more=True)
 
     one.merge(contact(1), NOW)
     converse(one, answer, 5)

@@ -27,7 +27,9 @@ from dht.core.messages import (
     DigestDiffers,
     Find,
     GetState,
+    MemberRecords,
     Message,
+    NeighbourState,
     Notify,
     NotMember,
     Offer,
@@ -37,9 +39,7 @@ from dht.core.messages import (
     ProbeReply,
     ProbeRequest,
     Pull,
-    Records,
     Rumour,
-    State,
     Unchanged,
 )
 from dht.core.records import Contact, Death, PeerRecord, SignedRecord, contacts_of, record_fault
@@ -111,7 +111,7 @@ def test_a_newcomer_adopts_the_owners_list_notifies_it_and_compares_tables_with_
         newcomer.receive(Owner(id=find.id, holders=(PEERS[1], PEERS[2]), records=()), to, NOW + 0.2)
     to, asked = only(GetState, newcomer.take_effects())
     assert to == PEERS[1]
-    state = State(id=asked.id, version=1, predecessor=PEERS[7], successors=(PEERS[2], PEERS[3]))
+    state = NeighbourState(id=asked.id, version=1, predecessor=PEERS[7], successors=(PEERS[2], PEERS[3]))
     newcomer.receive(state, to, NOW + 0.3)
     effects = newcomer.take_effects()
     assert newcomer.nodes[0].successors == (PEERS[1], PEERS[2], PEERS[3])
@@ -162,11 +162,15 @@ def test_stabilize_adopts_the_whole_list_and_then_the_candidate_that_answers() -
     one = member()
     to, asked, now = until_asked(one, GetState)
     assert to == PEERS[2]
-    one.receive(State(id=asked.id, version=5, predecessor=PEERS[1], successors=(PEERS[3], PEERS[4])), to, now)
+    one.receive(
+        NeighbourState(id=asked.id, version=5, predecessor=PEERS[1], successors=(PEERS[3], PEERS[4])), to, now
+    )
     assert one.nodes[0].successors == (PEERS[2], PEERS[3], PEERS[4])
     to, asked = only(GetState, one.take_effects())
     assert to == PEERS[1]
-    one.receive(State(id=asked.id, version=9, predecessor=PEERS[7], successors=(PEERS[2], PEERS[3])), to, now)
+    one.receive(
+        NeighbourState(id=asked.id, version=9, predecessor=PEERS[7], successors=(PEERS[2], PEERS[3])), to, now
+    )
     assert one.nodes[0].successors == (PEERS[1], PEERS[2], PEERS[3])
     assert only(Notify, one.take_effects())[0] == PEERS[1]
 
@@ -174,7 +178,7 @@ def test_stabilize_adopts_the_whole_list_and_then_the_candidate_that_answers() -
 def test_a_candidate_is_not_taken_on_hearsay() -> None:
     one = member()
     to, asked, now = until_asked(one, GetState)
-    one.receive(State(id=asked.id, version=5, predecessor=PEERS[1], successors=(PEERS[3],)), to, now)
+    one.receive(NeighbourState(id=asked.id, version=5, predecessor=PEERS[1], successors=(PEERS[3],)), to, now)
     to, asked = only(GetState, one.take_effects())
     one.receive(NotMember(id=asked.id), to, now)
     assert one.nodes[0].successors[0] == PEERS[2]
@@ -206,13 +210,15 @@ def test_an_answer_that_comes_too_late_changes_nothing_but_that_its_peer_is_well
         next_to, next_asked, now = until_asked(one, GetState)
         if next_to == PEERS[3]:
             one.receive(
-                State(id=next_asked.id, version=5, predecessor=PEERS[2], successors=(PEERS[7],)),
+                NeighbourState(id=next_asked.id, version=5, predecessor=PEERS[2], successors=(PEERS[7],)),
                 PEERS[3],
                 now,
             )
     assert dict(one.statistics().unwell)[PEERS[2].peer] == "unreachable"
     one.receive(
-        State(id=asked.id, version=1, predecessor=None, successors=(PEERS[5], PEERS[6])), PEERS[2], now + 9
+        NeighbourState(id=asked.id, version=1, predecessor=None, successors=(PEERS[5], PEERS[6])),
+        PEERS[2],
+        now + 9,
     )
     assert one.nodes[0].successors == (PEERS[3], PEERS[7])
     assert dict(one.statistics().counts)["replies unasked"] == 1
@@ -228,7 +234,7 @@ def test_a_silent_successor_is_passed_by_after_three_tries() -> None:
         tries += to == PEERS[2]
     assert tries == 3
     assert to == PEERS[3]
-    one.receive(State(id=asked.id, version=1, predecessor=PEERS[2], successors=(PEERS[4],)), to, now)
+    one.receive(NeighbourState(id=asked.id, version=1, predecessor=PEERS[2], successors=(PEERS[4],)), to, now)
     assert one.nodes[0].successors == (PEERS[3], PEERS[4])
 
 
@@ -236,7 +242,7 @@ def test_state_is_sent_once_and_then_only_unchanged() -> None:
     one = member()
     one.receive(GetState(id=1, source=PEERS[5], target=0, known=0), PEERS[5], NOW)
     (_, full), *_ = sent(one.take_effects())
-    assert isinstance(full, State)
+    assert isinstance(full, NeighbourState)
     one.receive(GetState(id=2, source=PEERS[5], target=0, known=full.version), PEERS[5], NOW)
     assert sent(one.take_effects()) == [(PEERS[5], Unchanged(id=2))]
 
@@ -264,7 +270,9 @@ def test_a_notify_in_anothers_name_is_dropped_and_counted() -> None:
 def test_an_answer_from_somebody_else_is_dropped() -> None:
     one = member()
     _, asked, now = until_asked(one, GetState)
-    one.receive(State(id=asked.id, version=5, predecessor=None, successors=(PEERS[6],)), PEERS[6], now)
+    one.receive(
+        NeighbourState(id=asked.id, version=5, predecessor=None, successors=(PEERS[6],)), PEERS[6], now
+    )
     assert one.nodes[0].successors == (PEERS[2], PEERS[3])
     assert dict(one.statistics().counts) == {"replies unasked": 1}
 
@@ -388,8 +396,8 @@ def test_digests_name_the_buckets_that_differ_and_pulls_fill_them() -> None:
     assert isinstance(differs, DigestDiffers)
     assert set(differs.buckets) == {r.peer[0] for r in (RECORDS[0], RECORDS[1], RECORDS[4])}
     other.receive(Pull(id=2, bucket=PEERS[4].peer[0], after=b"", have=()), PEERS[0], NOW)
-    _, records = only(Records, other.take_effects())
-    assert isinstance(records, Records)
+    _, records = only(MemberRecords, other.take_effects())
+    assert isinstance(records, MemberRecords)
     assert records.news == (news,)
     assert not records.more
 
@@ -412,7 +420,9 @@ def test_a_lookup_skips_a_dead_owner_inside_the_list_instead_of_giving_up() -> N
                 one.receive(Owner(id=message.id, holders=(PEERS[2], PEERS[3]), records=()), to, now)
             elif isinstance(message, GetState) and to == PEERS[1]:
                 line = (PEERS[2], PEERS[3], PEERS[4])
-                one.receive(State(id=message.id, version=1, predecessor=PEERS[0], successors=line), to, now)
+                one.receive(
+                    NeighbourState(id=message.id, version=1, predecessor=PEERS[0], successors=line), to, now
+                )
             elif isinstance(message, Find) and to == PEERS[4]:
                 one.receive(Owner(id=message.id, holders=(PEERS[4], PEERS[5]), records=()), to, now)
         now = one.next_deadline() or now
@@ -480,7 +490,7 @@ def test_every_request_of_a_stranger_is_survived() -> None:
         Notify(id=1, source=sender, target=63),
         Digest(id=1, sums=(0,) * 256),
         Pull(id=1, bucket=255, after=b"", have=()),
-        Records(id=1, news=(), more=True),
+        MemberRecords(id=1, news=(), more=True),
         Accuse(id=1, suspect=sender, incarnation=0, signature=b""),
     ):
         one.receive(message, sender, NOW)

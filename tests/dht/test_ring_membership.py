@@ -9,8 +9,8 @@ from dht.core import rules as bounds
 from dht.core.effects import Effect, PeerChanged, Send
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
-from dht.core.membership import Membership
-from dht.core.messages import HAVE_MAX, Digest, Offer, Pull, Records, Rumour
+from dht.core.membership import MemberTable
+from dht.core.messages import HAVE_MAX, Digest, MemberRecords, Offer, Pull, Rumour
 from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
@@ -30,7 +30,7 @@ def at(number: int, host: tuple[int, int, int, int], slot: int = 0, virtual_node
     return SimulatedNotary(record.peer).sign_record(record)
 
 
-def enter(table: Membership, one: SignedRecord) -> str | None:
+def enter(table: MemberTable, one: SignedRecord) -> str | None:
     refusal = table.refusal(one)
     if refusal is None:
         table.put(one)
@@ -41,7 +41,7 @@ def enter(table: Membership, one: SignedRecord) -> str | None:
 
 
 def test_one_address_holds_64_positions_in_all_its_slots() -> None:
-    table = Membership("ip")
+    table = MemberTable("ip")
     for slot in range(7):
         assert enter(table, at(slot, (10, 0, 0, 1), slot, 9)) is None
     assert enter(table, at(7, (10, 0, 0, 1), 7, 2)) == "crowded"
@@ -50,7 +50,7 @@ def test_one_address_holds_64_positions_in_all_its_slots() -> None:
 
 
 def test_one_prefix_holds_256_positions() -> None:
-    table = Membership("ip")
+    table = MemberTable("ip")
     for number in range(4):
         assert enter(table, at(number, (10, 0, 0, number), 0, 64)) is None
     assert enter(table, at(4, (10, 0, 0, 4))) == "crowded"
@@ -60,7 +60,7 @@ def test_one_prefix_holds_256_positions() -> None:
 
 
 def test_growing_a_peer_counts_its_own_positions_once() -> None:
-    table = Membership("ip")
+    table = MemberTable("ip")
     assert enter(table, at(0, (10, 0, 0, 1), 0, 40)) is None
     grown = replace(at(0, (10, 0, 0, 1), 0, 64).record, incarnation=2)
     assert enter(table, SimulatedNotary(grown.peer).sign_record(grown)) is None
@@ -68,7 +68,7 @@ def test_growing_a_peer_counts_its_own_positions_once() -> None:
 
 
 def test_a_test_ring_has_no_caps() -> None:
-    table = Membership("off")
+    table = MemberTable("off")
     for number in range(10):
         record = replace(at(number, (127, 0, 0, 1), 0, 64).record)
         moved = replace(record, addresses=(Address(host=bytes((127, 0, 0, 1)), port=5000 + number),))
@@ -121,7 +121,7 @@ def test_tables_that_differ_in_hundreds_are_paged_both_ways_without_streams() ->
     assert len(one.table) == 3 * 220 + 300 + 2
     assert one.table.sums == two.table.sums
     sent = [effect.message for effect in effects if isinstance(effect, Send)]
-    assert max(len(message.news) for message in sent if isinstance(message, Records)) == 7
+    assert max(len(message.news) for message in sent if isinstance(message, MemberRecords)) == 7
     assert max(len(message.have) for message in sent if isinstance(message, Pull)) == HAVE_MAX
 
 

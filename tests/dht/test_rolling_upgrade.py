@@ -15,11 +15,11 @@ from dht.core.ids import Key, PeerKey, key_from_number
 from dht.core.machine import RingMachine
 from dht.core.messages import NEWS_MAX, Message
 from dht.core.records import Contact, first_contact_of
-from dht.wire import Codec, Refused, encode_message
+from dht.wire import MessageCodec, MessageRefused, encode_message
 from simnet.rings import RingWorld, how_right, owner_in, peer_number, ring_of
 from tests.dht.values import BYTES_MAX
 
-CODEC = Codec("ip")
+CODEC = MessageCodec("ip")
 PEERS = 12
 NEWS_OF = {13: 2, 17: 2}  # Rumour, Records: where their news stand
 CONTACT_FIELDS = 5
@@ -48,7 +48,7 @@ class Translator:
         if sender in self.upgraded:
             data = self._said_by_the_next_release(data)
         heard = CODEC.decode(data, bytes_max=BYTES_MAX)
-        assert not isinstance(heard, Refused), (message, heard)
+        assert not isinstance(heard, MessageRefused), (message, heard)
         if sender in self.upgraded:
             assert heard == message, "what both know means the same"
         return heard

@@ -3,7 +3,7 @@
 from dht.core import rules as bounds
 from dht.core.effects import Effect, Send
 from dht.core.machine import RingMachine
-from dht.core.messages import MARKS_MAX, NEWS_MAX, Message, Offer, Records, Rumour, Want
+from dht.core.messages import MARKS_MAX, NEWS_MAX, MemberRecords, Message, Offer, Rumour, Want
 from dht.core.records import SignedRecord
 from simnet.rings import learn
 from tests.dht.test_ring_lies import NOW, contact, converse, machine, signed
@@ -32,7 +32,7 @@ def test_news_that_is_lacked_is_asked_for_of_who_offered_it_and_then_offered_on(
     offer(one, 1, news)
     (want,) = wanted(one)
     assert want.marks == (mark_of(news),)
-    one.receive(Records(id=want.id, news=(news,), more=False), contact(1), NOW)
+    one.receive(MemberRecords(id=want.id, news=(news,), more=False), contact(1), NOW)
     assert one.table.records[news.record.peer] is news
     (first, *_) = sent(converse(one, nobody, 5), Offer)
     assert isinstance(first, Offer)
@@ -68,7 +68,7 @@ def test_news_that_came_and_was_refused_is_not_asked_for_again_at_once() -> None
     one.take_effects()
     offer(one, 1, signed(3, incarnation=5))  # from somebody behind the times
     (want,) = wanted(one)
-    one.receive(Records(id=want.id, news=(signed(3, incarnation=5),), more=False), contact(1), NOW)
+    one.receive(MemberRecords(id=want.id, news=(signed(3, incarnation=5),), more=False), contact(1), NOW)
     offer(one, 2, signed(3, incarnation=5))
     assert wanted(one) == []
     assert one.table.incarnation(contact(3).peer) == 9
@@ -94,7 +94,7 @@ def test_many_news_are_fetched_seven_at_a_time_and_what_was_cut_off_again() -> N
             return None
         asked.append(len(message.marks))
         news = tuple(lacking[mark] for mark in message.marks)
-        return Records(id=message.id, news=news[:5], more=len(news) > 5)
+        return MemberRecords(id=message.id, news=news[:5], more=len(news) > 5)
 
     one.receive(Offer(id=1, marks=tuple(lacking)), contact(1), NOW)
     converse(one, bring, 4)
@@ -107,9 +107,9 @@ def test_who_is_asked_gives_what_it_knows_now_and_nothing_of_strangers() -> None
     one = machine(3)
     request = Want(id=5, marks=(mark_of(signed(2)), mark_of(signed(3, incarnation=0)), mark_of(signed(9))))
     one.receive(request, contact(1), NOW)
-    (reply,) = sent(one.take_effects(), Records)
-    assert isinstance(reply, Records)
-    assert reply == Records(id=5, news=(signed(2), signed(3)), more=False)
+    (reply,) = sent(one.take_effects(), MemberRecords)
+    assert isinstance(reply, MemberRecords)
+    assert reply == MemberRecords(id=5, news=(signed(2), signed(3)), more=False)
 
 
 def times_offered(*, offered_by: int) -> int:

@@ -15,7 +15,7 @@ from dht.core.ids import NetworkId
 from dht.core.limits import Rate
 from dht.core.link import LinkLimits
 from dht.core.records import Address, Contact
-from dht.endpoint import Endpoint, packed_address
+from dht.endpoint import SessionEndpoint, packed_address
 from dht.errors import RequestFailedError, TransportClosedError
 from dht.identity import peer_key, sign_record
 from dht.transport import PeerMet, PeerMoved, Received, TransportEvent, TransportLimits
@@ -36,9 +36,11 @@ def anyio_backend(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def endpoint_of(name: str, limits: TransportLimits | None = None, network: bytes = NETWORK) -> Endpoint:
+def endpoint_of(
+    name: str, limits: TransportLimits | None = None, network: bytes = NETWORK
+) -> SessionEndpoint:
     signed = sign_record(key_from(name), record_of(name))
-    return Endpoint(
+    return SessionEndpoint(
         key=key_from(name),
         network=NetworkId(network),
         id_check="off",

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from dht.core import messages as m
 from dht.core.frames import PAYLOAD_BYTES_MAX
 from dht.core.records import Address, Contact, SignedRecord
-from dht.wire import Codec, Refused, decode_record, encode_message, encode_record, fitted
+from dht.wire import MessageCodec, MessageRefused, decode_record, encode_message, encode_record, fitted
 from tests.dht.values import BYTES_MAX, messages, signed_records
 
-CODEC = Codec("ip")
-MALFORMED = Refused(reason="malformed")
+CODEC = MessageCodec("ip")
+MALFORMED = MessageRefused(reason="malformed")
 CONTACT = [bytes(32), bytes(4), 4484, 0, 0]
 
 
@@ -33,13 +33,13 @@ def test_every_message_survives_the_way_there_and_back(message: m.Message) -> No
 def test_no_part_of_a_message_is_taken_for_the_whole(message: m.Message, length: int) -> None:
     data = encode_message(message)
     if length < len(data):
-        assert isinstance(CODEC.decode(data[:length], bytes_max=BYTES_MAX), Refused)
+        assert isinstance(CODEC.decode(data[:length], bytes_max=BYTES_MAX), MessageRefused)
 
 
 @given(st.binary(max_size=PAYLOAD_BYTES_MAX + 50))
 def test_any_bytes_give_a_message_or_a_reason(data: bytes) -> None:
-    assert isinstance(CODEC.decode(data), m.Message | Refused)
-    assert isinstance(decode_record(data), SignedRecord | Refused)
+    assert isinstance(CODEC.decode(data), m.Message | MessageRefused)
+    assert isinstance(decode_record(data), SignedRecord | MessageRefused)
 
 
 @given(messages, st.data())
@@ -47,7 +47,7 @@ def test_a_bent_message_gives_a_message_or_a_reason(message: m.Message, data: st
     encoded = bytearray(encode_message(message))
     for _ in range(data.draw(st.integers(1, 4))):
         encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
-    assert isinstance(CODEC.decode(bytes(encoded), bytes_max=BYTES_MAX), m.Message | Refused)
+    assert isinstance(CODEC.decode(bytes(encoded), bytes_max=BYTES_MAX), m.Message | MessageRefused)
 
 
 @given(signed_records())
@@ -62,10 +62,10 @@ def test_fields_that_a_newer_peer_adds_are_ignored() -> None:
 
 
 def test_unknown_kinds_are_told_apart_from_nonsense() -> None:
-    assert CODEC.decode(packed(99, 7)) == Refused(reason="kind")
+    assert CODEC.decode(packed(99, 7)) == MessageRefused(reason="kind")
     for reserved in (22, 23):
-        assert CODEC.decode(packed(reserved, 7, 0, [])) == Refused(reason="kind")
-    assert CODEC.decode(packed(0, 7)) == Refused(reason="kind")
+        assert CODEC.decode(packed(reserved, 7, 0, [])) == MessageRefused(reason="kind")
+    assert CODEC.decode(packed(0, 7)) == MessageRefused(reason="kind")
     assert CODEC.decode(packed(-1, 7)) == MALFORMED
     assert CODEC.decode(packed("1", 7)) == MALFORMED
 
@@ -143,7 +143,7 @@ def test_positions_are_computed_and_not_believed() -> None:
     other_port = CODEC.decode(packed(18, 7, [bytes(32), b"\x7f\0\0\1", 4485, 2, 3]))
     assert isinstance(other_port, m.ProbeRequest)
     assert other_port.target.position == contact.position
-    free = Codec("off").decode(packed(18, 7, [bytes(32), b"\x7f\0\0\1", 4485, 2, 3]))
+    free = MessageCodec("off").decode(packed(18, 7, [bytes(32), b"\x7f\0\0\1", 4485, 2, 3]))
     assert isinstance(free, m.ProbeRequest)
     assert free.target.position != contact.position
 
@@ -153,9 +153,9 @@ def test_what_is_fitted_fits_or_cannot_be_cut(message: m.Message) -> None:
     cut = fitted(message)
     if len(encode_message(message)) <= PAYLOAD_BYTES_MAX:
         assert cut is message
-    elif isinstance(message, m.Rumour | m.Records) and len(message.news) > 1:
+    elif isinstance(message, m.Rumour | m.MemberRecords) and len(message.news) > 1:
         assert len(encode_message(cut)) <= PAYLOAD_BYTES_MAX
-        assert isinstance(cut, m.Rumour) or (isinstance(cut, m.Records) and cut.more)
+        assert isinstance(cut, m.Rumour) or (isinstance(cut, m.MemberRecords) and cut.more)
     elif isinstance(message, m.Owner):
         assert len(encode_message(cut)) <= PAYLOAD_BYTES_MAX
 
@@ -163,7 +163,7 @@ def test_what_is_fitted_fits_or_cannot_be_cut(message: m.Message) -> None:
 def test_the_longest_state_and_digest_fit_a_datagram() -> None:
     address = Address(host=b"\xff" * 16, port=65_535)
     far = Contact.at(CODEC.decode(packed(18, 7, CONTACT)).target.peer, address, 7, 63, "ip")  # type: ignore[union-attr]
-    state = m.State(id=(1 << 64) - 1, version=(1 << 32) - 1, predecessor=far, successors=(far,) * 16)
+    state = m.NeighbourState(id=(1 << 64) - 1, version=(1 << 32) - 1, predecessor=far, successors=(far,) * 16)
     digest = m.Digest(id=(1 << 64) - 1, sums=((1 << 32) - 1,) * 256)
     pull = m.Pull(id=(1 << 64) - 1, bucket=255, after=bytes(32), have=((1 << 32) - 1,) * 200)
     sizes = [len(encode_message(message)) for message in (state, digest, pull)]

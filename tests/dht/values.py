@@ -89,8 +89,8 @@ news = st.one_of(signed_records(), deaths, departures)
 BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
     **{kind: st.builds(kind, id=ids) for kind in (m.Ping, m.Pong, m.Ack, m.Unchanged, m.Busy, m.NotMember)},
     m.GetState: st.builds(m.GetState, id=ids, source=contacts, target=indices, known=u32),
-    m.State: st.builds(
-        m.State,
+    m.NeighbourState: st.builds(
+        m.NeighbourState,
         id=ids,
         version=st.integers(1, U32),
         predecessor=st.one_of(st.none(), contacts),
@@ -117,11 +117,11 @@ BY_KIND: Final[dict[type, st.SearchStrategy[Any]]] = {
         after=st.one_of(st.just(b""), peers),
         have=tuples(u32, 0, m.HAVE_MAX),
     ),
-    m.Records: st.builds(m.Records, id=ids, news=tuples(news, 0, m.NEWS_MAX), more=st.booleans()),
+    m.MemberRecords: st.builds(m.MemberRecords, id=ids, news=tuples(news, 0, m.NEWS_MAX), more=st.booleans()),
     m.ProbeRequest: st.builds(m.ProbeRequest, id=ids, target=contacts),
     m.ProbeReply: st.builds(m.ProbeReply, id=ids, is_alive=st.booleans()),
     m.Accuse: st.builds(m.Accuse, id=ids, suspect=contacts, incarnation=u32, signature=signatures),
-    m.Verdict: st.builds(m.Verdict, id=ids, signature=st.one_of(st.just(b""), signatures)),
+    m.AliveVerdict: st.builds(m.AliveVerdict, id=ids, signature=st.one_of(st.just(b""), signatures)),
     m.DialBackRequest: st.builds(m.DialBackRequest, id=ids, port=st.integers(1, 65_535)),
     m.DialBackReply: st.builds(m.DialBackReply, id=ids, is_reached=st.booleans()),
     m.Offer: st.builds(m.Offer, id=ids, marks=tuples(ids, 1, m.MARKS_MAX)),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from simnet.cli import main
-from simnet.runs import Options, Run, Scenario, SimnetError, run_scenario
+from simnet.runs import Options, Scenario, ScenarioRun, SimnetError, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.toylog import AcknowledgedStays, Server
 from simnet.sweep import parse_seeds, sweep
@@ -119,10 +119,10 @@ def test_what_cannot_be_is_refused_with_the_way_out(arguments: list[str], code: 
 RAISING = """
 from simnet.runs import SimnetError
 from simnet.scenarios import scenario
-from simnet.scenarios.rumour import AllKnowAll, Gossip
+from simnet.scenarios.rumour import AllKnowAll, RumourScenario
 from simnet.world.faults import Fault
 
-class Raising(Gossip):
+class Raising(RumourScenario):
     def advance(self, now):
         super().advance(now)
         if now > 5 and self._world.seed % 2:
@@ -169,7 +169,7 @@ def test_a_program_that_raises_is_a_failure_with_its_seed_and_a_trace_that_repla
 
 
 def test_a_figure_that_raises_is_a_failure_and_does_not_hide_one() -> None:
-    def play(run: Run) -> None:
+    def play(run: ScenarioRun) -> None:
         run.figure("hosts", lambda: float(len(run.world.hosts)))
         run.figure("nothing", lambda: 1 / 0)
 

@@ -5,16 +5,18 @@ from functools import partial
 
 import pytest
 
-from herodotus.core.copies.ledger import Ledger
+from herodotus.core.copies.ledger import HoldingLedger
 from herodotus.core.copies.places import Segment
 from simnet.copyworld import DAY_S, CopyRules, CopyWorld
-from simnet.runs import Options, Report, run_scenario
+from simnet.runs import Options, RunReport, run_scenario
 from simnet.scenarios import find_scenario
 
 RULES = CopyRules(unit_bytes=1e8, up_bit_s=1e6, down_bit_s=2e6)
 
 
-def report(name: str, *, peers: int, days: float | None = None, seed: int = 1, **settings: float) -> Report:
+def report(
+    name: str, *, peers: int, days: float | None = None, seed: int = 1, **settings: float
+) -> RunReport:
     told = {key: f"{value:g}" for key, value in settings.items()}
     found, _ = run_scenario(
         find_scenario(name),
@@ -76,11 +78,11 @@ def test_the_same_seed_is_the_same_year() -> None:
 
 
 def test_a_core_that_lets_go_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(ledger: Ledger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
+    def hasty(ledger: HoldingLedger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
         del ledger, segment, absent, now
         return True
 
-    monkeypatch.setattr(Ledger, "may_go", hasty)
+    monkeypatch.setattr(HoldingLedger, "may_go", hasty)
     world = CopyWorld(RULES, seed=3, peers=20, units=60)
     for _ in range(3):
         world.join()

@@ -4,7 +4,7 @@ import pytest
 
 from herodotus.crawl.links.exchange import Exchange
 from herodotus.crawl.links.substitute import StandingIn
-from simnet.runs import Options, Report, run_scenario
+from simnet.runs import Options, RunReport, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.crawlday import DAILY, POLITE, TORN
 
@@ -12,13 +12,13 @@ pytestmark = pytest.mark.timeout(600)
 SMALL = {"day_s": "700", "hosts": "2", "pages": "3", "torn_s": "0", "delay_s": "0.5", "skew_s": "10"}
 
 
-def crawl(seed: int, *, peers: int = 6, days: int = 2, **settings: str) -> Report:
+def crawl(seed: int, *, peers: int = 6, days: int = 2, **settings: str) -> RunReport:
     options = Options(seed=seed, peers=peers, days=days, settings=SMALL | settings)
     report, _ = run_scenario(find_scenario("crawl-day"), options)
     return report
 
 
-def complaint_of(report: Report) -> str:
+def complaint_of(report: RunReport) -> str:
     assert report.violation is not None
     return str(report.violation["checker"])
 

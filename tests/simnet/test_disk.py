@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from simnet.world.crash import CrashRules
-from simnet.world.disk import SYNCS, WRITES, Disk, Failure, PowerCut, Speed
+from simnet.world.disk import SYNCS, WRITES, Failure, PowerCut, SimulatedDisk, Speed
 
 CREATE = os.O_CREAT | os.O_RDWR
 
 
-def put(disk: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
+def put(disk: SimulatedDisk, path: str, data: bytes, *, sync: bool = True) -> None:
     fd = disk.open(path, CREATE)
     disk.pwrite(fd, data, 0)
     if sync:
@@ -20,22 +20,22 @@ def put(disk: Disk, path: str, data: bytes, *, sync: bool = True) -> None:
     disk.close(fd)
 
 
-def sync_directory(disk: Disk, path: str = "/") -> None:
+def sync_directory(disk: SimulatedDisk, path: str = "/") -> None:
     fd = disk.open(path, os.O_RDONLY | os.O_DIRECTORY)
     disk.fsync(fd)
     disk.close(fd)
 
 
-def images(disk: Disk, limit: int = 4_096) -> list[Disk]:
+def images(disk: SimulatedDisk, limit: int = 4_096) -> list[SimulatedDisk]:
     return list(disk.crash_images(random.Random(1), limit))
 
 
-def contents(disk: Disk, path: str) -> set[bytes | None]:
+def contents(disk: SimulatedDisk, path: str) -> set[bytes | None]:
     return {image.read_bytes(path) if image.exists(path) else None for image in images(disk)}
 
 
 def test_what_was_written_is_read_back_and_shows_in_stat() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     fd = disk.open("/log", CREATE | os.O_APPEND)
     assert disk.write(fd, b"one") == 3
     assert disk.writev(fd, [b"two", b"three"]) == 8
@@ -47,7 +47,7 @@ def test_what_was_written_is_read_back_and_shows_in_stat() -> None:
 
 
 def test_errors_are_those_of_the_operating_system() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"x")
     disk.mkdir("/dir")
     put(disk, "/dir/inner", b"x")
@@ -68,7 +68,7 @@ def test_errors_are_those_of_the_operating_system() -> None:
 
 
 def test_a_file_without_a_synced_name_may_be_gone_after_a_power_cut() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"abc")
     assert contents(disk, "/file") == {b"abc", None}
     sync_directory(disk)
@@ -76,7 +76,7 @@ def test_a_file_without_a_synced_name_may_be_gone_after_a_power_cut() -> None:
 
 
 def test_unsynced_bytes_may_survive_be_lost_or_read_as_zeros() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"abc")
     sync_directory(disk)
     fd = disk.open("/file", os.O_RDWR)
@@ -87,7 +87,7 @@ def test_unsynced_bytes_may_survive_be_lost_or_read_as_zeros() -> None:
 
 
 def test_a_later_page_may_survive_without_an_earlier_one_but_not_within_a_page() -> None:
-    disk = Disk(rules=CrashRules(page_bytes=4, sector_bytes=4))
+    disk = SimulatedDisk(rules=CrashRules(page_bytes=4, sector_bytes=4))
     put(disk, "/file", bytes(8))
     sync_directory(disk)
     fd = disk.open("/file", os.O_RDWR)
@@ -99,7 +99,7 @@ def test_a_later_page_may_survive_without_an_earlier_one_but_not_within_a_page()
 
 
 def test_the_last_page_may_be_torn_at_a_sector() -> None:
-    disk = Disk(rules=CrashRules(page_bytes=8, sector_bytes=4))
+    disk = SimulatedDisk(rules=CrashRules(page_bytes=8, sector_bytes=4))
     put(disk, "/file", b"........")
     sync_directory(disk)
     fd = disk.open("/file", os.O_RDWR)
@@ -108,7 +108,7 @@ def test_the_last_page_may_be_torn_at_a_sector() -> None:
 
 
 def test_a_rename_survives_as_a_whole_or_not_at_all() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/current", b"old")
     sync_directory(disk)
     put(disk, "/new", b"new")
@@ -120,7 +120,7 @@ def test_a_rename_survives_as_a_whole_or_not_at_all() -> None:
 
 
 def test_renaming_before_syncing_the_data_can_leave_an_empty_file() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/current", b"old")
     sync_directory(disk)
     put(disk, "/new", b"new", sync=False)
@@ -129,7 +129,7 @@ def test_renaming_before_syncing_the_data_can_leave_an_empty_file() -> None:
 
 
 def test_a_removed_file_comes_back_unless_its_directory_was_synced() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"abc")
     sync_directory(disk)
     disk.unlink("/file")
@@ -139,7 +139,7 @@ def test_a_removed_file_comes_back_unless_its_directory_was_synced() -> None:
 
 
 def test_a_journal_keeps_names_in_order() -> None:
-    disk = Disk(rules=CrashRules(ordered_names=True))
+    disk = SimulatedDisk(rules=CrashRules(ordered_names=True))
     for name in ("a", "b", "c"):
         put(disk, f"/{name}", b"x")
     assert {tuple(image.listdir("/")) for image in images(disk)} == {
@@ -151,7 +151,7 @@ def test_a_journal_keeps_names_in_order() -> None:
 
 
 def test_a_directory_half_made_loses_what_it_holds() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     disk.makedirs("/deep/below")
     put(disk, "/deep/below/file", b"abc")
     seen = {tuple(image.paths()) for image in images(disk)}
@@ -159,7 +159,7 @@ def test_a_directory_half_made_loses_what_it_holds() -> None:
 
 
 def test_a_cut_image_is_independent_of_its_origin() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"abc")
     disk.sync()
     (image,) = images(disk)
@@ -170,7 +170,7 @@ def test_a_cut_image_is_independent_of_its_origin() -> None:
 
 def test_a_power_cut_closes_descriptors_and_repeats_for_its_seed() -> None:
     def run(seed: int) -> dict[str, bytes]:
-        disk = Disk()
+        disk = SimulatedDisk()
         fd = disk.open("/log", CREATE)
         disk.sync()
         for number in range(50):
@@ -184,7 +184,7 @@ def test_a_power_cut_closes_descriptors_and_repeats_for_its_seed() -> None:
     assert len({run(seed)["/log"] for seed in range(20)}) > 10
 
 
-def replace_file(disk: Disk, *, sync_data: bool) -> None:
+def replace_file(disk: SimulatedDisk, *, sync_data: bool) -> None:
     fd = disk.open("/new", CREATE)
     disk.pwrite(fd, b"second version", 0)
     if sync_data:
@@ -197,7 +197,7 @@ def replace_file(disk: Disk, *, sync_data: bool) -> None:
 def outcomes_of_cutting_everywhere(*, sync_data: bool) -> set[bytes]:
     seen = set()
     for changes in itertools.count():
-        disk = Disk()
+        disk = SimulatedDisk()
         put(disk, "/current", b"first version")
         disk.sync()
         disk.cut_after(changes)
@@ -217,7 +217,7 @@ def test_cutting_at_every_change_finds_the_skipped_sync_and_clears_the_right_one
 
 
 def test_a_full_disk_takes_what_fits_and_then_nothing_until_space_is_freed() -> None:
-    disk = Disk(capacity_bytes=10)
+    disk = SimulatedDisk(capacity_bytes=10)
     fd = disk.open("/a", CREATE)
     assert disk.pwrite(fd, b"12345678", 0) == 8
     assert disk.pwrite(fd, b"abcd", 8) == 2
@@ -234,7 +234,7 @@ def test_a_full_disk_takes_what_fits_and_then_nothing_until_space_is_freed() -> 
 
 
 def test_a_failure_strikes_the_calls_it_names_as_often_as_it_says() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/log/../data", b"x")
     fd = disk.open("/data", os.O_RDWR)
     disk.fail(Failure(calls=WRITES, path="/data", skip=1, times=2))
@@ -247,7 +247,7 @@ def test_a_failure_strikes_the_calls_it_names_as_often_as_it_says() -> None:
 
 
 def test_after_a_failed_sync_the_bytes_are_read_but_not_kept() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"old")
     disk.sync()
     fd = disk.open("/file", os.O_RDWR)
@@ -261,7 +261,7 @@ def test_after_a_failed_sync_the_bytes_are_read_but_not_kept() -> None:
 
 
 def test_a_read_only_disk_refuses_changes_and_still_reads() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/file", b"abc")
     disk.is_read_only = True
     with pytest.raises(OSError, match="Read-only"):
@@ -274,7 +274,7 @@ def test_a_read_only_disk_refuses_changes_and_still_reads() -> None:
 
 
 def test_calls_cost_what_the_speed_says_and_more_on_a_slow_disk() -> None:
-    disk = Disk(speed=Speed(call_s=1.0, sync_s=10.0, bytes_per_s=100.0))
+    disk = SimulatedDisk(speed=Speed(call_s=1.0, sync_s=10.0, bytes_per_s=100.0))
     fd = disk.open("/file", CREATE)
     disk.pwrite(fd, bytes(50), 0)
     assert disk.take_delay_s() == pytest.approx(1.0 + 1.0 + 0.5)
@@ -285,7 +285,7 @@ def test_calls_cost_what_the_speed_says_and_more_on_a_slow_disk() -> None:
 
 
 def test_rot_flips_one_bit_where_it_says() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     put(disk, "/a", bytes(3))
     put(disk, "/b", bytes(5))
     disk.sync()
@@ -295,11 +295,11 @@ def test_rot_flips_one_bit_where_it_says() -> None:
     assert disk.read_bytes(path)[bit // 8] == 1 << bit % 8
     (image,) = images(disk)
     assert image.read_bytes(path) == disk.read_bytes(path)
-    assert Disk().rot_somewhere(random.Random(3)) is None
+    assert SimulatedDisk().rot_somewhere(random.Random(3)) is None
 
 
 def test_an_image_can_be_laid_down_as_real_files(tmp_path: Path) -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     disk.makedirs("/archive/empty")
     put(disk, "/archive/a.warc", b"WARC/1.1")
     disk.write_to(tmp_path)
@@ -308,7 +308,7 @@ def test_an_image_can_be_laid_down_as_real_files(tmp_path: Path) -> None:
 
 
 def test_many_possible_images_are_drawn_with_the_extremes_first() -> None:
-    disk = Disk()
+    disk = SimulatedDisk()
     for number in range(40):
         put(disk, f"/{number:02}", b"x", sync=False)
     drawn = images(disk, limit=10)

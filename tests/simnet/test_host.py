@@ -6,11 +6,11 @@ import sys
 import pytest
 import trio
 
-from simnet.host import FLAG, Endpoint, TrioCarrier, TrioNamesError, repeatable_trio, run_world
+from simnet.host import FLAG, SimulatedPort, TrioCarrier, TrioNamesError, repeatable_trio, run_world
 from simnet.world.faults import Fault
-from simnet.world.hosts import Host
+from simnet.world.hosts import WorldHost
 from simnet.world.latency import Uniform
-from simnet.world.network import Address, Link
+from simnet.world.network import Address, LineQuality
 from simnet.world.world import World
 
 STEADY = Uniform(low_s=0.05, high_s=0.05)
@@ -44,7 +44,7 @@ class Rumour:
         return out
 
 
-async def shell(machine: Rumour, endpoint: Endpoint) -> None:
+async def shell(machine: Rumour, endpoint: SimulatedPort) -> None:
     """The one loop of a shell: wait for bytes or the deadline, call, perform."""
     while True:
         with trio.move_on_at(machine.next_deadline()):
@@ -61,7 +61,7 @@ def on_trio(hosts: int, until: float, faults: list[Fault]) -> list[dict[int, flo
     async def main(carrier: TrioCarrier) -> list[dict[int, float]]:
         addresses = [carrier.world.fresh_address(number) for number in range(hosts)]
 
-        async def peer(endpoint: Endpoint) -> None:
+        async def peer(endpoint: SimulatedPort) -> None:
             machines[endpoint.number] = Rumour(endpoint.number, addresses, endpoint.now())
             await shell(machines[endpoint.number], endpoint)
 
@@ -80,7 +80,7 @@ def on_heap(hosts: int, until: float, faults: list[Fault]) -> list[dict[int, flo
     addresses = [world.fresh_address(number) for number in range(hosts)]
     machines: dict[int, Rumour] = {}
 
-    def boot(host: Host) -> Rumour:
+    def boot(host: WorldHost) -> Rumour:
         machines[host.number] = Rumour(host.number, addresses, host.clock())
         return machines[host.number]
 
@@ -111,7 +111,7 @@ def test_a_machine_learns_the_same_at_the_same_times_on_both_carriers(faults: li
 def test_a_crashed_host_stops_all_its_tasks_and_a_restart_begins_anew() -> None:
     beats: list[tuple[int, float]] = []
 
-    async def peer(endpoint: Endpoint) -> None:
+    async def peer(endpoint: SimulatedPort) -> None:
         boot = len({b for b, _ in beats}) + 1
         while True:
             beats.append((boot, trio.current_time()))
@@ -128,7 +128,7 @@ def test_a_crashed_host_stops_all_its_tasks_and_a_restart_begins_anew() -> None:
 
 
 def test_a_program_that_raises_ends_the_run_with_its_error() -> None:
-    async def peer(endpoint: Endpoint) -> None:
+    async def peer(endpoint: SimulatedPort) -> None:
         raise ArithmeticError("a bug")
 
     async def main(carrier: TrioCarrier) -> None:
@@ -141,16 +141,16 @@ def test_a_program_that_raises_ends_the_run_with_its_error() -> None:
 
 
 def test_a_full_socket_drops_datagrams_and_counts_them() -> None:
-    async def deaf(endpoint: Endpoint) -> None:
+    async def deaf(endpoint: SimulatedPort) -> None:
         ends.append(endpoint)
         await trio.sleep_forever()
 
-    async def loud(endpoint: Endpoint) -> None:
+    async def loud(endpoint: SimulatedPort) -> None:
         for _ in range(1_500):
             endpoint.send(b"x", ends[0].local_address)
         await trio.sleep_forever()
 
-    ends: list[Endpoint] = []
+    ends: list[SimulatedPort] = []
 
     async def main(carrier: TrioCarrier) -> int:
         carrier.add_host(deaf)
@@ -178,7 +178,7 @@ def test_another_trio_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch
 PROGRAM = """
 import trio
 from simnet.host import run_world
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 
 async def peer(endpoint):
     async def listen():
@@ -202,7 +202,7 @@ async def main(carrier):
     await trio.sleep(10)
     return carrier.world.trace.digest(), carrier.world.trace.lines
 
-print(run_world(main, seed=SEED, link=Link(loss=0.1, duplicate=0.1)))
+print(run_world(main, seed=SEED, link=LineQuality(loss=0.1, duplicate=0.1)))
 """
 
 
@@ -218,10 +218,10 @@ def test_a_run_on_trio_is_the_same_in_every_process_and_another_for_another_seed
 
 
 def test_links_rules_hold_on_trio_too() -> None:
-    async def quiet(endpoint: Endpoint) -> None:
+    async def quiet(endpoint: SimulatedPort) -> None:
         await trio.sleep_forever()
 
-    async def loud(endpoint: Endpoint) -> None:
+    async def loud(endpoint: SimulatedPort) -> None:
         for _ in range(100):
             endpoint.send(b"x", ("10.0.0.1", 4_484))
         await trio.sleep_forever()
@@ -232,4 +232,4 @@ def test_links_rules_hold_on_trio_too() -> None:
         await trio.sleep(2)
         return carrier.world.network.counters.lost
 
-    assert run_world(main, seed=1, link=Link(loss=1.0)) == 100
+    assert run_world(main, seed=1, link=LineQuality(loss=1.0)) == 100

@@ -18,17 +18,17 @@ from simnet.mutants import MUTANTS, hunt, sound
 from simnet.ringprogram import RingProgram, SimulatedRing
 from simnet.rings import NETWORK, owner_in, ring_of
 from simnet.ringwatch import RingHeals, RingIsSound
-from simnet.runs import Options, Report, Run, run_scenario
+from simnet.runs import Options, RunReport, ScenarioRun, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.whole import WholeNodes
 from simnet.world.faults import Fault
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.world import World
 
 RULES = RingRules(network=NETWORK)
 
 
-def play(name: str, **settings: str) -> Report:
+def play(name: str, **settings: str) -> RunReport:
     report, _ = run_scenario(find_scenario(name), Options(seed=1, peers=12, settings=settings))
     return report
 
@@ -80,7 +80,7 @@ def test_what_a_large_ring_is_not_asked_is_not_in_the_checkers_name() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_in_a_flash_crowd_the_peer_that_answers_for_the_key_dies(seed: int) -> None:
     scenario, options = find_scenario("flash-crowd"), Options(seed=seed, peers=12, settings={"for_s": "30"})
-    run = Run(scenario, options)
+    run = ScenarioRun(scenario, options)
     scenario.play(run)
     (crash,) = run.faults
     run.world.run_until(crash.at_s - 0.001)
@@ -92,7 +92,7 @@ def test_in_a_flash_crowd_the_peer_that_answers_for_the_key_dies(seed: int) -> N
 @pytest.mark.parametrize("seed", range(8))
 def test_a_split_ring_of_four_has_two_on_each_side(seed: int) -> None:
     scenario = find_scenario("split-and-heal")
-    run = Run(scenario, Options(seed=seed, peers=4))
+    run = ScenarioRun(scenario, Options(seed=seed, peers=4))
     scenario.play(run)
     assert len(run.faults[0].hosts) == 2
 
@@ -122,7 +122,7 @@ class _Forgetful(VirtualNode):
 
 
 def test_a_broken_core_is_found_in_a_world_too() -> None:
-    world = World(seed=4, link=Link(loss=0.01))
+    world = World(seed=4, link=LineQuality(loss=0.01))
     broken = type("Broken", (SimulatedRing(world).machine_class,), {"node_class": _Forgetful})
     ring = SimulatedRing(world, RULES, machine_class=broken)
     for number in range(5):
@@ -185,7 +185,7 @@ def lists_in(nodes: list[VirtualNode]) -> Lists:
 
 def lists_of_machines(seed: int) -> tuple[dict[bytes, Lists], dict[bytes, Lists]]:
     """While one is away, and at the end."""
-    world = World(seed=seed, link=Link(loss=0.01))
+    world = World(seed=seed, link=LineQuality(loss=0.01))
     ring = SimulatedRing(world, RULES)
     for number, address in enumerate(ADDRESSES):
         ring.add(start_at=5.0 * number, address=address)
@@ -220,7 +220,7 @@ def lists_of_whole_nodes(seed: int) -> tuple[str, dict[bytes, Lists], dict[bytes
         await trio.sleep(205.0)
         return carrier.world.trace.digest(), between, now()
 
-    return run_world(main, seed=seed, link=Link(loss=0.01))
+    return run_world(main, seed=seed, link=LineQuality(loss=0.01))
 
 
 def test_real_nodes_on_trio_and_machines_on_the_heap_end_with_the_same_lists() -> None:

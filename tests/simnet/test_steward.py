@@ -8,7 +8,7 @@ from crawler.core.politeness import HostSteward, PolitenessPolicy
 from simnet.runs import Options, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.steward import LIAR, NEWS, POLITE, SERVED, TORN, News
-from simnet.stewards import Start, StewardWorld, in_virtual_time
+from simnet.stewards import GrantedStart, StewardWorld, in_virtual_time
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -48,9 +48,9 @@ def test_the_pace_of_each_asker_is_looked_at_apart() -> None:
         world.add_peers(3)
         news = News(world)
         starts = world.hosts["h2.example"].starts
-        starts += [Start(1.0, 1), Start(1.5, 2), Start(3.0, 1)]
+        starts += [GrantedStart(1.0, 1), GrantedStart(1.5, 2), GrantedStart(3.0, 1)]
         assert news.hasty(policy) == []
-        starts.append(Start(3.4, 2))
+        starts.append(GrantedStart(3.4, 2))
         assert news.hasty(policy) == ["peer 2 at h2.example"]
 
     in_virtual_time(main, seed=1)

@@ -14,14 +14,14 @@ from simnet.runs import Options, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.measures import _links_wrong
 from simnet.world.faults import Fault, FaultError
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 from simnet.world.world import ViolationError
 
 pytest_plugins = ("simnet.testing",)
 
 
 def test_three_peers_on_a_lossy_network_survive_a_mute_one(ring_world: MakeRing) -> None:
-    ring = ring_world(3, link=Link(loss=0.1), faults=[Fault(kind="mute", at_s=20.0, hosts=(1,))])
+    ring = ring_world(3, link=LineQuality(loss=0.1), faults=[Fault(kind="mute", at_s=20.0, hosts=(1,))])
     ring.pass_time(60)
     assert ring.world.network.counters.cut > 0
     assert 0 <= ring.settle() < 600
@@ -91,7 +91,7 @@ class WorldUnderBlows(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 1_000), peers=st.integers(3, 7))
     def begin(self, seed: int, peers: int) -> None:
-        self.ring = RingUnderTest(peers, seed=seed, link=Link(loss=0.02))
+        self.ring = RingUnderTest(peers, seed=seed, link=LineQuality(loss=0.02))
 
     @rule(seconds=st.sampled_from((0.05, 1.0, 10.0, 40.0)))
     def time_passes(self, seconds: float) -> None:

@@ -9,8 +9,8 @@ from urllib.parse import quote, urldefrag, urljoin
 
 import pytest
 
-from simnet.web import Oracle, Request, Response, Web, WebSettings
-from simnet.web.hosts import Host, Hosts
+from simnet.web import Oracle, Response, Web, WebRequest, WebSettings
+from simnet.web.hosts import Hosts, WebHost
 from simnet.web.robots import is_allowed, robots_body
 
 SMALL = WebSettings(seed=7, hosts=30, pages_min=8, pages_max=200)
@@ -26,7 +26,7 @@ def small() -> Oracle:
     return Oracle(Web(SMALL))
 
 
-def host_with(web: Web, **manners: object) -> Host:
+def host_with(web: Web, **manners: object) -> WebHost:
     hosts = (web.hosts.host(number) for number in range(web.settings.hosts))
     return next(h for h in hosts if all(getattr(h, name) == value for name, value in manners.items()))
 
@@ -34,10 +34,10 @@ def host_with(web: Web, **manners: object) -> Host:
 def get(web: Web, url: str, day: int = 0, **headers: str) -> Response:
     host, _, path = url.removeprefix("http://").partition("/")
     lowered = {name.replace("_", "-"): value for name, value in headers.items()}
-    return web.respond(Request(host=host, path=f"/{path}", headers=lowered), day)
+    return web.respond(WebRequest(host=host, path=f"/{path}", headers=lowered), day)
 
 
-def plain_pages(web: Web, host: Host) -> list[str]:
+def plain_pages(web: Web, host: WebHost) -> list[str]:
     return [
         host.origin + web.hosts.path(host.number, page, False)
         for page in range(host.pages)
@@ -306,7 +306,7 @@ def test_a_huge_body_is_as_long_as_asked_for() -> None:
     ],
 )
 def test_what_does_not_exist_is_said_so(web: Web, host: str, path: str, status: int) -> None:
-    assert web.respond(Request(host=host, path=path), 0).status == status
+    assert web.respond(WebRequest(host=host, path=path), 0).status == status
 
 
 def test_names_and_numbers_of_hosts_go_both_ways() -> None:

@@ -2,17 +2,17 @@
 
 import pytest
 
-from simnet.runs import Options, Report, run_scenario
+from simnet.runs import Options, RunReport, run_scenario
 from simnet.scenarios import find_scenario
 from simnet.scenarios.month import DAILY, KEPT, POLITE, SAME
-from simnet.web import Request, Response, Web
+from simnet.web import Response, Web, WebRequest
 from simnet.wholecrawl import SimulatedServers
-from simnet.world.disk import Disk
+from simnet.world.disk import SimulatedDisk
 
 SMALL = {"hosts_per_peer": "1", "pages": "4", "change_share": "0.5"}
 
 
-def crawl(*, days: float = 2, peers: int = 1, seed: int = 1, cuts: int = 0) -> Report:
+def crawl(*, days: float = 2, peers: int = 1, seed: int = 1, cuts: int = 0) -> RunReport:
     options = Options(seed=seed, peers=peers, days=days, settings=SMALL | {"cuts": str(cuts)})
     report, _ = run_scenario(find_scenario("month-of-crawls"), options)
     return report
@@ -32,21 +32,21 @@ def test_the_same_seed_is_the_same_month() -> None:
     assert crawl(days=1, cuts=1, seed=2).trace == crawl(days=1, cuts=1, seed=2).trace != crawl(days=1).trace
 
 
-def complaint_of(report: Report) -> str:
+def complaint_of(report: RunReport) -> str:
     assert report.violation is not None
     return str(report.violation["checker"])
 
 
 def test_a_disk_that_does_not_sync_loses_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Disk, "fdatasync", lambda disk, fd: None)
-    monkeypatch.setattr(Disk, "fsync", lambda disk, fd: None)
+    monkeypatch.setattr(SimulatedDisk, "fdatasync", lambda disk, fd: None)
+    monkeypatch.setattr(SimulatedDisk, "fsync", lambda disk, fd: None)
     assert complaint_of(crawl(days=1)) == KEPT
 
 
 def test_servers_that_deny_every_change_leave_the_archive_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     respond = Web.respond
 
-    def stuck(web: Web, request: Request, day: int) -> Response:
+    def stuck(web: Web, request: WebRequest, day: int) -> Response:
         is_conditional = "if-none-match" in request.headers or "if-modified-since" in request.headers
         return Response(status=304, headers=()) if is_conditional else respond(web, request, day)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from simnet.world.faults import Fault, FaultError, draw_faults, shorten
-from simnet.world.hosts import Host, LivelockError
+from simnet.world.hosts import LivelockError, WorldHost
 from simnet.world.latency import King, LogNormal, Uniform
-from simnet.world.network import Address, Link
-from simnet.world.schedule import Schedule
+from simnet.world.network import Address, LineQuality
+from simnet.world.schedule import EventQueue
 from simnet.world.trace import Trace, TraceError, TraceHeader, read_trace, write_trace
 from simnet.world.world import Silent, ViolationError, World
 
@@ -21,14 +21,14 @@ from simnet.world.world import Silent, ViolationError, World
 class Echo:
     """Remembers what it hears; says what it is told to; ticks every `tick_s`."""
 
-    def __init__(self, host: Host, tick_s: float | None = None) -> None:
+    def __init__(self, host: WorldHost, tick_s: float | None = None) -> None:
         self.host, self.tick_s = host, tick_s
         self.heard: list[tuple[float, bytes, Address]] = []
         self.out: list[tuple[Address, bytes]] = []
         self.ticks: list[float] = []
         self.deadline = None if tick_s is None else host.clock() + tick_s
 
-    def say(self, target: Host, data: bytes) -> None:
+    def say(self, target: WorldHost, data: bytes) -> None:
         self.out.append((target.address, data))
         self.host.wake()
 
@@ -48,16 +48,18 @@ class Echo:
         return out
 
 
-def program(host: Host) -> Echo:
+def program(host: WorldHost) -> Echo:
     assert isinstance(host.program, Echo)
     return host.program
 
 
-def heard(host: Host) -> list[bytes]:
+def heard(host: WorldHost) -> list[bytes]:
     return [data for _, data, _ in program(host).heard]
 
 
-def two_hosts(seed: int = 1, tick_s: float | None = None, **settings: object) -> tuple[World, Host, Host]:
+def two_hosts(
+    seed: int = 1, tick_s: float | None = None, **settings: object
+) -> tuple[World, WorldHost, WorldHost]:
     world = World(seed=seed, **settings)  # type: ignore[arg-type]  # the keywords of World
     one, two = (world.add_host(lambda host: Echo(host, tick_s)) for _ in range(2))
     world.run_until(0.0)
@@ -65,7 +67,7 @@ def two_hosts(seed: int = 1, tick_s: float | None = None, **settings: object) ->
 
 
 def test_events_come_in_order_of_time_and_then_of_scheduling() -> None:
-    schedule, seen = Schedule(), list[str]()
+    schedule, seen = EventQueue(), list[str]()
     schedule.at(2.0, seen.append, "late")
     schedule.at(1.0, seen.append, "first")
     schedule.at(1.0, seen.append, "second")
@@ -86,7 +88,7 @@ def test_a_datagram_arrives_after_its_latency_with_its_senders_address() -> None
 
 
 def test_a_lossy_link_loses_its_share_and_a_doubling_one_doubles_it() -> None:
-    world, one, two = two_hosts(link=Link(loss=0.3, duplicate=0.2))
+    world, one, two = two_hosts(link=LineQuality(loss=0.3, duplicate=0.2))
     for number in range(2_000):
         program(one).say(two, number.to_bytes(2, "big"))
     world.run_until(5.0)
@@ -97,7 +99,7 @@ def test_a_lossy_link_loses_its_share_and_a_doubling_one_doubles_it() -> None:
 def test_a_reordering_link_changes_the_order_of_a_steady_one() -> None:
     def arrivals(reorder: float) -> list[bytes]:
         steady = Uniform(low_s=0.05, high_s=0.05)
-        world, one, two = two_hosts(latency=steady, link=Link(reorder=reorder))
+        world, one, two = two_hosts(latency=steady, link=LineQuality(reorder=reorder))
         for number in range(50):
             program(one).say(two, bytes([number]))
         world.run_until(5.0)
@@ -109,7 +111,7 @@ def test_a_reordering_link_changes_the_order_of_a_steady_one() -> None:
 
 
 def test_a_thin_line_delays_by_size_and_drops_what_would_wait_too_long() -> None:
-    thin = Link(bytes_per_s=1_000, queue_s=2.0)
+    thin = LineQuality(bytes_per_s=1_000, queue_s=2.0)
     world, one, two = two_hosts(latency=Uniform(low_s=0.0, high_s=0.0), link=thin)
     for _ in range(10):
         program(one).say(two, bytes(500))
@@ -248,7 +250,7 @@ def test_who_is_killed_leaves_no_descriptor_open_and_its_disk_as_it_was() -> Non
 
 def test_settling_mends_links_with_rules_of_their_own_and_lets_go_what_is_held() -> None:
     world, one, two = two_hosts()
-    world.network.set_link(0, 1, Link(loss=1.0))
+    world.network.set_link(0, 1, LineQuality(loss=1.0))
     world.plan([Fault(kind="hold", at_s=0.0, hosts=(1, 0)), Fault(kind="settle", at_s=10.0)])
     world.run_until(1.0)
     program(one).say(two, b"lost")
@@ -357,8 +359,8 @@ def test_a_checker_that_objects_stops_the_run_at_that_event() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Link(loss=-0.1), "loss is a share"),
-        (lambda: Link(bytes_per_s=0.0), "bytes_per_s must be positive"),
+        (lambda: LineQuality(loss=-0.1), "loss is a share"),
+        (lambda: LineQuality(bytes_per_s=0.0), "bytes_per_s must be positive"),
         (lambda: World(seed=1).plan([Fault(kind="meteor", at_s=1.0)]), "no fault is called 'meteor'"),
         (lambda: World(seed=1).plan([Fault(kind="crash", at_s=1.0, hosts=(4,))]), "host 4, but there are 0"),
         (lambda: World(seed=1).plan([Fault(kind="heal", at_s=-1.0)]), "before the world begins"),
@@ -447,7 +449,7 @@ import os
 import random
 from simnet.world.faults import draw_faults
 from simnet.world.world import World
-from simnet.world.network import Link
+from simnet.world.network import LineQuality
 
 class Gossip:
     def __init__(self, host):
@@ -465,7 +467,7 @@ class Gossip:
         out, self.out = self.out, []
         return out
 
-world = World(seed=SEED, link=Link(loss=0.05, duplicate=0.02, reorder=0.1))
+world = World(seed=SEED, link=LineQuality(loss=0.05, duplicate=0.02, reorder=0.1))
 for number in range(20):
     world.add_host(Gossip)
 world.plan(draw_faults(world.chance("faults"), hosts=20, count=20, until_s=100.0))

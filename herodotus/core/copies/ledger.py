@@ -42,7 +42,7 @@ class Comparison:
     stored: set[bytes] = field(default_factory=set)
 
 
-class Ledger:
+class HoldingLedger:
     def __init__(self) -> None:
         self._confirmed: dict[PeerKey, list[Confirmation]] = {}
         self._open: list[Comparison] = []

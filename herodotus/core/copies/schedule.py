@@ -32,7 +32,7 @@ class _Entry:
     is_wanted_again: bool = False
 
 
-class Schedule:
+class ComparisonSchedule:
     def __init__(self, *, every_s: float, soon_s: float, random: Random) -> None:
         """`soon_s` spreads what a change of the ring makes due, so that not all compare at once."""
         self._every_s = every_s

@@ -35,7 +35,7 @@ def looks_again(holders: Sequence[Contact], fetched_by: bytes, me: bytes) -> boo
     return first == me
 
 
-class Answer(Enum):
+class CrossVerdict(Enum):
     AGREES = "agrees"
     DIFFERS = "differs"
     CHANGES = "changes"
@@ -68,9 +68,9 @@ class CrossTally:
         self.unclear = 0
         self.of_peer: dict[bytes, Crossed] = {}
 
-    def note(self, peer: bytes | None, answer: Answer) -> bool:
+    def note(self, peer: bytes | None, answer: CrossVerdict) -> bool:
         """Whether the peer stands out by this. None: a key that is no member's, of which anybody may make many."""
-        if answer is Answer.UNCLEAR:
+        if answer is CrossVerdict.UNCLEAR:
             self.unclear += 1
             return False
         known = None if peer is None else self.of_peer.get(peer)
@@ -78,7 +78,7 @@ class CrossTally:
             known = self.of_peer[peer] = Crossed()
         for one in (self.total, known):
             if one is not None:
-                one.agreed += answer is Answer.AGREES
-                one.differed += answer is Answer.DIFFERS
-                one.changing += answer is Answer.CHANGES
-        return answer is Answer.DIFFERS and known is not None and known.stands_out
+                one.agreed += answer is CrossVerdict.AGREES
+                one.differed += answer is CrossVerdict.DIFFERS
+                one.changing += answer is CrossVerdict.CHANGES
+        return answer is CrossVerdict.DIFFERS and known is not None and known.stands_out

@@ -50,7 +50,7 @@ class _Places:
 
 
 @dataclass(slots=True)
-class Stop:
+class WalkStop:
     """A peer, and which of the sorted keys it is to get."""
 
     contact: Contact
@@ -65,7 +65,7 @@ class Stop:
         return sum(end - start for start, end in self.ranges)
 
 
-def mark_of(keys: Keys, stop: Stop) -> bytes:
+def mark_of(keys: Keys, stop: WalkStop) -> bytes:
     """Two stops of one walk have the same only where the later one has nothing more: keys may go from a walk's list
     between its first plan and another, as some are delivered, but none comes.
     """
@@ -73,13 +73,13 @@ def mark_of(keys: Keys, stop: Stop) -> bytes:
     return hashlib.sha1(ends, usedforsecurity=False).digest()
 
 
-def stops_of(keys: Keys, ring: Table, own: Contact) -> list[Stop]:
+def stops_of(keys: Keys, ring: Table, own: Contact) -> list[WalkStop]:
     """In ring order from our own position; ourselves left out."""
-    stops: dict[PeerKey, Stop] = {}
+    stops: dict[PeerKey, WalkStop] = {}
     for stretch, start, end in ring.runs(keys, own.position):
         for contact in ring.holders(stretch):
             if contact.peer != own.peer:
-                stop = stops.setdefault(PeerKey(contact.peer), Stop(contact))
+                stop = stops.setdefault(PeerKey(contact.peer), WalkStop(contact))
                 if stop.ranges and stop.ranges[-1][1] == start:
                     stop.ranges[-1] = (stop.ranges[-1][0], end)
                 else:

@@ -7,7 +7,7 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
     status, headers = replay_headers(200, fields, context)
 """
 
-from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, Holder, banner_html, frame_html
+from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, HolderNote, banner_html, frame_html
 from herodotus.core.replay.charsets import written_charset
 from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
 from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
@@ -35,7 +35,7 @@ __all__ = [
     "WORKER_SCRIPT",
     "BannerFacts",
     "Flag",
-    "Holder",
+    "HolderNote",
     "MediaType",
     "Reference",
     "ReplayContext",

@@ -28,7 +28,7 @@ _DROPPED = b"\t\n\r"
 _DOT = re.compile(rb"\.|%2[Ee]")
 
 
-class Addresses:
+class AddressRewriter:
     """Of one page; `base` changes where `<base href>` says so."""
 
     def __init__(self, context: ReplayContext, escaped: Callable[[bytes], bytes] = lambda base: base) -> None:

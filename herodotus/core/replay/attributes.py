@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
-from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.entities import SUSPICIOUS, quote_base, read_address, read_text, write_text
@@ -85,10 +85,10 @@ class TagEditor:
         self._link_flag = context.link_flag
         self._context = context
         self._page = page
-        self.addresses = Addresses(context, quote_base)
+        self.addresses = AddressRewriter(context, quote_base)
         """For attributes."""
-        self.plain = Addresses(context)
-        self.style_addresses = Addresses(context, css_escaped)
+        self.plain = AddressRewriter(context)
+        self.style_addresses = AddressRewriter(context, css_escaped)
         self._has_base = False
 
     def edits(self, tag: bytes, attributes: list[Attribute]) -> list[Edit]:

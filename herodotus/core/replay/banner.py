@@ -74,7 +74,7 @@ FRAME_SCRIPT_SOURCE = _digest(_FRAME_SCRIPT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class HolderNote:
     name: str
     """Short form of the peer's id."""
     url: str
@@ -91,7 +91,7 @@ class BannerFacts:
     last: str | None = None
     unchanged_until: str | None = None
     """The last visit that found this very version."""
-    holders: Sequence[Holder] = ()
+    holders: Sequence[HolderNote] = ()
 
 
 def banner_html(context: ReplayContext, facts: BannerFacts) -> bytes:

@@ -8,7 +8,7 @@ those addresses stay as they are.
 import re
 from typing import Final
 
-from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.context import Flag
 
 TOKEN_BYTES_MAX = 2 * 2**20
@@ -63,7 +63,7 @@ def css_escaped(base: bytes) -> bytes:
 class CssRewriter:
     """`addresses` made with `css_escaped`."""
 
-    def __init__(self, addresses: Addresses, flag: Flag = Flag.IMAGE) -> None:
+    def __init__(self, addresses: AddressRewriter, flag: Flag = Flag.IMAGE) -> None:
         self._rewrite: Final = addresses.rewrite
         self._flag = flag
         self._held = b""
@@ -222,7 +222,7 @@ def _last_of(low: bytes, start: re.Match[bytes]) -> re.Pattern[bytes] | None:
     return None
 
 
-def rewrite_css(css: bytes, addresses: Addresses, flag: Flag = Flag.IMAGE) -> bytes:
+def rewrite_css(css: bytes, addresses: AddressRewriter, flag: Flag = Flag.IMAGE) -> bytes:
     rewriter = CssRewriter(addresses, flag)
     return rewriter.feed(css) + rewriter.close()
 

@@ -8,7 +8,7 @@ fields and whatever is invented next would otherwise act on the archive. Every a
 import re
 from collections.abc import Iterable, Sequence
 
-from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.media_types import media_type
 
@@ -65,7 +65,7 @@ def replay_headers(
     types: list[str] = []
     originals: Headers = [(ORIGINAL + "Status", str(status))]
     location: str | None = None
-    addresses = Addresses(context)
+    addresses = AddressRewriter(context)
     for name, value in _bounded(fields):
         lower = name.lower()
         originals.append((ORIGINAL + name, value))
@@ -93,7 +93,7 @@ def replay_headers(
     return status, sent + originals
 
 
-def moved(location: str, addresses: Addresses, context: ReplayContext) -> str:
+def moved(location: str, addresses: AddressRewriter, context: ReplayContext) -> str:
     """Where an archived redirect leads: the same date and flag."""
     flag = Flag.PAGE if context.flag is Flag.RAW else context.flag
     return _ascii(addresses.rewrite(_bytes(location), flag))
@@ -104,7 +104,7 @@ def _own(context: ReplayContext) -> str:
     return f"{context.archive_prefix}{context.timestamp}{flag}/{context.page_url.partition('#')[0]}"
 
 
-def refreshed(content: bytes, addresses: Addresses, context: ReplayContext) -> bytes:
+def refreshed(content: bytes, addresses: AddressRewriter, context: ReplayContext) -> bytes:
     """Of a Refresh header or `<meta http-equiv=refresh content>`: the target in the archive, after a second
     at least, so that pages that send the reader in a circle leave him time to go. Always in the one form that all
     browsers read alike; empty for what the standard calls no refresh, as some browsers see one there."""
@@ -131,7 +131,7 @@ def _refresh_target(rest: bytes) -> bytes:
     return target.strip(b"\t\n\f\r ")
 
 
-def _links(value: str, addresses: Addresses, context: ReplayContext) -> list[str]:
+def _links(value: str, addresses: AddressRewriter, context: ReplayContext) -> list[str]:
     """Preloads and styles; other relations would be confused with the archive's own (RFC 8288, RFC 7089)."""
     kept = []
     for match in _LINK_TARGET.finditer(_bytes(value)):

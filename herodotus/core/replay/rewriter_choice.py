@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.charsets import Charsets
 from herodotus.core.replay.context import Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter, css_escaped
@@ -35,7 +35,7 @@ def _inner(media: MediaType, flag: Flag, context: ReplayContext) -> Rewriter | N
     if flag.is_raw:
         return None
     if media.essence == "text/css" or (flag is Flag.STYLE and not media.is_known):
-        return CssRewriter(Addresses(context, css_escaped))
+        return CssRewriter(AddressRewriter(context, css_escaped))
     if media.is_svg:
         return HtmlRewriter(replace(context, banner=b"", is_guarded=False), is_xml=True)
     if (media.is_html or media.is_xhtml) and flag not in _PARTS:

@@ -7,7 +7,7 @@ says by its Referer on which archived page. Browsers do so only for pages that h
 
 import re
 
-from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.context import Flag, ReplayContext
 
 _MEMENTO = re.compile(r"([0-9]{14})([a-z]{2}_)?/(https?://.+)", re.DOTALL)
@@ -44,5 +44,5 @@ def stray_target(
     except ValueError:
         return None
     flag = _FLAG_OF_DESTINATION.get(destination, Flag.PAGE)
-    found = Addresses(context).rewrite(path_and_query.encode("utf-8", "surrogateescape"), flag)
+    found = AddressRewriter(context).rewrite(path_and_query.encode("utf-8", "surrogateescape"), flag)
     return found.decode("utf-8", "surrogateescape")

@@ -27,7 +27,7 @@ class Unfit(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class FieldKind:
     """`read` takes a TOML value, `read_text` what stands in an environment variable or behind a flag."""
 
     what: str
@@ -37,7 +37,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Endpoint:
+class HostPort:
     """An IP address and port to listen on or to reach."""
 
     host: str
@@ -47,7 +47,7 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @classmethod
-    def parse(cls, text: str) -> "Endpoint":
+    def parse(cls, text: str) -> "HostPort":
         match = re.fullmatch(r"\[([^\]]+)\]:(\d{1,5})|([^:\[\]]+):(\d{1,5})", text.strip())
         if match is None:
             raise Unfit(f"must be IP:PORT (IPv6 as [::1]:4484), not {shown(text)}")
@@ -87,7 +87,7 @@ def _number_in_text(text: str, what: str) -> int | float:
             raise Unfit(f"must be {what}, not {shown(text)}") from None
 
 
-def whole(minimum: int, maximum: int, unit: str = "") -> Kind:
+def whole(minimum: int, maximum: int, unit: str = "") -> FieldKind:
     what = f"a whole number from {minimum} to {maximum}{f' ({unit})' if unit else ''}"
 
     def read(value: object) -> int:
@@ -96,10 +96,12 @@ def whole(minimum: int, maximum: int, unit: str = "") -> Kind:
             raise Unfit(f"must be {what}, not {shown(number)}")
         return number
 
-    return Kind(what=what, read=read, read_text=lambda text: read(_number_in_text(text, what)), write=str)
+    return FieldKind(
+        what=what, read=read, read_text=lambda text: read(_number_in_text(text, what)), write=str
+    )
 
 
-def number(minimum: float, maximum: float, unit: str = "") -> Kind:
+def number(minimum: float, maximum: float, unit: str = "") -> FieldKind:
     what = f"a number from {minimum:g} to {maximum:g}{f' ({unit})' if unit else ''}"
 
     def read(value: object) -> float:
@@ -108,7 +110,7 @@ def number(minimum: float, maximum: float, unit: str = "") -> Kind:
             raise Unfit(f"must be {what}, not {shown(number)}")
         return float(number) + 0.0  # minus zero becomes zero
 
-    return Kind(
+    return FieldKind(
         what=what,
         read=read,
         read_text=lambda text: read(_number_in_text(text, what)),
@@ -116,7 +118,7 @@ def number(minimum: float, maximum: float, unit: str = "") -> Kind:
     )
 
 
-def flag() -> Kind:
+def flag() -> FieldKind:
     words = {
         "true": True,
         "yes": True,
@@ -133,7 +135,7 @@ def flag() -> Kind:
             raise Unfit(f"must be true or false, not {shown(text)}")
         return words[text.strip().lower()]
 
-    return Kind(
+    return FieldKind(
         what="true or false",
         read=lambda value: _typed(value, bool, "true or false"),
         read_text=read_text,
@@ -141,8 +143,8 @@ def flag() -> Kind:
     )
 
 
-def _textual(what: str, read: Callable[[str], object], write: Callable[[Any], str] = str) -> Kind:
-    return Kind(
+def _textual(what: str, read: Callable[[str], object], write: Callable[[Any], str] = str) -> FieldKind:
+    return FieldKind(
         what=what,
         read=lambda value: read(cast("str", _typed(value, str, what))),
         read_text=read,
@@ -150,7 +152,7 @@ def _textual(what: str, read: Callable[[str], object], write: Callable[[Any], st
     )
 
 
-def choice(*words: str) -> Kind:
+def choice(*words: str) -> FieldKind:
     what = "one of " + ", ".join(f'"{word}"' for word in words)
 
     def read(text: str) -> str:
@@ -161,7 +163,7 @@ def choice(*words: str) -> Kind:
     return _textual(what, read)
 
 
-def line(length_max: int, what: str = "one line of text", pattern: str = "") -> Kind:
+def line(length_max: int, what: str = "one line of text", pattern: str = "") -> FieldKind:
     what = f"{what} of at most {length_max} characters"
 
     def read(text: str) -> str:
@@ -172,11 +174,11 @@ def line(length_max: int, what: str = "one line of text", pattern: str = "") -> 
     return _textual(what, read)
 
 
-def endpoint() -> Kind:
-    return _textual("IP:PORT", Endpoint.parse)
+def endpoint() -> FieldKind:
+    return _textual("IP:PORT", HostPort.parse)
 
 
-def web_address() -> Kind:
+def web_address() -> FieldKind:
     what = 'an http:// or https:// address, or a mailto: one, or ""'
 
     def read(text: str) -> str:
@@ -194,7 +196,7 @@ def web_address() -> Kind:
     return _textual(what, read)
 
 
-def hours() -> Kind:
+def hours() -> FieldKind:
     what = 'hours of the day as "22:00-06:30", by this machine\'s clock'
 
     def read(text: str) -> Hours:
@@ -206,7 +208,7 @@ def hours() -> Kind:
     return _textual(what, read)
 
 
-def many(kind: Kind, count_max: int) -> Kind:
+def many(kind: FieldKind, count_max: int) -> FieldKind:
     """A list; in an environment variable its entries are separated by commas."""
     what = f"a list of at most {count_max} entries, each {kind.what}"
 
@@ -215,7 +217,7 @@ def many(kind: Kind, count_max: int) -> Kind:
             raise Unfit(f"must be {what}, not {len(values)}")
         return tuple(read(value) for value in values)
 
-    return Kind(
+    return FieldKind(
         what=what,
         read=lambda value: read_all(cast("list[object]", _typed(value, list, what)), kind.read),
         read_text=lambda text: read_all(
@@ -226,13 +228,13 @@ def many(kind: Kind, count_max: int) -> Kind:
 
 
 def setting(
-    default: Any, kind: Kind, reason: str
+    default: Any, kind: FieldKind, reason: str
 ) -> Any:  # the type of dataclasses.field, for the same reason
     return field(default=default, metadata={_KIND: kind, _REASON: reason})
 
 
-def kind_of(one: "dataclasses.Field[Any]") -> Kind:
-    return cast("Kind", one.metadata[_KIND])
+def kind_of(one: "dataclasses.Field[Any]") -> FieldKind:
+    return cast("FieldKind", one.metadata[_KIND])
 
 
 def reason_of(one: "dataclasses.Field[Any]") -> str:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from herodotus.core.budgets import DiskLimits, Hours, TrafficLimits
 from herodotus.core.settings.fields import (
-    Endpoint,
+    HostPort,
     choice,
     endpoint,
     flag,
@@ -37,8 +37,8 @@ class OperatorSettings:
 class HttpSettings:
     """The port that readers open in a browser."""
 
-    listen: Endpoint = setting(
-        Endpoint(host="0.0.0.0", port=5484),  # noqa: S104  # readers anywhere are the point; test and lan differ
+    listen: HostPort = setting(
+        HostPort(host="0.0.0.0", port=5484),  # noqa: S104  # readers anywhere are the point; test and lan differ
         endpoint(),
         "where readers reach the portal; port 0 takes any free one",
     )
@@ -85,12 +85,12 @@ class HttpSettings:
 class RingSettings:
     """The peer's place among the others."""
 
-    listen: Endpoint = setting(
-        Endpoint(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
+    listen: HostPort = setting(
+        HostPort(host="0.0.0.0", port=4484),  # noqa: S104  # peers anywhere are the point
         endpoint(),
         "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
     )
-    join: tuple[Endpoint, ...] = setting(
+    join: tuple[HostPort, ...] = setting(
         (), many(endpoint(), 64), "peers to join the ring through; those met once are remembered anyway"
     )
     advertise: str = setting(
@@ -372,10 +372,10 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
         ),
         "test": MappingProxyType(
             {
-                "http.listen": Endpoint(host="127.0.0.1", port=0),
+                "http.listen": HostPort(host="127.0.0.1", port=0),
                 "http.connections_max": 64,
                 "lifecycle.drain_s": 2.0,
-                "ring.listen": Endpoint(host="127.0.0.1", port=0),
+                "ring.listen": HostPort(host="127.0.0.1", port=0),
                 "ring.virtual_nodes": 1,
                 "ring.stabilize_s": 2.0,
                 "ring.rumour_s": 1.0,

@@ -27,8 +27,8 @@ from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import (
     BATCH_LINKS_MAX,
+    MalformedLinksError,
     OutLink,
-    WireError,
     decode_batch,
     decode_sums,
     encode_batch,
@@ -114,7 +114,7 @@ class Comparing:
             try:
                 for start, end in Arcs([ring.arc(stretch)]).pieces():
                     await self._compare(owner, start or _ZERO, end, left)
-            except (CallError, WireError) as error:
+            except (CallError, MalformedLinksError) as error:
                 self.counts.broken_off += 1
                 logger.info("known URLs were not compared to the end error=%s", error)
 
@@ -125,7 +125,7 @@ class Comparing:
             answer = await self._calls.call(owner, SUMS, at + end, deadline_s=DEADLINE_S)
             reached, theirs = decode_sums(answer)
             if not at < reached <= end:
-                raise WireError("reached")
+                raise MalformedLinksError("reached")
             _, ours = await self._summed(at, reached)
             for part, our, their in zip(parts_of(at, reached), ours, theirs, strict=True):
                 if our != their:
@@ -154,9 +154,9 @@ class Comparing:
                         self.counts.learned += (await self._receiver.keep(links)).new
                     is_first = False
                     if len(told) > BATCH_LINKS_MAX:
-                        raise WireError("too many")
+                        raise MalformedLinksError("too many")
         if too_long.cancelled_caught:
-            raise WireError("too slow")
+            raise MalformedLinksError("too slow")
         ours = [key for key in self._keys(start, end) if key not in told]
         links = [*self._links(ours[:BATCH_LINKS_MAX])]
         if links:

@@ -20,7 +20,7 @@ from crawler.core.urls import UrlRules, host_of, target_of
 from crawler.frontier import LEFT, FoundLink
 from dht.core.ids import Key
 from herodotus.core.captures import Deposit, parse_http_head
-from herodotus.core.links.cross_fetches import Answer, CrossTally, is_drawn, looks_again
+from herodotus.core.links.cross_fetches import CrossTally, CrossVerdict, is_drawn, looks_again
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.owner import RingOwner
 from herodotus.crawl.links.receiver import found_link
@@ -137,37 +137,45 @@ class CrossFetches:
             if self._tally.note(by, answer):
                 self._parts.accuse(look.fetched_by, ACCUSATION)
 
-    def _answer(self, key: UrlKey, look: _Look, known: Known | None) -> Answer | None:
+    def _answer(self, key: UrlKey, look: _Look, known: Known | None) -> CrossVerdict | None:
         """None: not yet."""
         frontier = self._parts.frontier
         if look.day != frontier.today or known is None or known.due_day == LEFT:
-            return Answer.UNCLEAR  # the day is over, or the URL is somebody else's now
+            return CrossVerdict.UNCLEAR  # the day is over, or the URL is somebody else's now
         if look.repeat_at is not None:
             return self._repeated(key, look, known)
         if known.due_day <= frontier.today or frontier.is_out(key):
             return None
         return self._judged(look, known)
 
-    def _judged(self, look: _Look, known: Known) -> Answer | None:
+    def _judged(self, look: _Look, known: Known) -> CrossVerdict | None:
         is_same = known.last_result == Result.UNCHANGED.value
         is_other = known.last_result == Result.CHANGED.value and bool(known.digest)
         if look.is_repeated:  # the same again: it was other when the capture was made, or never so
-            return Answer.DIFFERS if is_same else Answer.CHANGES if is_other else Answer.UNCLEAR
+            return (
+                CrossVerdict.DIFFERS
+                if is_same
+                else CrossVerdict.CHANGES
+                if is_other
+                else CrossVerdict.UNCLEAR
+            )
         if is_same:
-            return Answer.AGREES
+            return CrossVerdict.AGREES
         if known.last_result == Result.GONE.value:
-            return Answer.DIFFERS
+            return CrossVerdict.DIFFERS
         if not is_other or known.digest == look.digest:
-            return Answer.UNCLEAR  # not answered; or read from our archive, after a crawl that an error ended
+            return (
+                CrossVerdict.UNCLEAR
+            )  # not answered; or read from our archive, after a crawl that an error ended
         now = self._parts.wall_clock()
         look.repeat_at = now + max(0.0, now - look.time_s)
         return None
 
-    def _repeated(self, key: UrlKey, look: _Look, known: Known) -> Answer | None:
+    def _repeated(self, key: UrlKey, look: _Look, known: Known) -> CrossVerdict | None:
         if look.repeat_at is None or self._parts.wall_clock() < look.repeat_at:
             return None
         look.repeat_at, look.is_repeated = None, True
-        return None if self._parts.frontier.look_for(key, known.digest) else Answer.UNCLEAR
+        return None if self._parts.frontier.look_for(key, known.digest) else CrossVerdict.UNCLEAR
 
 
 def cross_status(tally: CrossTally) -> CrossFetchStatus:

@@ -34,7 +34,7 @@ from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.hand_over import HandingOver
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.owner import RingOwner
-from herodotus.crawl.links.receiver import Frontier, LinkReceiver, ReceiverParts
+from herodotus.crawl.links.receiver import LinkReceiver, LinkTaker, ReceiverParts
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier, StandingIn
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
@@ -59,7 +59,7 @@ HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
 
 
-class CrawlSide(OwnFrontier, Frontier, KnownKeys, Protocol):
+class CrawlSide(OwnFrontier, LinkTaker, KnownKeys, Protocol):
     """The running crawl, as the exchange sees it."""
 
     @property

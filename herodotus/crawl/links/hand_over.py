@@ -26,7 +26,7 @@ from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
-from herodotus.crawl.links.wire import OutLink, WireError, decode_batch, encode_batch, in_order
+from herodotus.crawl.links.wire import MalformedLinksError, OutLink, decode_batch, encode_batch, in_order
 from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -165,7 +165,7 @@ class HandingOver:
             except CallError as error:
                 logger.info("known URLs were not told error=%s", error)
                 is_all = False
-            except (WireError, TimeoutError) as error:
+            except (MalformedLinksError, TimeoutError) as error:
                 logger.warning("known URLs were told badly peer=%s error=%s", contact.peer.hex()[:16], error)
                 self._note_poor(contact.peer)
                 return False  # others are asked next time: meanwhile the ring may have changed
@@ -191,7 +191,7 @@ class HandingOver:
                 self.learned += kept_now.new
                 told, kept = told + len(links), kept + kept_now.taken
                 if told >= FIRST_JUDGED and kept < NOT_OURS_MAX * told:
-                    raise WireError("rubbish")
+                    raise MalformedLinksError("rubbish")
         return bool(knew_all)
 
     # --- what others ask of us

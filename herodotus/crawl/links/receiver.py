@@ -22,7 +22,7 @@ from dht.core.ids import Key, key_of
 from herodotus.core.links.senders import Senders
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import SERVICE
-from herodotus.crawl.links.wire import OutLink, Taken, WireError, decode_batch, encode_taken
+from herodotus.crawl.links.wire import MalformedLinksError, OutLink, Taken, decode_batch, encode_taken
 from herodotus.peers.calls import PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -36,7 +36,7 @@ STRAYS_LOOKED_UP: Final = 4
 FULL_AGAIN_S: Final = 3_600.0
 
 
-class Frontier(Protocol):
+class LinkTaker(Protocol):
     """What remembers URLs that are ours to fetch."""
 
     @property
@@ -58,7 +58,7 @@ class ReceivedCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptLinks:
     taken: int
     new: int
 
@@ -66,7 +66,7 @@ class Kept:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiverParts:
     view: RingView
-    frontier: Frontier
+    frontier: LinkTaker
     standby: Standby
     make_durable: Callable[[], None]
     """The standby's disk."""
@@ -104,7 +104,7 @@ class LinkReceiver:
             raise RefusedError("full", retry_after_s=FULL_AGAIN_S)
         try:
             links = decode_batch(body)
-        except WireError as error:
+        except MalformedLinksError as error:
             logger.info("a batch of links could not be read reason=%s peer=%s", error, peer.hex()[:16])
             self.counts.nonsense += 1
             self._senders.nonsense(peer, now)
@@ -115,11 +115,13 @@ class LinkReceiver:
         self.counts.taken += len(links) - len(taken.strays) - len(taken.rubbish)
         return encode_taken(taken)
 
-    async def keep(self, links: Sequence[OutLink]) -> Kept:
+    async def keep(self, links: Sequence[OutLink]) -> KeptLinks:
         """What another holder told us, on our asking. Rubbish and strays are left out."""
         before = self.counts.new
         taken = await self._sorted(links)
-        return Kept(taken=len(links) - len(taken.strays) - len(taken.rubbish), new=self.counts.new - before)
+        return KeptLinks(
+            taken=len(links) - len(taken.strays) - len(taken.rubbish), new=self.counts.new - before
+        )
 
     async def _sorted(self, links: Sequence[OutLink]) -> Taken:
         strays, rubbish, stray_keys = list[int](), list[int](), list[Key]()

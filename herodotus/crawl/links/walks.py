@@ -16,9 +16,16 @@ from dht import Contact
 from dht.core.holders import Table
 from dht.core.ids import IdCheck, Key
 from herodotus.core.links.silences import Silences
-from herodotus.core.links.walk_plan import Keys, Stop, mark_of, stops_of
+from herodotus.core.links.walk_plan import Keys, WalkStop, mark_of, stops_of
 from herodotus.crawl.links.outbox import Outbox, short
-from herodotus.crawl.links.wire import OutLink, Taken, WireError, decode_taken, encode_batch, in_order
+from herodotus.crawl.links.wire import (
+    MalformedLinksError,
+    OutLink,
+    Taken,
+    decode_taken,
+    encode_batch,
+    in_order,
+)
 from herodotus.peers.calls import CallError, Questions, RefusedError
 from herodotus.peers.ring_view import RingView
 
@@ -125,7 +132,7 @@ class LinkWalks:
         self._outbox.end()
         return state.report
 
-    def _done_before(self, stops: Sequence[Stop], keys: Keys) -> set[bytes]:
+    def _done_before(self, stops: Sequence[WalkStop], keys: Keys) -> set[bytes]:
         """Before the walk was cut off. In a ring that changed since, a peer may have more to get."""
         done = self._outbox.done()
         marks = {short(stop.contact.peer): mark_of(keys, stop) for stop in stops if done}
@@ -133,7 +140,7 @@ class LinkWalks:
 
     # --- stops
 
-    async def _visit_all(self, stops: Sequence[Stop], state: _State, *, is_first: bool) -> None:
+    async def _visit_all(self, stops: Sequence[WalkStop], state: _State, *, is_first: bool) -> None:
         waiting = iter(stops)
 
         async def work() -> None:
@@ -144,7 +151,7 @@ class LinkWalks:
             for _ in range(min(AT_ONCE, len(stops))):
                 tasks.start_soon(work)
 
-    async def _visit(self, stop: Stop, state: _State, *, is_first: bool) -> None:
+    async def _visit(self, stop: WalkStop, state: _State, *, is_first: bool) -> None:
         """In the first round one row says that a peer took all; what is not all of a peer's is noted link by link."""
         if self._silences.is_silent(stop.contact.peer, anyio.current_time()):
             state.report.silent += 1
@@ -167,7 +174,7 @@ class LinkWalks:
                 state.have.setdefault(key, set()).add(short(stop.contact.peer))
             self._outbox.note_have(taken_keys, stop.contact.peer)
 
-    def _batches(self, stop: Stop, state: _State) -> Iterator[tuple[list[Key], list[OutLink]]]:
+    def _batches(self, stop: WalkStop, state: _State) -> Iterator[tuple[list[Key], list[OutLink]]]:
         """What it has not yet, in pieces, each sorted by URL."""
         peer = short(stop.contact.peer)
         links: list[OutLink] = []
@@ -211,7 +218,7 @@ class LinkWalks:
                 wait_s = error.retry_after_s or 0.0
                 if not wait_s or wait_s > WAIT_MAX_S:
                     break
-            except (CallError, WireError) as error:
+            except (CallError, MalformedLinksError) as error:
                 logger.debug("a stop was passed by error=%s", error)
                 report.unreachable += 1
                 break
@@ -235,13 +242,13 @@ class LinkWalks:
                 state.learned.setdefault(one.position, one)
         return [key for key in keys if key not in strays and key not in rubbish]
 
-    def _stops_for_strays(self, state: _State) -> list[Stop]:
+    def _stops_for_strays(self, state: _State) -> list[WalkStop]:
         """Whom the receivers named, for the links that they sent on; the table's holders stay in charge beside them."""
         if not state.learned or not state.also:
             return []
         known_at = {contact.position: contact for contact in state.ring.contacts} | state.learned
         ring = Table(known_at.values(), state.ring.rule)
-        stops: dict[bytes, Stop] = {}
+        stops: dict[bytes, WalkStop] = {}
         for key in sorted(state.also):
             place = state.keys.place(key)
             for contact in ring.of(key):
@@ -252,7 +259,7 @@ class LinkWalks:
                 if self._is_planned(key, peer, state):
                     continue
                 state.also[key][peer] = contact
-                stops.setdefault(peer, Stop(contact)).ranges.append((place, place + 1))
+                stops.setdefault(peer, WalkStop(contact)).ranges.append((place, place + 1))
         return list(stops.values())
 
     def _is_planned(self, key: Key, peer: bytes, state: _State) -> bool:
@@ -307,7 +314,7 @@ def _chunks(keys: Keys) -> Iterator[list[Key]]:
         yield [keys[place] for place in range(start, min(start + CHUNK, len(keys)))]
 
 
-def _parts(keys: Keys, stop: Stop) -> Iterator[list[Key]]:
+def _parts(keys: Keys, stop: WalkStop) -> Iterator[list[Key]]:
     part: list[Key] = []
     for place in stop.places():
         part.append(keys[place])

@@ -46,7 +46,7 @@ _DICTIONARY: Final = (
 )
 
 
-class WireError(ValueError):
+class MalformedLinksError(ValueError):
     """The bytes are no batch, or no answer; the word is what it is counted as."""
 
 
@@ -105,18 +105,18 @@ def encode_batch(links: Sequence[OutLink]) -> bytes:
 def decode_batch(data: bytes) -> list[OutLink]:
     """Raises WireError."""
     if data[:1] != bytes((VERSION,)):
-        raise WireError("version")
+        raise MalformedLinksError("version")
     plain = _unpacked(data[1:])
     numbers = _Numbers(plain)
     count = numbers.take()
     if not 0 < count <= BATCH_LINKS_MAX:
-        raise WireError("count")
+        raise MalformedLinksError("count")
     shared = [numbers.take() for _ in range(count)]
     lengths = [numbers.take() for _ in range(count)]
     letters_at = numbers.at + count
     metas = plain[numbers.at : letters_at]
     if sum(lengths) != len(plain) - letters_at or len(metas) != count:
-        raise WireError("length")
+        raise MalformedLinksError("length")
     return list(_links(plain, letters_at, shared, lengths, metas))
 
 
@@ -124,10 +124,10 @@ def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: 
     before = b""
     for same, length, meta in zip(shared, lengths, metas, strict=True):
         if same > len(before) or same + length > URL_CHARS_MAX:
-            raise WireError("length")
+            raise MalformedLinksError("length")
         url = before[:same] + plain[at : at + length]
         if url <= before or not url.isascii():
-            raise WireError("order" if url.isascii() else "letters")
+            raise MalformedLinksError("order" if url.isascii() else "letters")
         yield OutLink.of(url.decode("ascii"), meta)
         before, at = url, at + length
 
@@ -161,13 +161,13 @@ class _Numbers:
         number = 0
         for shift in (0, 7, 14):
             if self.at >= len(self._data):
-                raise WireError("length")
+                raise MalformedLinksError("length")
             byte = self._data[self.at]
             self.at += 1
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
-        raise WireError("number")
+        raise MalformedLinksError("number")
 
 
 @lru_cache(maxsize=1)
@@ -190,9 +190,9 @@ def _unpacked(data: bytes) -> bytes:
         with unpacker.stream_reader(data) as reader:
             plain = reader.read(BATCH_BYTES_MAX + 1)
     except zstandard.ZstdError as error:
-        raise WireError("packing") from error
+        raise MalformedLinksError("packing") from error
     if len(plain) > BATCH_BYTES_MAX:
-        raise WireError("size")
+        raise MalformedLinksError("size")
     return plain
 
 
@@ -209,7 +209,7 @@ def encode_sums(reached: Key, sums: Sequence[Sum]) -> bytes:
 def decode_sums(data: bytes) -> tuple[Key, list[Sum]]:
     """Raises WireError."""
     if len(data) != KEY_BYTES + PARTS * _SUM_BYTES:
-        raise WireError("sums")
+        raise MalformedLinksError("sums")
     starts = range(KEY_BYTES, len(data), _SUM_BYTES)
     return Key(data[:KEY_BYTES]), [
         Sum(int.from_bytes(data[at : at + 4], "big"), int.from_bytes(data[at + 4 : at + _SUM_BYTES], "big"))
@@ -236,16 +236,16 @@ def encode_taken(taken: Taken) -> bytes:
 def decode_taken(data: bytes, sent: int, id_check: IdCheck) -> Taken:
     """The answer to a batch of so many links. Raises WireError."""
     if len(data) > _ANSWER_BYTES_MAX:
-        raise WireError("size")
+        raise MalformedLinksError("size")
     try:
         version, strays, rubbish, contacts = _decoder.decode(data)
     except msgspec.MsgspecError as error:
-        raise WireError("answer") from error
+        raise MalformedLinksError("answer") from error
     places = (*strays, *rubbish)
     if version != VERSION or len(contacts) > CONTACTS_MAX or len({*places}) != len(places):
-        raise WireError("answer")
+        raise MalformedLinksError("answer")
     if any(not 0 <= place < sent for place in places):
-        raise WireError("answer")
+        raise MalformedLinksError("answer")
     return Taken(
         strays=tuple(strays),
         rubbish=tuple(rubbish),
@@ -258,5 +258,5 @@ def _contact(one: _Contact, id_check: IdCheck) -> Contact:
     address = Address(host=host, port=port)
     is_sound = is_address(address) and 0 <= slot < SLOTS and 0 <= index < VIRTUAL_NODES_MAX
     if len(peer) != 32 or not is_sound:
-        raise WireError("answer")
+        raise MalformedLinksError("answer")
     return Contact.at(PeerKey(peer), address, slot, index, id_check)

@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 
 from crawler.core.errors import MalformedUrlError
-from crawler.core.leases import LeaseTerms, Refusal
+from crawler.core.leases import LeaseRefusal, LeaseTerms
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin, canonical, host_of, origin_of
@@ -195,7 +195,7 @@ class RingSteward(LocalSteward):
         found = await self._windows.get(_host(origin), "" if is_for_robots else origin)
         if isinstance(found, Wait):
             return found
-        if isinstance(found, Refusal):
+        if isinstance(found, LeaseRefusal):
             # The crawler asks for the rules next, and finds that nothing is allowed for now.
             closed = RobotsRules(is_reachable=False, problem=f"its steward says: {found.reason}")
             self.core.set_rules(origin, closed, anyio.current_time())

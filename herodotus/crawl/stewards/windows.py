@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from crawler.core.leases import HeldWindow, LeaseTerms, Refusal
+from crawler.core.leases import HeldWindow, LeaseRefusal, LeaseTerms
 from crawler.core.politeness import OriginReport, Wait
 from dht import Contact
 from herodotus.crawl.stewards.office import subject_of
@@ -64,7 +64,7 @@ class Windows:
         self._notes: dict[str, HostNote] = {}
         self._has_windows = anyio.Event()
 
-    async def get(self, host: str, purpose: str) -> HostNote | Wait | Refusal:
+    async def get(self, host: str, purpose: str) -> HostNote | Wait | LeaseRefusal:
         """A note with a window that is not over, held already or asked for now."""
         note = self._note(host)
         if note.window is not None and note.window.is_over(anyio.current_time()):
@@ -161,7 +161,7 @@ class Windows:
         since = anyio.current_time() - SLOW_AFTER_S
         return sum(note.waits_since is not None and note.waits_since < since for note in self._notes.values())
 
-    async def _ask(self, note: HostNote, ask: Ask) -> Wait | Refusal | None:
+    async def _ask(self, note: HostNote, ask: Ask) -> Wait | LeaseRefusal | None:
         """None: there is a window now."""
         answer, asked, got, steward = await self._ask_steward(ask)
         if isinstance(answer, Granted):
@@ -192,7 +192,7 @@ class Windows:
             wait = Wait(until=got + wait_s, reason=answer.reason)
         elif isinstance(answer, No):
             if answer.reason in _FINAL:
-                return Refusal(reason=answer.reason)
+                return LeaseRefusal(reason=answer.reason)
             wait = soon(answer.reason)
         return self._waits(note, wait)
 

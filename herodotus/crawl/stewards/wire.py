@@ -81,7 +81,7 @@ class No(msgspec.Struct, frozen=True, array_like=True, tag=NO):
 Answer = Granted | NotYet | No
 
 
-class Answers(msgspec.Struct, frozen=True, array_like=True):
+class LeaseAnswers(msgspec.Struct, frozen=True, array_like=True):
     version: int
     answers: list[Answer]
 
@@ -125,7 +125,7 @@ class _RulesReply(msgspec.Struct, frozen=True, array_like=True):
 
 T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
-_asks, _answers = msgspec.msgpack.Decoder(Asks), msgspec.msgpack.Decoder(Answers)
+_asks, _answers = msgspec.msgpack.Decoder(Asks), msgspec.msgpack.Decoder(LeaseAnswers)
 _rules_ask, _rules_reply = msgspec.msgpack.Decoder(RulesAsk), msgspec.msgpack.Decoder(_RulesReply)
 
 
@@ -157,7 +157,7 @@ def decode_asks(body: bytes) -> Asks:
 
 
 def encode_answers(answers: Sequence[Answer]) -> bytes:
-    return _encode(Answers(VERSION, list(answers)))
+    return _encode(LeaseAnswers(VERSION, list(answers)))
 
 
 def decode_answers(body: bytes, *, expected: int) -> list[Answer]:

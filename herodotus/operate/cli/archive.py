@@ -28,9 +28,9 @@ from herodotus.core.orders import (
     Get,
     History,
     Import,
+    OrderReport,
     Performer,
     RebuildIndex,
-    Report,
     Say,
     Statistics,
     Verify,
@@ -64,8 +64,8 @@ def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsync
 def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:
     """Orders are carried out by the archive of the home, which is opened for each."""
 
-    def work(order: ArchiveOrder, say: Say) -> Report:
-        async def main() -> Report:
+    def work(order: ArchiveOrder, say: Say) -> OrderReport:
+        async def main() -> OrderReport:
             async with opened(home, settings) as store:
                 report = await perform(store, order, say, home / "state")
                 if isinstance(order, Import):
@@ -77,7 +77,7 @@ def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Perform
     return work
 
 
-def perform_order(home: Path, by: Performer | None, order: ArchiveOrder) -> Report:
+def perform_order(home: Path, by: Performer | None, order: ArchiveOrder) -> OrderReport:
     try:
         return (by or performer_of(home))(order, show_progress)
     finally:

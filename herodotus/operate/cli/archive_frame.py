@@ -15,7 +15,7 @@ import click
 from herodotus.core.errors import HomeInUse
 from herodotus.home.folder import locked, open_home
 from herodotus.operate.cli.archive import COMMANDS, performer_of
-from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.cli.remove import remove_command
 from herodotus.operate.offer import archive_settings, own_peer_id
 from herodotus.operate.order_socket import ask_at_door
@@ -33,7 +33,7 @@ def framed(command: click.Command) -> Callable[..., None]:
     assert work is not None
     takes_json = any(parameter.name == "is_json" for parameter in command.params)
 
-    def call(frame: Frame, peer: str | None = None, **values: Any) -> None:
+    def call(frame: CommandFrame, peer: str | None = None, **values: Any) -> None:
         values |= {"home": frame.home.path} | ({"is_json": frame.is_json} if takes_json else {})
         if peer is not None:
             work(by=partial(read_from, peer), **values)

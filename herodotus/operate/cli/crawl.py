@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.recrawl import Recrawl
-from crawler.core.scope import Content, ScopeKind
+from crawler.core.scope import ContentChoice, ScopeKind
 from herodotus.clock import unix_seconds
 from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, WorldFailure
 from herodotus.home.folder import locked, open_home, running_on
-from herodotus.operate.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.settings import Effective
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class RunningPeerCrawls(Misuse):
 @click.option("--depth", type=click.IntRange(0), metavar="N", help="Clicks away from the seeds, at most.")
 @click.option(
     "--content",
-    type=click.Choice([content.value for content in Content]),
+    type=click.Choice([content.value for content in ContentChoice]),
     help="What is archived (default: the charter's).",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Fetches, at most.")
@@ -81,7 +81,13 @@ class RunningPeerCrawls(Misuse):
 @json_option
 @pass_frame
 def crawl(
-    frame: Frame, /, urls: tuple[str, ...], resume: bool, limit: int | None, delay: float | None, **asked: Any
+    frame: CommandFrame,
+    /,
+    urls: tuple[str, ...],
+    resume: bool,
+    limit: int | None,
+    delay: float | None,
+    **asked: Any,
 ) -> None:
     """Archive pages now; no ring is needed.
 
@@ -141,7 +147,7 @@ def crawl(
 
 
 def _hand_over(
-    frame: Frame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
+    frame: CommandFrame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
 ) -> None:
     """To the peer that runs on this home, and crawls by the charter's scope."""
     from herodotus.core.orders import Begin
@@ -159,7 +165,7 @@ def _hand_over(
 
 
 def _order(
-    frame: Frame,
+    frame: CommandFrame,
     charter: Charter,
     effective: Effective,
     urls: tuple[str, ...],
@@ -210,7 +216,7 @@ def _order(
         scope=ScopeKind(now.scope),
         depth_max=now.depth,
         fetches_max=limit,
-        content=Content(now.content),
+        content=ContentChoice(now.content),
         recrawl=Recrawl(charter.recrawl),
         connections=connections or settings.crawl.connections,
         contact=settings.operator.contact or None,
@@ -249,7 +255,7 @@ def _delay(charter: Charter, asked_s: float | None) -> float:
     return floor_s if asked_s is None else asked_s
 
 
-def _tell(frame: Frame, found: Mapping[str, Any]) -> None:
+def _tell(frame: CommandFrame, found: Mapping[str, Any]) -> None:
     from herodotus.operate.cli.crawl_text import crawl_lines
 
     if frame.is_json:

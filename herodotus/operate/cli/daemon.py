@@ -31,7 +31,7 @@ from herodotus.home.seeds import add_seeds
 from herodotus.operate.cli.crawl import checked_seeds
 from herodotus.operate.cli.frame import (
     SECONDS,
-    Frame,
+    CommandFrame,
     NotRunning,
     common_options,
     json_option,
@@ -103,7 +103,7 @@ class NotOurs(WorldFailure):
 @json_option
 @pass_frame
 def run(
-    frame: Frame,
+    frame: CommandFrame,
     listen: str | None,
     http: str | None,
     join: tuple[str, ...],
@@ -171,7 +171,7 @@ def _check_open(descriptor: int) -> None:
         raise click.BadParameter(f"{descriptor} is not open for writing", param_hint="'--ready-fd'")
 
 
-def _announce(frame: Frame, ready_fd: int | None, status: PeerStatus) -> None:
+def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> None:
     facts = {"peer_id": status.peer_id, "http": status.http, "home": str(frame.home.path), "pid": status.pid}
     if ready_fd is not None:
         with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w", closefd=ready_fd > 2) as channel:
@@ -190,7 +190,7 @@ def _announce(frame: Frame, ready_fd: int | None, status: PeerStatus) -> None:
 @common_options
 @json_option
 @pass_frame
-def status(frame: Frame, peer: str | None, watch: bool) -> None:
+def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
     """Show what a peer holds and does, and how it sees its ring.
 
     \b
@@ -213,7 +213,7 @@ def status(frame: Frame, peer: str | None, watch: bool) -> None:
             _show(frame, facts, previous, log)
 
 
-def _running_address(frame: Frame) -> str:
+def _running_address(frame: CommandFrame) -> str:
     if not frame.home.exists():
         raise HomeMissing(frame.home)
     running = running_on(frame.home)
@@ -239,7 +239,9 @@ def _facts_of(address: str, token: str) -> dict[str, Any]:
     return facts
 
 
-def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None, log: Path | None) -> None:
+def _show(
+    frame: CommandFrame, facts: dict[str, Any], previous: dict[str, Any] | None, log: Path | None
+) -> None:
     if frame.is_json:
         frame.print_json(facts)
         return
@@ -268,7 +270,7 @@ def _show(frame: Frame, facts: dict[str, Any], previous: dict[str, Any] | None, 
 )
 @common_options
 @pass_frame
-def stop(frame: Frame, force: bool, wait_s: float, hand_over_s: float | None) -> None:
+def stop(frame: CommandFrame, force: bool, wait_s: float, hand_over_s: float | None) -> None:
     """Stop the peer of this home and wait until it is gone."""
     if not frame.home.exists():
         raise HomeMissing(frame.home)
@@ -280,7 +282,7 @@ def stop(frame: Frame, force: bool, wait_s: float, hand_over_s: float | None) ->
     end_process(frame, running.pid, wait_s, force=force)
 
 
-def end_process(frame: Frame, pid: int, wait_s: float, *, force: bool = False) -> None:
+def end_process(frame: CommandFrame, pid: int, wait_s: float, *, force: bool = False) -> None:
     """The peer of the frame's home; it may be ending by itself already."""
     _signal(pid, signal.SIGTERM)
     if _gone(frame.home, wait_s):
@@ -294,7 +296,7 @@ def end_process(frame: Frame, pid: int, wait_s: float, *, force: bool = False) -
     frame.say(f"killed process {pid}")
 
 
-def _hand_over(frame: Frame, wait_s: float) -> None:
+def _hand_over(frame: CommandFrame, wait_s: float) -> None:
     from herodotus.copies.hand_over import others
     from herodotus.operate.order_socket import ask_at_door
 

@@ -10,7 +10,7 @@ from herodotus.home.folder import HomeMissing, running_on
 from herodotus.operate.cli.daemon import end_process
 from herodotus.operate.cli.frame import (
     SECONDS,
-    Frame,
+    CommandFrame,
     NotRunning,
     common_options,
     json_option,
@@ -40,7 +40,7 @@ class StillDraining(WorldFailure):
 @common_options
 @json_option
 @pass_frame
-def drain(frame: Frame, wait_s: float | None, cancel: bool) -> None:
+def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
     """Hand over all that the peer holds to others, then stop it: for who leaves for good.
 
     The peer stops crawling, delivers its links, and compares with those who will hold its share until they have all
@@ -76,7 +76,7 @@ def drain(frame: Frame, wait_s: float | None, cancel: bool) -> None:
         frame.print_json(facts)
 
 
-def _once(frame: Frame) -> Callable[[str], None]:
+def _once(frame: CommandFrame) -> Callable[[str], None]:
     """Tells only what is new: the peer repeats itself."""
     last = ""
 

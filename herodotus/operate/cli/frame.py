@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 from rich.console import Console
 
-from crawler.core.errors import WorldError
+from crawler.core.errors import CrawlWorldError
 from herodotus import __version__
 from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
 from herodotus.home.folder import Home, choose_home
@@ -40,7 +40,7 @@ SECONDS = _Seconds(0, 86_400)
 
 
 @dataclass(slots=True)
-class Frame:
+class CommandFrame:
     """The options that every command has, wherever they stood on the line."""
 
     home_flag: str | None = None
@@ -81,28 +81,28 @@ class Frame:
         configure(effective.settings.log, talk_level=self.talk_level, folder=folder)
 
 
-pass_frame = click.make_pass_decorator(Frame, ensure=True)
+pass_frame = click.make_pass_decorator(CommandFrame, ensure=True)
 
 
 def _note_home(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
-        context.ensure_object(Frame).home_flag = value
+        context.ensure_object(CommandFrame).home_flag = value
 
 
 def _note_verbose(context: click.Context, _parameter: click.Parameter, value: int) -> None:
-    context.ensure_object(Frame).loudness += value
+    context.ensure_object(CommandFrame).loudness += value
 
 
 def _note_quiet(context: click.Context, _parameter: click.Parameter, value: int) -> None:
-    context.ensure_object(Frame).loudness -= value
+    context.ensure_object(CommandFrame).loudness -= value
 
 
 def _note_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    context.ensure_object(Frame).is_debug |= value
+    context.ensure_object(CommandFrame).is_debug |= value
 
 
 def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    context.ensure_object(Frame).is_json |= value
+    context.ensure_object(CommandFrame).is_json |= value
 
 
 _COMMON: list[Callable[[Any], Any]] = [
@@ -140,7 +140,7 @@ def _sentence(error: BaseException) -> tuple[str, int]:
     """For people, and the exit code."""
     if isinstance(error, HerodotusError):
         return str(error), error.exit_code
-    if isinstance(error, WorldError):
+    if isinstance(error, CrawlWorldError):
         return str(error), WorldFailure.exit_code
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
@@ -156,7 +156,7 @@ class FramedGroup(click.Group):
     """Turns every failure into a sentence and an exit code, at the one place where all commands pass."""
 
     def main(self, *arguments: Any, **options: Any) -> NoReturn:
-        frame = Frame()
+        frame = CommandFrame()
         options["standalone_mode"] = False
         options["obj"] = frame
         try:

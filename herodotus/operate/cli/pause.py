@@ -7,10 +7,10 @@ from herodotus.core.errors import HomeInUse
 from herodotus.core.orders import CrawlControl, Pause, Resume
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import locked, open_home
-from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 
 
-def order_running_peer(frame: Frame, order: CrawlControl) -> dict[str, Any] | None:
+def order_running_peer(frame: CommandFrame, order: CrawlControl) -> dict[str, Any] | None:
     """The report of the peer that runs on the home; None when none does."""
     from herodotus.operate.order_socket import ask_at_door
 
@@ -29,7 +29,7 @@ def order_running_peer(frame: Frame, order: CrawlControl) -> dict[str, Any] | No
 @common_options
 @json_option
 @pass_frame
-def pause(frame: Frame) -> None:
+def pause(frame: CommandFrame) -> None:
     """Let the peer begin no fetch until `resume`; it goes on serving.
 
     Returns when the fetches under way have ended. It outlives restarts, and may be said of a peer that does not run.
@@ -45,7 +45,7 @@ def pause(frame: Frame) -> None:
 @common_options
 @json_option
 @pass_frame
-def resume(frame: Frame) -> None:
+def resume(frame: CommandFrame) -> None:
     """Let a paused peer crawl again."""
     open_home(frame.home)
     was_paused = frame.home.paused.exists()
@@ -54,7 +54,7 @@ def resume(frame: Frame) -> None:
     _tell(frame, "crawling again" if was_paused else "it was not paused")
 
 
-def _tell(frame: Frame, words: str) -> None:
+def _tell(frame: CommandFrame, words: str) -> None:
     if frame.is_json:
         frame.print_json({"state": "paused" if frame.home.paused.exists() else "crawling"})
     else:

@@ -8,7 +8,7 @@ import click
 
 from herodotus.core.planning import SLIPS, THESIS, Assumptions, plan
 from herodotus.core.settings.fields import fields_of, kind_of, read_table, reason_of
-from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.cli.status_text import table_lines
 
 _SHARES = frozenset({"lost_in_a_repair", "lost_in_a_year", "reachable"})
@@ -29,7 +29,7 @@ def _assumption_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @common_options
 @json_option
 @pass_frame
-def plan_command(frame: Frame, /, **given: float | None) -> None:
+def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
     """How many nodes, how much disk and line it takes to archive so much (the thesis's chapter 6).
 
     Without options, its own assumptions of 2002, its results beside ours, and where they differ.

@@ -19,7 +19,7 @@ from herodotus.core.orders import Begin
 from herodotus.home.folder import Home, check_network, running_on
 from herodotus.home.seeds import add_seeds
 from herodotus.operate import lab_ring, lab_web
-from herodotus.operate.cli.frame import SECONDS, Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.cli.setup import BUILT_IN_CHARTERS, chosen_charter
 from herodotus.operate.lab_ring import Lab, LabPeer
 
@@ -110,7 +110,7 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
 @json_option
 @pass_frame
 def up(
-    frame: Frame,
+    frame: CommandFrame,
     count: int,
     base_port: int,
     network: str,
@@ -165,7 +165,7 @@ def _seed(home: Home, urls: list[str]) -> None:
 
 
 def _start_all(
-    frame: Frame, folder: Path, peers: tuple[LabPeer, ...], wait_s: float, control: str | None
+    frame: CommandFrame, folder: Path, peers: tuple[LabPeer, ...], wait_s: float, control: str | None
 ) -> None:
     first = peers[0].peer
     lab_ring.save(folder, Lab(peers=peers, web=control))
@@ -211,7 +211,11 @@ def _with_pid(peer: LabPeer) -> LabPeer:
 
 
 def _wait(
-    frame: Frame, peers: tuple[LabPeer, ...], started: dict[str, Popen[bytes]], wait_s: float, words: str
+    frame: CommandFrame,
+    peers: tuple[LabPeer, ...],
+    started: dict[str, Popen[bytes]],
+    wait_s: float,
+    words: str,
 ) -> None:
     columns = (
         TextColumn("{task.description}"),
@@ -233,7 +237,7 @@ def _advance(bar: Progress, task: int, ideal: int) -> None:
 @common_options
 @json_option
 @pass_frame
-def ring_status(frame: Frame, folder: Path) -> None:
+def ring_status(frame: CommandFrame, folder: Path) -> None:
     """Show each peer of the ring and how it sees the ring."""
     lab = lab_ring.load(folder.absolute())
     rows = [
@@ -256,7 +260,7 @@ def ring_status(frame: Frame, folder: Path) -> None:
 @folder_option
 @common_options
 @pass_frame
-def kill(frame: Frame, numbers: tuple[int, ...], folder: Path) -> None:
+def kill(frame: CommandFrame, numbers: tuple[int, ...], folder: Path) -> None:
     """Kill these peers (0 is the first) with SIGKILL, as a power cut would."""
     for number, peer in _chosen(lab_ring.load(folder.absolute()), numbers):
         frame.say(f"killed peer {number}" if lab_ring.kill(peer) else f"peer {number} was not running")
@@ -268,7 +272,7 @@ def kill(frame: Frame, numbers: tuple[int, ...], folder: Path) -> None:
 @folder_option
 @common_options
 @pass_frame
-def revive(frame: Frame, numbers: tuple[int, ...], wait_s: float, folder: Path) -> None:
+def revive(frame: CommandFrame, numbers: tuple[int, ...], wait_s: float, folder: Path) -> None:
     """Start these peers again with the homes they had, and wait until the ring is ideal."""
     folder = folder.absolute()
     lab = lab_ring.load(folder)
@@ -293,7 +297,7 @@ def _chosen(lab: Lab, numbers: tuple[int, ...]) -> list[tuple[int, LabPeer]]:
 @folder_option
 @common_options
 @pass_frame
-def down(frame: Frame, folder: Path) -> None:
+def down(frame: CommandFrame, folder: Path) -> None:
     """Stop all peers of the ring and its web; their homes stay."""
     folder = folder.absolute()
     homes = lab_ring.homes_of(folder)

@@ -12,7 +12,7 @@ from herodotus.core.errors import HerodotusError, NotFound
 from herodotus.home.folder import open_home
 from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
 from herodotus.operate.cli.crawl import checked_seeds
-from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 
 FILE_CHARACTERS_MAX = 64 * 2**20
 SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
@@ -51,7 +51,7 @@ def seed() -> None:
 @common_options
 @json_option
 @pass_frame
-def add(frame: Frame, urls: tuple[str, ...], file: str | None) -> None:
+def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
     """Keep URLs as seeds; without a scheme https is meant."""
     typed = urls + (_lines_of(file) if file is not None else ())
     if not typed:
@@ -69,7 +69,7 @@ def add(frame: Frame, urls: tuple[str, ...], file: str | None) -> None:
         frame.say(f"was there already: {url}")
 
 
-def _tell_running_peer(frame: Frame, new: list[str]) -> None:
+def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
     """It looks at the list when a day begins; told, it begins now."""
     if not new or not frame.home.door.exists():
         return
@@ -87,7 +87,7 @@ def _tell_running_peer(frame: Frame, new: list[str]) -> None:
 @common_options
 @json_option
 @pass_frame
-def list_(frame: Frame) -> None:
+def list_(frame: CommandFrame) -> None:
     """Print the seeds, one a line."""
     open_home(frame.home)
     seeds = seeds_of(frame.home.path)
@@ -107,7 +107,7 @@ def list_(frame: Frame) -> None:
 @click.argument("urls", nargs=-1, required=True)
 @common_options
 @pass_frame
-def remove(frame: Frame, urls: tuple[str, ...]) -> None:
+def remove(frame: CommandFrame, urls: tuple[str, ...]) -> None:
     """Drop seeds. What was archived stays, and so do the pages that are known."""
     from crawler.core.errors import MalformedUrlError
     from herodotus.crawl.gear import canonical_seeds, url_rules

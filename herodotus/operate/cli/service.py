@@ -4,7 +4,7 @@ import click
 
 from herodotus.core.service_unit import ServicePlan, is_unchanged, unit_text
 from herodotus.home.folder import open_home
-from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.service import (
     NotInstalled,
     check_manager,
@@ -59,7 +59,9 @@ def service() -> None:
 @_replace_option
 @common_options
 @pass_frame
-def install(frame: Frame, name: str, is_shown: bool, confined: bool, no_start: bool, replace: bool) -> None:
+def install(
+    frame: CommandFrame, name: str, is_shown: bool, confined: bool, no_start: bool, replace: bool
+) -> None:
     """Run the peer of this home as a systemd user service.
 
     Given again, it brings the unit up to date. A unit that you changed is left as it is, unless you say --replace:
@@ -101,7 +103,7 @@ def install(frame: Frame, name: str, is_shown: bool, confined: bool, no_start: b
 @_replace_option
 @common_options
 @pass_frame
-def uninstall(frame: Frame, name: str, replace: bool) -> None:
+def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
     """Stop the service and remove its unit. The home and its archive stay.
 
     \b
@@ -132,7 +134,7 @@ def status(context: click.Context, name: str) -> None:
     Example:
       herodotus service status --json
     """
-    frame = context.ensure_object(Frame)
+    frame = context.ensure_object(CommandFrame)
     file = unit_file(name)
     text = read_unit(file)
     if text is None:

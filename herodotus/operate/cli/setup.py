@@ -14,7 +14,7 @@ from herodotus.home.durable import write_durably
 from herodotus.home.folder import HomeOccupied, NewHome, check_network, create_home, open_home, read_charter
 from herodotus.home.identity import key_to_pem, load_key, peer_id, public_pem, shown_peer_id
 from herodotus.home.rotation import rotate
-from herodotus.operate.cli.frame import Frame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.settings import PRESETS, Layer, resolve
 from herodotus.operate.settings.load import text_layer
 from herodotus.operate.settings.render import commented_file, effective_rows
@@ -58,7 +58,7 @@ def chosen_charter(network: str | None) -> Charter:
 @json_option
 @pass_frame
 def init(
-    frame: Frame, network: str | None, contact: str | None, preset: str | None, passphrase: bool
+    frame: CommandFrame, network: str | None, contact: str | None, preset: str | None, passphrase: bool
 ) -> None:
     """Make a home: key, settings and network charter.
 
@@ -118,7 +118,7 @@ def config() -> None:
 @common_options
 @json_option
 @pass_frame
-def show(frame: Frame) -> None:
+def show(frame: CommandFrame) -> None:
     """Print the settings in force and where each came from.
 
     Order, later wins: default, preset, config.toml, environment HERODOTUS_SECTION_NAME, flag.
@@ -139,7 +139,7 @@ def identity() -> None:
     """The key that is this peer's name."""
 
 
-def _own_key(frame: Frame) -> tuple[Ed25519PrivateKey, bytes | None]:
+def _own_key(frame: CommandFrame) -> tuple[Ed25519PrivateKey, bytes | None]:
     open_home(frame.home)
     return unlocked_key(frame.home.key)
 
@@ -148,7 +148,7 @@ def _own_key(frame: Frame) -> tuple[Ed25519PrivateKey, bytes | None]:
 @common_options
 @json_option
 @pass_frame
-def identity_show(frame: Frame) -> None:
+def identity_show(frame: CommandFrame) -> None:
     """Print the peer's id in a form that people can compare."""
     key, _ = _own_key(frame)
     shown = shown_peer_id(peer_id(key.public_key()))
@@ -165,7 +165,7 @@ def identity_show(frame: Frame) -> None:
 )
 @common_options
 @pass_frame
-def identity_export(frame: Frame, private: bool, output: Path | None) -> None:
+def identity_export(frame: CommandFrame, private: bool, output: Path | None) -> None:
     """Write the public key, or a backup of the private one, as PEM.
 
     \b
@@ -190,7 +190,7 @@ def identity_export(frame: Frame, private: bool, output: Path | None) -> None:
 @common_options
 @json_option
 @pass_frame
-def identity_rotate(frame: Frame) -> None:
+def identity_rotate(frame: CommandFrame) -> None:
     """Replace the key; the old one signs for the new one.
 
     The peer must not be running. The old key stays beside the new one until the ring has taken the change.

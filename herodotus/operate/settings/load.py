@@ -9,7 +9,7 @@ from typing import Any
 
 from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
 from herodotus.core.settings.fields import (
-    Endpoint,
+    HostPort,
     fields_of,
     nearest,
     read_table,
@@ -179,7 +179,7 @@ def with_http_beside_ring(effective: Effective) -> Effective:
     is_chosen = effective.origins["http.listen"] not in ("default", f"preset {effective.preset}")
     if is_chosen or effective.origins["ring.listen"] == effective.origins["http.listen"] or ring.port == 0:
         return effective
-    beside = Endpoint(host=http.host, port=ring.port + HTTP_PORT_OFFSET)
+    beside = HostPort(host=http.host, port=ring.port + HTTP_PORT_OFFSET)
     settings = replace(effective.settings, http=replace(effective.settings.http, listen=beside))
     return replace(
         effective, settings=settings, origins={**effective.origins, "http.listen": "beside ring.listen"}

@@ -15,7 +15,7 @@ from dht.core.rules import RingRules
 from dht.endpoint import packed_address
 from dht.identity import Verifier
 from dht.wire import decode_record, encode_record
-from herodotus.core.admission import Standing
+from herodotus.core.admission import CallerStanding
 
 
 class Acquaintance(Protocol):
@@ -25,7 +25,7 @@ class Acquaintance(Protocol):
         """To show to those who do not know us; empty when there is none yet."""
         ...
 
-    def standing(self, caller: bytes, record: bytes, host: str) -> Standing: ...
+    def standing(self, caller: bytes, record: bytes, host: str) -> CallerStanding: ...
 
     def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:
         """Do both keys say that one follows the other?"""
@@ -49,15 +49,15 @@ class RingAcquaintance:
         signed = self.ring.record
         return encode_record(signed) if signed is not None else b""
 
-    def standing(self, caller: bytes, record: bytes, host: str) -> Standing:
+    def standing(self, caller: bytes, record: bytes, host: str) -> CallerStanding:
         if self.ring.knows(PeerKey(caller)):
-            return Standing.MEMBER
+            return CallerStanding.MEMBER
         signed = self._sound(record)
         if signed is None or signed.record.peer != caller:
-            return Standing.UNKNOWN
+            return CallerStanding.UNKNOWN
         packed = packed_address((str(ip_address(host.partition("%")[0])), 1)).host
         is_there = any(address.host == packed for address in signed.record.addresses)
-        return Standing.NEWCOMER if is_there else Standing.UNKNOWN
+        return CallerStanding.NEWCOMER if is_there else CallerStanding.UNKNOWN
 
     def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:
         signed = self._sound(record)

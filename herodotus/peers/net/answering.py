@@ -20,19 +20,19 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from dht.core.handshake import is_signed
 from dht.core.limits import prefix_of
-from herodotus.core.admission import Admission, AdmissionLimits, Standing, Visitor
+from herodotus.core.admission import Admission, AdmissionLimits, Caller, CallerStanding
 from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
 from herodotus.peers.net.acquaintance import Acquaintance
-from herodotus.peers.net.connection import Connection, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.connection import FrameConnection, LineBrokenError, WrongProtocolError
 from herodotus.peers.net.own_calls import closed_at_once
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
+    CallHello,
+    CallQuestion,
+    CallRefusal,
     FrameError,
+    FrameKind,
     Greeting,
-    Hello,
-    Kind,
-    Question,
-    Refusal,
     frame,
     signed_by_caller,
 )
@@ -53,8 +53,8 @@ HANDLER_S_MAX = 120.0
 """Whatever deadline the caller names."""
 BETWEEN_PIECES_S_MAX = 120.0
 ACCEPT_AGAIN_S = 0.5
-_HELLO = frozenset({Kind.HELLO})
-_QUESTION = frozenset({Kind.CALL, Kind.STREAM})
+_HELLO = frozenset({FrameKind.HELLO})
+_QUESTION = frozenset({FrameKind.CALL, FrameKind.STREAM})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,9 +150,9 @@ class Answering:
         self._dropped[word] += 1
         logger.debug("connection dropped reason=%s error=%r", word, error)
 
-    async def _serve(self, stream: SocketStream, visitor: Visitor, host: str) -> None:
+    async def _serve(self, stream: SocketStream, visitor: Caller, host: str) -> None:
         with anyio.fail_after(HANDSHAKE_S):
-            connection = await Connection.opened(stream, self._parts.context, is_called=True)
+            connection = await FrameConnection.opened(stream, self._parts.context, is_called=True)
         try:
             with anyio.fail_after(HANDSHAKE_S):
                 peer = await self._meet(connection, visitor, host)
@@ -163,12 +163,12 @@ class Answering:
             self._bytes_out += connection.bytes_out
             await connection.close()
 
-    async def _meet(self, connection: Connection, visitor: Visitor, host: str) -> PeerKey | None:
+    async def _meet(self, connection: FrameConnection, visitor: Caller, host: str) -> PeerKey | None:
         parts = self._parts
         nonce = parts.entropy(NONCE_BYTES)
         record = parts.acquaintance.own_record()
         await connection.send(Greeting(network=parts.network, nonce=nonce, record=record).pack())
-        hello = Hello.read((await connection.read(_HELLO)).content)
+        hello = CallHello.read((await connection.read(_HELLO)).content)
         if hello.network != parts.network:
             raise FrameError("foreign")
         signed = signed_by_caller(
@@ -180,16 +180,16 @@ class Answering:
         word = self._admission.proves(visitor, hello.caller, standing)
         if word is None:
             return hello.caller
-        after_s = 60.0 if standing is Standing.UNKNOWN else 5.0
+        after_s = 60.0 if standing is CallerStanding.UNKNOWN else 5.0
         await self._say_no(connection, word, after_s)
         return None
 
-    async def _say_no(self, connection: Connection, word: str, after_s: float) -> None:
+    async def _say_no(self, connection: FrameConnection, word: str, after_s: float) -> None:
         """The caller's question is on its way: it is taken off the line unread, or closing would take back our no."""
-        await connection.send(Refusal(reason=word, retry_after_s=after_s).pack())
+        await connection.send(CallRefusal(reason=word, retry_after_s=after_s).pack())
         await connection.drain()
 
-    async def _answer_next(self, connection: Connection, visitor: Visitor, peer: PeerKey) -> bool:
+    async def _answer_next(self, connection: FrameConnection, visitor: Caller, peer: PeerKey) -> bool:
         """One question; false when the caller has no more."""
         with anyio.move_on_after(self._parts.idle_s) as waiting:
             try:
@@ -207,17 +207,17 @@ class Answering:
                 return await self._stream(connection, visitor, peer, asked)
             return await self._call(connection, visitor, peer, asked)
 
-    async def _read_question(self, connection: Connection, kind: Kind, length: int) -> Question:
+    async def _read_question(self, connection: FrameConnection, kind: FrameKind, length: int) -> CallQuestion:
         with anyio.fail_after(_patience_s(length)):
             for part in range(PART_BYTES, length, PART_BYTES):
                 with anyio.fail_after(_patience_s(PART_BYTES)):
                     await connection.wait_for(part)
             with anyio.fail_after(_patience_s(PART_BYTES)):
-                return Question.read(await connection.read_content(kind, length))
+                return CallQuestion.read(await connection.read_content(kind, length))
 
-    async def _wait_for_turn(self, visitor: Visitor) -> None:
+    async def _wait_for_turn(self, visitor: Caller) -> None:
         limits = self._parts.limits
-        is_member = visitor.standing is Standing.MEMBER
+        is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer
         while True:
             if self._admission.may_ask(visitor, anyio.current_time()):
@@ -225,7 +225,7 @@ class Answering:
             await anyio.sleep(1 / rate.per_second)
 
     @asynccontextmanager
-    async def _booked(self, visitor: Visitor, size: int) -> AsyncIterator[None]:
+    async def _booked(self, visitor: Caller, size: int) -> AsyncIterator[None]:
         """Nothing is read from the line until there is room, so the caller waits as well."""
         until = anyio.current_time() + BOOKING_S
         while not self._admission.books(visitor, size):
@@ -237,26 +237,28 @@ class Answering:
         finally:
             self._admission.unbooks(visitor, size)
 
-    async def _call(self, connection: Connection, visitor: Visitor, peer: PeerKey, asked: Question) -> bool:
+    async def _call(
+        self, connection: FrameConnection, visitor: Caller, peer: PeerKey, asked: CallQuestion
+    ) -> bool:
         handler = self._parts.services.calls.get(asked.service)
         if handler is None:
-            return await self._refuse(connection, Refusal(reason="service"))
+            return await self._refuse(connection, CallRefusal(reason="service"))
         found = await self._while_connected(connection, lambda: handler(peer, asked.body), asked)
-        if isinstance(found, Refusal):
+        if isinstance(found, CallRefusal):
             return await self._refuse(connection, found)
         if found is None:
             return False
         assert len(found) <= CALL_BYTES_MAX, f"{asked.service} answers {len(found)} bytes"
         async with self._booked(visitor, len(found)):
             self._answered += 1
-            await self._send(connection, Kind.ANSWER, found)
+            await self._send(connection, FrameKind.ANSWER, found)
         return True
 
     async def _while_connected(
-        self, connection: Connection, work: Callable[[], Awaitable[bytes]], asked: Question
-    ) -> bytes | Refusal | None:
+        self, connection: FrameConnection, work: Callable[[], Awaitable[bytes]], asked: CallQuestion
+    ) -> bytes | CallRefusal | None:
         """The answer, or why not; None when nobody waits for it any more."""
-        found: bytes | Refusal | None = None
+        found: bytes | CallRefusal | None = None
         fault: FrameError | None = None
         async with anyio.create_task_group() as tasks:
 
@@ -276,52 +278,54 @@ class Answering:
             raise fault
         return found
 
-    async def _stream(self, connection: Connection, visitor: Visitor, peer: PeerKey, asked: Question) -> bool:
+    async def _stream(
+        self, connection: FrameConnection, visitor: Caller, peer: PeerKey, asked: CallQuestion
+    ) -> bool:
         handler = self._parts.services.streams.get(asked.service)
         if handler is None:
-            return await self._refuse(connection, Refusal(reason="service"))
+            return await self._refuse(connection, CallRefusal(reason="service"))
         async with closed_at_once(handler(peer, asked.body)) as pieces:
             while True:
                 piece = await self._next_piece(connection, pieces, asked)
-                if isinstance(piece, Refusal):
+                if isinstance(piece, CallRefusal):
                     return await self._refuse(connection, piece)
                 if piece is None:
                     break
                 assert len(piece) <= CALL_BYTES_MAX, f"{asked.service} answers {len(piece)} bytes at once"
                 async with self._booked(visitor, len(piece)):
-                    await self._send(connection, Kind.PIECE, piece)
+                    await self._send(connection, FrameKind.PIECE, piece)
         self._answered += 1
-        await self._send(connection, Kind.END, b"")
+        await self._send(connection, FrameKind.END, b"")
         return True
 
     async def _next_piece(
-        self, connection: Connection, pieces: AsyncIterator[bytes], asked: Question
-    ) -> bytes | Refusal | None:
+        self, connection: FrameConnection, pieces: AsyncIterator[bytes], asked: CallQuestion
+    ) -> bytes | CallRefusal | None:
         with anyio.fail_after(BETWEEN_PIECES_S_MAX):
             return await _guarded(lambda: anext(pieces), asked.service)
 
-    async def _refuse(self, connection: Connection, refusal: Refusal) -> bool:
+    async def _refuse(self, connection: FrameConnection, refusal: CallRefusal) -> bool:
         self._refused += 1
         with anyio.fail_after(STEP_S):
             await connection.send(refusal.pack())
         return True
 
-    async def _send(self, connection: Connection, kind: Kind, content: bytes) -> None:
+    async def _send(self, connection: FrameConnection, kind: FrameKind, content: bytes) -> None:
         with anyio.fail_after(_patience_s(len(content))):
             await connection.send(frame(kind, content))
 
 
-async def _guarded(work: Callable[[], Awaitable[bytes]], service: str) -> bytes | Refusal | None:
+async def _guarded(work: Callable[[], Awaitable[bytes]], service: str) -> bytes | CallRefusal | None:
     """A handler's answer; None at the end of a stream. A fault of ours ends the question, not the peer."""
     try:
         return await work()
     except StopAsyncIteration:
         return None
     except RefusedError as error:
-        return Refusal(reason=error.reason, retry_after_s=error.retry_after_s)
+        return CallRefusal(reason=error.reason, retry_after_s=error.retry_after_s)
     except Exception:
         logger.exception("a service failed service=%s", service)
-        return Refusal(reason="failed", retry_after_s=60.0)
+        return CallRefusal(reason="failed", retry_after_s=60.0)
 
 
 def _patience_s(size: int) -> float:

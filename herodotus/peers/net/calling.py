@@ -20,24 +20,24 @@ from herodotus.peers.calls import (
     CALL_DEADLINE_S,
     CallError,
     PeerKey,
+    PeerUnreachableError,
     RefusedError,
     Services,
-    UnreachableError,
     WrongPeerError,
 )
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.answer_memory import AnswerRoom
-from herodotus.peers.net.connection import Connection, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.connection import FrameConnection, LineBrokenError, WrongProtocolError
 from herodotus.peers.net.own_calls import OwnCalls, closed_at_once
 from herodotus.peers.net.wire import (
     FROM_CALLED,
-    Frame,
+    CallFrame,
+    CallHello,
+    CallQuestion,
+    CallRefusal,
     FrameError,
+    FrameKind,
     Greeting,
-    Hello,
-    Kind,
-    Question,
-    Refusal,
     signed_by_caller,
 )
 
@@ -51,7 +51,7 @@ KEPT_S = 45.0
 """Less than the other end keeps them, so that few are found dead."""
 BETWEEN_PIECES_S = 130.0
 """A little more than the other end gives itself."""
-_GREETING = frozenset({Kind.GREETING})
+_GREETING = frozenset({FrameKind.GREETING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class _Place:
 
 @dataclass(slots=True)
 class _Kept:
-    connection: Connection
+    connection: FrameConnection
     until: float
 
 
@@ -133,20 +133,20 @@ class TlsCalls:
                 return await self._own.call(service, body, deadline_s=deadline_s)
             with anyio.fail_after(deadline_s):
                 return await self._called(
-                    to, Question(service=service, deadline_s=deadline_s, is_stream=False, body=body)
+                    to, CallQuestion(service=service, deadline_s=deadline_s, is_stream=False, body=body)
                 )
         except TimeoutError as error:
             self._failed += 1
-            raise UnreachableError("deadline") from error
+            raise PeerUnreachableError("deadline") from error
         except CallError:
             self._failed += 1
             raise
 
-    async def _called(self, to: Contact, question: Question) -> bytes:
+    async def _called(self, to: Contact, question: CallQuestion) -> bytes:
         async with self._connection(to, question) as use:
             found = await use.ask(question)
-            if found.kind is not Kind.ANSWER:
-                raise UnreachableError("protocol")
+            if found.kind is not FrameKind.ANSWER:
+                raise PeerUnreachableError("protocol")
             use.is_reusable = True
             return found.content
 
@@ -157,20 +157,20 @@ class TlsCalls:
             async with self._own.stream(service, body) as own_pieces:
                 yield own_pieces
             return
-        question = Question(service=service, deadline_s=CALL_DEADLINE_S, is_stream=True, body=body)
+        question = CallQuestion(service=service, deadline_s=CALL_DEADLINE_S, is_stream=True, body=body)
         async with self._connection(to, question) as use:
             try:
                 with anyio.fail_after(BETWEEN_PIECES_S):
                     first = await use.ask(question)
             except TimeoutError as error:
-                raise UnreachableError("deadline") from error
+                raise PeerUnreachableError("deadline") from error
             async with closed_at_once(_pieces(use, first)) as pieces:
                 yield pieces
 
     # --- connections
 
     @asynccontextmanager
-    async def _connection(self, to: Contact, question: Question) -> AsyncIterator["_Use"]:
+    async def _connection(self, to: Contact, question: CallQuestion) -> AsyncIterator["_Use"]:
         place = _Place(to.peer, to.address.host, to.address.port)
         is_urgent = question.service in self._parts.urgent
         async with self._slot(place, is_urgent=is_urgent), self._in_all:
@@ -194,7 +194,7 @@ class TlsCalls:
             if not slots.users:
                 del self._to_peer[place]
 
-    def take_kept(self, place: _Place) -> Connection | None:
+    def take_kept(self, place: _Place) -> FrameConnection | None:
         for name in reversed(self._kept):
             if name[0] == place:
                 return self._kept.pop(name).connection
@@ -218,15 +218,15 @@ class TlsCalls:
             _, kept = self._kept.popitem(last=False)
             await kept.connection.close()
 
-    async def dial(self, place: _Place) -> Connection:
+    async def dial(self, place: _Place) -> FrameConnection:
         await self.make_room()
         host, port = socket_address(place.host, place.port)
         with anyio.fail_after(CONNECT_S), _call_errors():
             try:
                 raw = await anyio.connect_tcp(host, port)
             except OSError as error:
-                raise UnreachableError(error.strerror or "no connection") from error
-            connection = await Connection.opened(raw, self._parts.context, is_called=False)
+                raise PeerUnreachableError(error.strerror or "no connection") from error
+            connection = await FrameConnection.opened(raw, self._parts.context, is_called=False)
             try:
                 await self._introduce(connection, place.peer)
             except BaseException:
@@ -234,7 +234,7 @@ class TlsCalls:
                 raise
             return connection
 
-    async def _introduce(self, connection: Connection, wanted: bytes) -> None:
+    async def _introduce(self, connection: FrameConnection, wanted: bytes) -> None:
         """Before anything is said the other end must have shown the key that we want, in our network."""
         parts = self._parts
         found = connection.key
@@ -249,7 +249,7 @@ class TlsCalls:
         signed = signed_by_caller(
             network=parts.network, called=found, nonce=greeting.nonce, caller=self._own_key
         )
-        hello = Hello(
+        hello = CallHello(
             network=parts.network,
             caller=self._own_key,
             signature=parts.key.sign(signed),
@@ -279,11 +279,11 @@ class _Use:
     def __init__(self, calls: TlsCalls, place: _Place) -> None:
         self._calls = calls
         self.place = place
-        self.connection: Connection | None = None
+        self.connection: FrameConnection | None = None
         self.is_reusable = False
         self.bytes_in_before = self.bytes_out_before = 0
 
-    async def ask(self, question: Question) -> Frame:
+    async def ask(self, question: CallQuestion) -> CallFrame:
         """The first frame of the answer. Raises a CallError."""
         kept = self._calls.take_kept(self.place)
         if kept is not None:
@@ -298,41 +298,41 @@ class _Use:
         with _call_errors():
             return await self._ask(fresh, question)
 
-    def _hold(self, connection: Connection) -> None:
+    def _hold(self, connection: FrameConnection) -> None:
         self.connection = connection
         self.bytes_in_before, self.bytes_out_before = connection.bytes_in, connection.bytes_out
 
-    async def _ask(self, connection: Connection, question: Question) -> Frame:
+    async def _ask(self, connection: FrameConnection, question: CallQuestion) -> CallFrame:
         await connection.send(question.pack())
         return await self.read(connection)
 
-    async def read(self, connection: Connection) -> Frame:
+    async def read(self, connection: FrameConnection) -> CallFrame:
         try:
             kind, length = await connection.read_head(FROM_CALLED)
             async with self._calls.room.held(self.place.peer, length):
                 found = await connection.read_content(kind, length)
-            if found.kind is Kind.REFUSED:
-                refusal = Refusal.read(found.content)
+            if found.kind is FrameKind.REFUSED:
+                refusal = CallRefusal.read(found.content)
                 self.is_reusable = True
                 raise RefusedError(refusal.reason, retry_after_s=refusal.retry_after_s)
         except FrameError as error:
-            raise UnreachableError(f"protocol: {error.word}") from error
+            raise PeerUnreachableError(f"protocol: {error.word}") from error
         return found
 
 
-async def _pieces(use: _Use, first: Frame) -> AsyncGenerator[bytes]:
+async def _pieces(use: _Use, first: CallFrame) -> AsyncGenerator[bytes]:
     found, connection = first, use.connection
-    while found.kind is Kind.PIECE:
+    while found.kind is FrameKind.PIECE:
         yield found.content
         if connection is None or use.connection is not connection:
-            raise UnreachableError("closed")
+            raise PeerUnreachableError("closed")
         try:
             with anyio.fail_after(BETWEEN_PIECES_S), _call_errors():
                 found = await use.read(connection)
         except TimeoutError as error:
-            raise UnreachableError("deadline") from error
-    if found.kind is not Kind.END:
-        raise UnreachableError("protocol")
+            raise PeerUnreachableError("deadline") from error
+    if found.kind is not FrameKind.END:
+        raise PeerUnreachableError("protocol")
     use.is_reusable = True
 
 
@@ -341,11 +341,11 @@ def _call_errors() -> Iterator[None]:
     try:
         yield
     except LineBrokenError as error:
-        raise UnreachableError(str(error)) from error
+        raise PeerUnreachableError(str(error)) from error
     except WrongProtocolError as error:
         raise WrongPeerError("another protocol") from error
     except FrameError as error:
-        raise UnreachableError(f"protocol: {error.word}") from error
+        raise PeerUnreachableError(f"protocol: {error.word}") from error
 
 
 @asynccontextmanager

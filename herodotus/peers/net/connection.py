@@ -13,7 +13,7 @@ import anyio.abc
 from anyio.streams.tls import TLSAttribute, TLSStream
 
 from herodotus.peers.net.certificate import key_of
-from herodotus.peers.net.wire import ALPN, HEAD_BYTES, Frame, FrameError, Kind, read_head
+from herodotus.peers.net.wire import ALPN, HEAD_BYTES, CallFrame, FrameError, FrameKind, read_head
 
 RECEIVE_BYTES = 1 << 16
 SEND_BYTES = 1 << 18
@@ -41,7 +41,7 @@ def line_errors() -> Iterator[None]:
         raise LineBrokenError(type(error).__name__) from error
 
 
-class Connection:
+class FrameConnection:
     """After the TLS handshake."""
 
     def __init__(self, stream: TLSStream) -> None:
@@ -53,7 +53,7 @@ class Connection:
     @classmethod
     async def opened(
         cls, raw: anyio.abc.ByteStream, context: ssl.SSLContext, *, is_called: bool
-    ) -> "Connection":
+    ) -> "FrameConnection":
         """Raises LineBrokenError or WrongProtocolError; `raw` is closed then."""
         try:
             with line_errors():
@@ -89,23 +89,23 @@ class Connection:
             for start in range(0, len(data), SEND_BYTES):
                 await self._stream.send(bytes(view[start : start + SEND_BYTES]))
 
-    async def read_head(self, allowed: frozenset[Kind]) -> tuple[Kind, int]:
+    async def read_head(self, allowed: frozenset[FrameKind]) -> tuple[FrameKind, int]:
         """Kind and length of the next frame. Raises LineBrokenError and FrameError."""
         await self._fill(HEAD_BYTES)
         return read_head(bytes(self._held[:HEAD_BYTES]), allowed)
 
-    async def read_content(self, kind: Kind, length: int) -> Frame:
+    async def read_content(self, kind: FrameKind, length: int) -> CallFrame:
         """What belongs to the head that was read last."""
         await self._fill(HEAD_BYTES + length)
         content = bytes(memoryview(self._held)[HEAD_BYTES : HEAD_BYTES + length])
         del self._held[: HEAD_BYTES + length]
-        return Frame(kind, content)
+        return CallFrame(kind, content)
 
     async def wait_for(self, part: int) -> None:
         """Until so much of the content has come."""
         await self._fill(HEAD_BYTES + part)
 
-    async def read(self, allowed: frozenset[Kind]) -> Frame:
+    async def read(self, allowed: frozenset[FrameKind]) -> CallFrame:
         return await self.read_content(*await self.read_head(allowed))
 
     async def read_end(self) -> None:

@@ -19,9 +19,9 @@ from herodotus.peers.calls import (
     CALL_DEADLINE_S,
     Calls,
     PeerKey,
+    PeerUnreachableError,
     RefusedError,
     Services,
-    UnreachableError,
 )
 from herodotus.peers.net.own_calls import closed_at_once
 from herodotus.peers.net.wire import HEAD_BYTES
@@ -120,7 +120,7 @@ class _OneOf:
                 net.count(service, body, answer)
                 await net.cross(peer, self._peer)
         except TimeoutError as error:
-            raise UnreachableError("deadline") from error
+            raise PeerUnreachableError("deadline") from error
         assert len(answer) <= CALL_BYTES_MAX, f"an answer of {len(answer)} bytes from {service}"
         return answer
 
@@ -152,7 +152,7 @@ class _OneOf:
         while True:
             is_there = net.reaches(peer, self._peer) and net.services_of(peer) is life
             if not is_there or net.happens(net.faults.cut):
-                raise UnreachableError("cut")  # before the dead, or their next life, are asked for more
+                raise PeerUnreachableError("cut")  # before the dead, or their next life, are asked for more
             piece = await anext(pieces, None)
             if piece is None:
                 return
@@ -165,4 +165,4 @@ class _OneOf:
             with anyio.fail_after(deadline_s):
                 await self._net.cross(peer, self._peer)
         except TimeoutError as error:
-            raise UnreachableError("deadline") from error
+            raise PeerUnreachableError("deadline") from error

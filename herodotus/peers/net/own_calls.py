@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from herodotus.peers.calls import PeerKey, RefusedError, Services, UnreachableError
+from herodotus.peers.calls import PeerKey, PeerUnreachableError, RefusedError, Services
 
 CLOSE_S = 5.0
 
@@ -35,7 +35,7 @@ class OwnCalls:
             with anyio.fail_after(deadline_s):
                 return await handler(self._own_key, body)
         except TimeoutError as error:
-            raise UnreachableError("deadline") from error
+            raise PeerUnreachableError("deadline") from error
 
     @asynccontextmanager
     async def stream(self, service: str, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:

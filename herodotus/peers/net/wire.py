@@ -24,7 +24,7 @@ NEVER: Final = (1 << 32) - 1
 SIGN_CALLER: Final = b"herodotus/calls/1/caller"
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     GREETING = 1
     HELLO = 2
     CALL = 3
@@ -39,18 +39,18 @@ _GREETING_BYTES: Final = NETWORK_BYTES + NONCE_BYTES
 _HELLO_BYTES: Final = NETWORK_BYTES + KEY_BYTES + SIGNATURE_BYTES
 _QUESTION_BYTES: Final = 4 + 1
 LENGTHS: Final = {
-    Kind.GREETING: (_GREETING_BYTES, _GREETING_BYTES + RECORD_BYTES_MAX),
-    Kind.HELLO: (_HELLO_BYTES, _HELLO_BYTES + RECORD_BYTES_MAX),
-    Kind.CALL: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
-    Kind.STREAM: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
-    Kind.ANSWER: (0, CALL_BYTES_MAX),
-    Kind.PIECE: (0, CALL_BYTES_MAX),
-    Kind.END: (0, 0),
-    Kind.REFUSED: (4, 4 + REASON_BYTES_MAX),
+    FrameKind.GREETING: (_GREETING_BYTES, _GREETING_BYTES + RECORD_BYTES_MAX),
+    FrameKind.HELLO: (_HELLO_BYTES, _HELLO_BYTES + RECORD_BYTES_MAX),
+    FrameKind.CALL: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
+    FrameKind.STREAM: (_QUESTION_BYTES + 1, _QUESTION_BYTES + SERVICE_BYTES_MAX + CALL_BYTES_MAX),
+    FrameKind.ANSWER: (0, CALL_BYTES_MAX),
+    FrameKind.PIECE: (0, CALL_BYTES_MAX),
+    FrameKind.END: (0, 0),
+    FrameKind.REFUSED: (4, 4 + REASON_BYTES_MAX),
 }
 """The least and the most bytes of a frame's content."""
-FROM_CALLER: Final = frozenset({Kind.HELLO, Kind.CALL, Kind.STREAM})
-FROM_CALLED: Final = frozenset(set(Kind) - FROM_CALLER)
+FROM_CALLER: Final = frozenset({FrameKind.HELLO, FrameKind.CALL, FrameKind.STREAM})
+FROM_CALLED: Final = frozenset(set(FrameKind) - FROM_CALLER)
 
 
 class FrameError(ValueError):
@@ -62,8 +62,8 @@ class FrameError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    kind: Kind
+class CallFrame:
+    kind: FrameKind
     content: bytes
 
 
@@ -76,7 +76,7 @@ class Greeting:
     record: bytes = b""
 
     def pack(self) -> bytes:
-        return frame(Kind.GREETING, self.network + self.nonce + self.record)
+        return frame(FrameKind.GREETING, self.network + self.nonce + self.record)
 
     @classmethod
     def read(cls, content: bytes) -> "Greeting":
@@ -88,7 +88,7 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
+class CallHello:
     """Who calls, signed for this connection to this peer alone."""
 
     network: bytes
@@ -97,10 +97,10 @@ class Hello:
     record: bytes = b""
 
     def pack(self) -> bytes:
-        return frame(Kind.HELLO, self.network + self.caller + self.signature + self.record)
+        return frame(FrameKind.HELLO, self.network + self.caller + self.signature + self.record)
 
     @classmethod
-    def read(cls, content: bytes) -> "Hello":
+    def read(cls, content: bytes) -> "CallHello":
         key_end = NETWORK_BYTES + KEY_BYTES
         return cls(
             network=content[:NETWORK_BYTES],
@@ -116,7 +116,7 @@ def signed_by_caller(*, network: bytes, called: bytes, nonce: bytes, caller: byt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class CallQuestion:
     service: str
     deadline_s: float
     is_stream: bool
@@ -126,13 +126,13 @@ class Question:
         name = self.service.encode("ascii")
         if not 0 < len(name) <= SERVICE_BYTES_MAX or len(self.body) > CALL_BYTES_MAX:
             raise ValueError(f"no such question: service {self.service!r}, {len(self.body)} bytes")
-        kind = Kind.STREAM if self.is_stream else Kind.CALL
+        kind = FrameKind.STREAM if self.is_stream else FrameKind.CALL
         head = _milliseconds(self.deadline_s).to_bytes(4, "big") + bytes((len(name),)) + name
         length = len(head) + len(self.body)
         return b"".join((_head(kind, length), head, self.body))
 
     @classmethod
-    def read(cls, found: Frame) -> "Question":
+    def read(cls, found: CallFrame) -> "CallQuestion":
         content = found.content
         name_end = _QUESTION_BYTES + content[4]
         name, body = content[_QUESTION_BYTES:name_end], content[name_end:]
@@ -142,40 +142,40 @@ class Question:
         return cls(
             service=name.decode("ascii"),
             deadline_s=int.from_bytes(content[:4], "big") / 1000,
-            is_stream=found.kind is Kind.STREAM,
+            is_stream=found.kind is FrameKind.STREAM,
             body=body,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class CallRefusal:
     reason: str
     retry_after_s: float | None = None
 
     def pack(self) -> bytes:
         after = NEVER if self.retry_after_s is None else _milliseconds(self.retry_after_s)
         reason = self.reason.encode("ascii", "replace")[:REASON_BYTES_MAX]
-        return frame(Kind.REFUSED, after.to_bytes(4, "big") + reason)
+        return frame(FrameKind.REFUSED, after.to_bytes(4, "big") + reason)
 
     @classmethod
-    def read(cls, content: bytes) -> "Refusal":
+    def read(cls, content: bytes) -> "CallRefusal":
         after, reason = int.from_bytes(content[:4], "big"), content[4:]
         if not (reason.isascii() and reason.decode("ascii", "replace").isprintable()):
             raise FrameError("reason")
         return cls(reason=reason.decode("ascii"), retry_after_s=None if after == NEVER else after / 1000)
 
 
-def frame(kind: Kind, content: bytes = b"") -> bytes:
+def frame(kind: FrameKind, content: bytes = b"") -> bytes:
     least, most = LENGTHS[kind]
     if not least <= len(content) <= most:
         raise ValueError(f"{kind.name} of {len(content)} bytes")
     return _head(kind, len(content)) + content
 
 
-def read_head(head: bytes, allowed: frozenset[Kind]) -> tuple[Kind, int]:
+def read_head(head: bytes, allowed: frozenset[FrameKind]) -> tuple[FrameKind, int]:
     """Kind and length of what follows; raises FrameError before any of it is taken."""
     try:
-        kind = Kind(head[0])
+        kind = FrameKind(head[0])
     except ValueError:
         raise FrameError("kind") from None
     if kind not in allowed:
@@ -187,7 +187,7 @@ def read_head(head: bytes, allowed: frozenset[Kind]) -> tuple[Kind, int]:
     return kind, length
 
 
-def _head(kind: Kind, length: int) -> bytes:
+def _head(kind: FrameKind, length: int) -> bytes:
     return bytes((kind,)) + length.to_bytes(4, "big")
 
 

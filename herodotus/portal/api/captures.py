@@ -16,11 +16,11 @@ from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.endpoints import (
     AbsentError,
+    ApiEndpoint,
+    ApiQuestion,
+    ApiReply,
     Date,
-    Endpoint,
     NotHereError,
-    Question,
-    Reply,
     Token,
     Url,
     moment_of,
@@ -48,7 +48,7 @@ T = TypeVar("T")
 # -- questions and answers --------------------------------------------------------------------------------
 
 
-class CapturesQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
+class CapturesQuestion(ApiQuestion, frozen=True, kw_only=True, rename={"from_": "from"}):
     url: Url
     from_: Date | None = None
     to: Date | None = None
@@ -71,7 +71,7 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Another peer stored something else on that day."""
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureContent(msgspec.Struct, frozen=True, kw_only=True):
     """All captures of an address that have the same bytes."""
 
     digest: str
@@ -85,11 +85,11 @@ class Captures(msgspec.Struct, frozen=True, kw_only=True):
     """Versions of an address, duplicates grouped, by when a content was first seen."""
 
     url: str
-    contents: tuple[Content, ...]
+    contents: tuple[CaptureContent, ...]
     next: str | None
 
 
-class SampleQuestion(Question, frozen=True, kw_only=True):
+class SampleQuestion(ApiQuestion, frozen=True, kw_only=True):
     seed: Annotated[
         str, Meta(max_length=64, description="another seed, another sample; the same, the same")
     ] = ""
@@ -113,12 +113,12 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class RecordsQuestion(Question, frozen=True, kw_only=True):
+class RecordsQuestion(ApiQuestion, frozen=True, kw_only=True):
     url: Url
     date: Date | None = None
 
 
-class RecordFacts(msgspec.Struct, frozen=True, kw_only=True):
+class WarcRecordFacts(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     record_id: str
     date: str
@@ -126,23 +126,23 @@ class RecordFacts(msgspec.Struct, frozen=True, kw_only=True):
     block_bytes: int
 
 
-class Records(msgspec.Struct, frozen=True, kw_only=True):
+class WarcRecords(msgspec.Struct, frozen=True, kw_only=True):
     """The WARC records of the capture that answers for a date, its own first."""
 
     url: str
     date: str
     memento: str
     http_head: str
-    records: tuple[RecordFacts, ...]
+    records: tuple[WarcRecordFacts, ...]
 
 
 # -- answers ----------------------------------------------------------------------------------------------
 
 
-def capture_endpoints(shelf: Shelf) -> list[Endpoint]:
+def capture_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     found = CaptureAnswers(shelf)
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/captures",
             summary="Versions of an address, duplicates grouped.",
             question=CapturesQuestion,
@@ -150,15 +150,15 @@ def capture_endpoints(shelf: Shelf) -> list[Endpoint]:
             work=found.captures,
             may_be_elsewhere=True,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/records",
             summary="The WARC records of a capture, without their blocks.",
             question=RecordsQuestion,
-            shape=Records,
+            shape=WarcRecords,
             work=found.records,
             may_be_elsewhere=True,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/records/warc",
             summary="A capture as a WARC file of its own.",
             question=RecordsQuestion,
@@ -167,7 +167,7 @@ def capture_endpoints(shelf: Shelf) -> list[Endpoint]:
             cost=2.0,
             may_be_elsewhere=True,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/sample",
             summary="A random sample of this peer's addresses, each with its newest capture.",
             question=SampleQuestion,
@@ -182,7 +182,7 @@ class CaptureAnswers:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
 
-    async def captures(self, question: CapturesQuestion, asked: Asked) -> Reply:
+    async def captures(self, question: CapturesQuestion, asked: Asked) -> ApiReply:
         from_s = moment_of(question.from_, "from").from_s if question.from_ else 0
         to_s = moment_of(question.to, "to").target_s if question.to else TIME_MAX_S
         skipped = number_of(question.after)
@@ -193,9 +193,9 @@ class CaptureAnswers:
         else:
             raise AbsentError(spellings(question.url)[0])
         found = await self._shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
-        return Reply(value=found, next=found.next)
+        return ApiReply(value=found, next=found.next)
 
-    async def sample(self, question: SampleQuestion, asked: Asked) -> Reply:
+    async def sample(self, question: SampleQuestion, asked: Asked) -> ApiReply:
         begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
             :KEY_BYTES
         ]
@@ -204,11 +204,11 @@ class CaptureAnswers:
             lambda archive: _sampled(archive, begun, at, question.limit)
         )
         following = None if stopped is None else stopped.hex()
-        return Reply(value=Sample(captures=tuple(captures), next=following), next=following)
+        return ApiReply(value=Sample(captures=tuple(captures), next=following), next=following)
 
-    async def records(self, question: RecordsQuestion, asked: Asked) -> Reply:
-        def work(capture: StoredCapture) -> Records:
-            return Records(
+    async def records(self, question: RecordsQuestion, asked: Asked) -> ApiReply:
+        def work(capture: StoredCapture) -> WarcRecords:
+            return WarcRecords(
                 url=capture.url,
                 date=format_date(capture.time_s),
                 memento=Places(origin="", url=capture.url).memento(capture.time_s),
@@ -217,7 +217,7 @@ class CaptureAnswers:
             )
 
         moment = moment_of(question.date)
-        return Reply(
+        return ApiReply(
             value=await at_moment(self._shelf, question.url, moment, lambda _, capture: work(capture))
         )
 
@@ -262,8 +262,8 @@ def as_warc(capture: StoredCapture) -> bytes:
     return out.getvalue()
 
 
-def record_facts(record: WarcRecord) -> RecordFacts:
-    return RecordFacts(
+def record_facts(record: WarcRecord) -> WarcRecordFacts:
+    return WarcRecordFacts(
         type=record.kind,
         record_id=record.record_id,
         date=record.get("WARC-Date") or "",
@@ -274,14 +274,14 @@ def record_facts(record: WarcRecord) -> RecordFacts:
 
 def _grouped(url: str, versions: list[Version], skipped: int, limit: int) -> Captures:
     contents, of_doubt = contents_of(versions), disputed(versions)
-    shown: list[Content] = []
+    shown: list[CaptureContent] = []
     end, left = skipped + limit, CAPTURES_SHOWN_MAX
     for one in contents[skipped:end]:
         told = one.versions[: min(left, VERSIONS_SHOWN_MAX)]
         captures = tuple(_facts(version, version.id in of_doubt) for version in told)
         left -= len(captures)
         shown.append(
-            Content(
+            CaptureContent(
                 digest=f"sha256:{one.digest.hex()}",
                 first_seen=format_date(one.first_s),
                 last_seen=format_date(one.last_s),

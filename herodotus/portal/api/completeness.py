@@ -25,8 +25,16 @@ from herodotus.core.index_rows import after, url_prefix
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
-from herodotus.portal.api.endpoints import AbsentError, Date, Endpoint, Question, Reply, Url, moment_of
-from herodotus.portal.api.links import Kind, links_of
+from herodotus.portal.api.endpoints import (
+    AbsentError,
+    ApiEndpoint,
+    ApiQuestion,
+    ApiReply,
+    Date,
+    Url,
+    moment_of,
+)
+from herodotus.portal.api.links import ApiLinkKind, links_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.memento import Places
@@ -44,7 +52,7 @@ NEAREST_BYTES_MAX = 64 * 1024
 """Of an answer about one address, which may have 16 kB."""
 
 
-class State(Enum):
+class PartState(Enum):
     COHERENT = "coherent"
     CHANGED = "changed"
     OLDER = "older"
@@ -54,16 +62,16 @@ class State(Enum):
 
 
 _WORTH = {
-    State.COHERENT: 1.0,
-    State.CHANGED: 0.5,
-    State.OLDER: 0.5,
-    State.NEWER: 0.5,
-    State.MISSING: 0.0,
-    State.UNASKED: 0.0,
+    PartState.COHERENT: 1.0,
+    PartState.CHANGED: 0.5,
+    PartState.OLDER: 0.5,
+    PartState.NEWER: 0.5,
+    PartState.MISSING: 0.0,
+    PartState.UNASKED: 0.0,
 }
 
 
-class MomentQuestion(Question, frozen=True, kw_only=True):
+class MomentQuestion(ApiQuestion, frozen=True, kw_only=True):
     url: Url
     date: Date | None = None
 
@@ -72,16 +80,16 @@ class Nearest(msgspec.Struct, frozen=True, kw_only=True):
     """Of an address at a moment; `offset_s` is how much later than the moment the capture was made."""
 
     url: str
-    state: State
+    state: PartState
     date: str | None
     offset_s: int | None
     memento: str | None
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class PagePart(msgspec.Struct, frozen=True, kw_only=True):
     url: str
-    kind: Kind
-    state: State
+    kind: ApiLinkKind
+    state: PartState
     date: str | None
     offset_s: int | None
     memento: str | None
@@ -96,16 +104,16 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
     memento: str
     score: Annotated[float, Meta(ge=0, le=1)]
     states: dict[str, int]
-    parts: tuple[Part, ...]
+    parts: tuple[PagePart, ...]
     parts_left_out: int
 
 
 def completeness_endpoints(
     shelf: Shelf, directions: Directions | None = None, relay: Relay | None = None
-) -> list[Endpoint]:
+) -> list[ApiEndpoint]:
     found = CompletenessAnswers(shelf, directions, relay)
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/nearest",
             summary="The capture of an address that is nearest to a date, and whether it is what stood there then.",
             question=MomentQuestion,
@@ -113,7 +121,7 @@ def completeness_endpoints(
             work=found.nearest,
             may_be_elsewhere=True,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/completeness",
             summary="How whole a page of a date is: each part with its nearest capture, and one score.",
             question=MomentQuestion,
@@ -131,20 +139,20 @@ class CompletenessAnswers:
         self._directions = directions
         self._relay = relay
 
-    async def nearest(self, question: MomentQuestion, asked: Asked) -> Reply:
+    async def nearest(self, question: MomentQuestion, asked: Asked) -> ApiReply:
         target_s = moment_of(question.date).target_s
         urls = spellings(question.url)
         for url in urls:
             found = await self._shelf.ask(partial(nearest_to, url=url, moment_s=target_s))
-            if found.state is not State.MISSING:
-                return Reply(value=found)
+            if found.state is not PartState.MISSING:
+                return ApiReply(value=found)
         raise AbsentError(urls[0])
 
-    async def completeness(self, question: MomentQuestion, asked: Asked) -> Reply:
-        def work(archive: Archive, capture: StoredCapture) -> tuple[StoredCapture, list[Part], int]:
+    async def completeness(self, question: MomentQuestion, asked: Asked) -> ApiReply:
+        def work(archive: Archive, capture: StoredCapture) -> tuple[StoredCapture, list[PagePart], int]:
             links = [link for link in links_of(capture) if link.kind.is_embedded]
             parts = [
-                _part(nearest_to(archive, link.url, capture.time_s), Kind(link.kind.value))
+                _part(nearest_to(archive, link.url, capture.time_s), ApiLinkKind(link.kind.value))
                 for link in links[:PARTS_MAX]
             ]
             return capture, parts, max(0, len(links) - PARTS_MAX)
@@ -152,23 +160,23 @@ class CompletenessAnswers:
         capture, parts, left_out = await at_moment(self._shelf, question.url, moment_of(question.date), work)
         if not asked.request.header(RELAYED):
             parts = await self._with_elsewhere(parts, capture.time_s)
-        return Reply(
+        return ApiReply(
             value=Completeness(
                 url=capture.url,
                 date=format_date(capture.time_s),
                 memento=Places(origin="", url=capture.url).memento(capture.time_s),
                 score=score_of(parts),
-                states={state.value: sum(part.state is state for part in parts) for state in State},
+                states={state.value: sum(part.state is state for part in parts) for state in PartState},
                 parts=tuple(parts),
                 parts_left_out=left_out,
             )
         )
 
-    async def _with_elsewhere(self, parts: list[Part], time_s: int) -> list[Part]:
+    async def _with_elsewhere(self, parts: list[PagePart], time_s: int) -> list[PagePart]:
         """Those that are missing here, as their holders know them."""
         if self._directions is None or self._relay is None:
             return parts
-        missing = [number for number, part in enumerate(parts) if part.state is State.MISSING]
+        missing = [number for number, part in enumerate(parts) if part.state is PartState.MISSING]
         asked, unasked = missing[:ASKED_ELSEWHERE_MAX], missing[ASKED_ELSEWHERE_MAX:]
         found = {number: _unasked(parts[number]) for number in unasked}
         with anyio.move_on_after(ELSEWHERE_S) as scope:
@@ -183,10 +191,10 @@ class CompletenessAnswers:
         self,
         directions: Directions,
         relay: Relay,
-        parts: Sequence[Part],
+        parts: Sequence[PagePart],
         number: int,
         time_s: int,
-        found: dict[int, Part],
+        found: dict[int, PagePart],
     ) -> None:
         part = parts[number]
         digits = "".join(one for one in format_date(time_s) if one.isdigit())
@@ -223,29 +231,29 @@ def read_nearest(answer: Answer, url: str, moment_s: int) -> Nearest | None:
     )
 
 
-def _may_be(state: State, offset_s: int) -> bool:
+def _may_be(state: PartState, offset_s: int) -> bool:
     match state:
-        case State.COHERENT | State.OLDER:
+        case PartState.COHERENT | PartState.OLDER:
             return offset_s <= 0
-        case State.NEWER:
+        case PartState.NEWER:
             return offset_s > 0
-        case State.CHANGED:
+        case PartState.CHANGED:
             return True
         case _:
             return False
 
 
-def score_of(parts: Sequence[Part]) -> float:
+def score_of(parts: Sequence[PagePart]) -> float:
     """A page that shows nothing else is whole."""
     return round(sum(_WORTH[part.state] for part in parts) / len(parts), 4) if parts else 1.0
 
 
-def _unasked(part: Part) -> Part:
-    return msgspec.structs.replace(part, state=State.UNASKED)
+def _unasked(part: PagePart) -> PagePart:
+    return msgspec.structs.replace(part, state=PartState.UNASKED)
 
 
-def _part(nearest: Nearest, kind: Kind, *, is_here: bool = True) -> Part:
-    return Part(
+def _part(nearest: Nearest, kind: ApiLinkKind, *, is_here: bool = True) -> PagePart:
+    return PagePart(
         url=nearest.url,
         kind=kind,
         state=nearest.state,
@@ -260,18 +268,18 @@ def nearest_to(archive: Archive, url: str, moment_s: int) -> Nearest:
     """From the index alone."""
     near = around(archive, url, moment_s)
     if near is None:
-        return Nearest(url=url, state=State.MISSING, date=None, offset_s=None, memento=None)
+        return Nearest(url=url, state=PartState.MISSING, date=None, offset_s=None, memento=None)
     before_s, after_s = near.before_s, near.after_s
     if before_s is None:
         assert after_s is not None
-        shown_s, state = after_s, State.NEWER
+        shown_s, state = after_s, PartState.NEWER
     elif _is_coherent(archive, url, before_s, after_s, moment_s):
-        shown_s, state = before_s, State.COHERENT
+        shown_s, state = before_s, PartState.COHERENT
     elif after_s is None:
-        shown_s, state = before_s, State.OLDER
+        shown_s, state = before_s, PartState.OLDER
     else:
         shown_s = before_s if moment_s - before_s <= after_s - moment_s else after_s
-        state = State.CHANGED
+        state = PartState.CHANGED
     return Nearest(
         url=url,
         state=state,

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import WarcRecord, split_record
-from herodotus.portal.api.endpoints import Endpoint, GoneError, NotHereError, Question, Reply, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, GoneError, NotHereError, Token
 from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
@@ -23,16 +23,16 @@ FIELD_CHARS_MAX = 2_048
 Number = Annotated[int, Meta(ge=1, le=2**32 - 1, description="of the file, as in its name")]
 
 
-class ContainersQuestion(Question, frozen=True, kw_only=True):
+class ContainersQuestion(ApiQuestion, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="files in one answer")] = 100
     after: Token | None = None
 
 
-class ContainerQuestion(Question, frozen=True, kw_only=True):
+class ContainerQuestion(ApiQuestion, frozen=True, kw_only=True):
     number: Number
 
 
-class ContentsQuestion(Question, frozen=True, kw_only=True):
+class ContentsQuestion(ApiQuestion, frozen=True, kw_only=True):
     number: Number
     limit: Annotated[
         int, Meta(ge=1, le=1000, description="records in one answer, and those of one more member")
@@ -80,17 +80,17 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def container_endpoints(shelf: Shelf) -> list[Endpoint]:
+def container_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     found = ContainerAnswers(shelf)
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/containers",
             summary="The archive's files: logs and segments, by number.",
             question=ContainersQuestion,
             shape=Containers,
             work=found.list_all,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/containers/{number}",
             summary="One of the archive's files.",
             question=ContainerQuestion,
@@ -98,7 +98,7 @@ def container_endpoints(shelf: Shelf) -> list[Endpoint]:
             work=found.one,
             may_be_missing=True,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/containers/{number}/records",
             summary="The records of a file, in its order.",
             question=ContentsQuestion,
@@ -115,7 +115,7 @@ class ContainerAnswers:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
 
-    async def list_all(self, question: ContainersQuestion, asked: Asked) -> Reply:
+    async def list_all(self, question: ContainersQuestion, asked: Asked) -> ApiReply:
         behind = number_of(question.after)
 
         def work(archive: Archive) -> list[Container]:
@@ -126,20 +126,20 @@ class ContainerAnswers:
         found = await self._shelf.ask(work)
         shown = tuple(found[: question.limit])
         following = str(shown[-1].number) if len(found) > question.limit else None
-        return Reply(value=Containers(containers=shown, next=following), next=following)
+        return ApiReply(value=Containers(containers=shown, next=following), next=following)
 
-    async def one(self, question: ContainerQuestion, asked: Asked) -> Reply:
+    async def one(self, question: ContainerQuestion, asked: Asked) -> ApiReply:
         found = await self._shelf.ask(lambda archive: _facts(archive, question.number))
         if found is None:
             raise NotHereError(f"the archive has no file {question.number}")
-        return Reply(value=found)
+        return ApiReply(value=found)
 
-    async def contents(self, question: ContentsQuestion, asked: Asked) -> Reply:
+    async def contents(self, question: ContentsQuestion, asked: Asked) -> ApiReply:
         start = number_of(question.after)
         found = await self._shelf.ask(
             lambda archive: _contents(archive, question.number, start, question.limit)
         )
-        return Reply(value=found, next=found.next)
+        return ApiReply(value=found, next=found.next)
 
 
 def _facts(archive: Archive, number: int) -> Container | None:

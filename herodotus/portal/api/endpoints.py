@@ -1,6 +1,6 @@
 """What is an endpoint? A path, the question that its parameters are, the shape of its answer, and who answers.
 
-Parameters are the fields of a `Question`: their types and bounds check what came, and describe it in the OpenAPI
+Parameters are the fields of a `ApiQuestion`: their types and bounds check what came, and describe it in the OpenAPI
 document. What a question leaves open (a date that no calendar has) is refused by whoever answers.
 """
 
@@ -40,11 +40,11 @@ Token = Annotated[
 ]
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ApiQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields are parameters, of the path or the query."""
 
 
-class Nothing(Question, frozen=True, kw_only=True):
+class Nothing(ApiQuestion, frozen=True, kw_only=True):
     """No parameters."""
 
 
@@ -71,7 +71,7 @@ class GoneError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ApiReply:
     """`value` in the endpoint's shape; `next` is the token of what follows."""
 
     value: Any
@@ -80,19 +80,19 @@ class Reply:
     """For the operator's eyes: no page of another site may read it, and nothing on the way may keep it."""
 
 
-Work = Callable[[Any, Asked], Awaitable[Reply | Answer]]
+Work = Callable[[Any, Asked], Awaitable[ApiReply | Answer]]
 """The first argument is an instance of the endpoint's question type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class ApiEndpoint:
     path: str
     """With the names of parameters in braces."""
     summary: str
     work: Work
-    question: type[Question] = Nothing
+    question: type[ApiQuestion] = Nothing
     shape: Any = None
-    """The type of `Reply.value`; None where the answer is no JSON."""
+    """The type of `ApiReply.value`; None where the answer is no JSON."""
     operators_shape: Any = None
     """What the operator gets instead, where strangers are told less."""
     media: tuple[str, ...] = ("application/json",)

@@ -22,8 +22,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from msgspec import Meta
 
 from herodotus.core.errors import HerodotusError
-from herodotus.core.orders import ArchiveOrder, Import, Report, Say
-from herodotus.portal.api.endpoints import Access, Endpoint, NotHereError, Question, Reply
+from herodotus.core.orders import ArchiveOrder, Import, OrderReport, Say
+from herodotus.portal.api.endpoints import Access, ApiEndpoint, ApiQuestion, ApiReply, NotHereError
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.cdx import BadQuestionError
@@ -34,10 +34,10 @@ WAITING_MAX = 16
 REMEMBERED_MAX = 100
 FILES_MAX = 1_000
 
-Perform = Callable[[ArchiveOrder, Say], Awaitable[Report]]
+Perform = Callable[[ArchiveOrder, Say], Awaitable[OrderReport]]
 
 
-class State(Enum):
+class ImportState(Enum):
     WAITING = "waiting"
     RUNNING = "running"
     DONE = "done"
@@ -53,11 +53,11 @@ class ImportOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     ]
 
 
-class OrderQuestion(Question, frozen=True, kw_only=True):
+class OrderQuestion(ApiQuestion, frozen=True, kw_only=True):
     order: ImportOrder
 
 
-class NumberQuestion(Question, frozen=True, kw_only=True):
+class NumberQuestion(ApiQuestion, frozen=True, kw_only=True):
     number: Annotated[int, Meta(ge=1, le=2**53, description="of the import")]
 
 
@@ -66,7 +66,7 @@ class ImportFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     files: tuple[str, ...]
-    state: State
+    state: ImportState
     progress: str
     problem: str
     report: dict[str, Any] | list[Any] | None
@@ -80,7 +80,7 @@ class ImportList(msgspec.Struct, frozen=True, kw_only=True):
 class _Job:
     number: int
     files: tuple[str, ...]
-    state: State = State.WAITING
+    state: ImportState = ImportState.WAITING
     progress: str = ""
     problem: str = ""
     report: Any = field(default=None)
@@ -120,19 +120,19 @@ class ImportDesk:
 
     async def _work(self, orders: MemoryObjectReceiveStream[_Job]) -> None:
         async for job in orders:
-            job.state = State.RUNNING
+            job.state = ImportState.RUNNING
             try:
                 report = await self._perform(Import(files=job.files), partial(_note, job))
-                job.report, job.state = report.facts, State.DONE
+                job.report, job.state = report.facts, ImportState.DONE
             except (HerodotusError, OSError) as error:
-                job.problem, job.state = str(error), State.FAILED
+                job.problem, job.state = str(error), ImportState.FAILED
             except Exception as error:  # an order that goes wrong must not take the peer along
                 logger.exception("import failed")
-                job.problem, job.state = f"a mistake of ours: {type(error).__name__}", State.FAILED
+                job.problem, job.state = f"a mistake of ours: {type(error).__name__}", ImportState.FAILED
 
-    def endpoints(self) -> list[Endpoint]:
+    def endpoints(self) -> list[ApiEndpoint]:
         return [
-            Endpoint(
+            ApiEndpoint(
                 method="POST",
                 path="/api/v1/imports",
                 summary="Register files, which are imported one after the other.",
@@ -143,14 +143,14 @@ class ImportDesk:
                 status=HTTPStatus.ACCEPTED,
                 access=Access.OPERATOR,
             ),
-            Endpoint(
+            ApiEndpoint(
                 path="/api/v1/imports",
                 summary="What was registered since the peer runs.",
                 shape=ImportList,
                 work=self._list_all,
                 access=Access.OPERATOR,
             ),
-            Endpoint(
+            ApiEndpoint(
                 path="/api/v1/imports/{number}",
                 summary="How an import goes.",
                 question=NumberQuestion,
@@ -161,7 +161,7 @@ class ImportDesk:
             ),
         ]
 
-    async def _register(self, question: OrderQuestion, asked: Asked) -> Reply:
+    async def _register(self, question: OrderQuestion, asked: Asked) -> ApiReply:
         for file in question.order.files:
             if "\0" in file or not Path(file).is_absolute():
                 raise BadQuestionError(f"{file[:200]!r} is no absolute path")
@@ -174,19 +174,21 @@ class ImportDesk:
             raise TooBusyError from error
         self._given += 1
         self._jobs[job.number] = job
-        for number in [one.number for one in self._jobs.values() if one.state in (State.DONE, State.FAILED)]:
+        for number in [
+            one.number for one in self._jobs.values() if one.state in (ImportState.DONE, ImportState.FAILED)
+        ]:
             if len(self._jobs) > REMEMBERED_MAX:
                 del self._jobs[number]
-        return Reply(value=job.facts())
+        return ApiReply(value=job.facts())
 
-    async def _list_all(self, question: Question, asked: Asked) -> Reply:
-        return Reply(value=ImportList(imports=tuple(job.facts() for job in self._jobs.values())))
+    async def _list_all(self, question: ApiQuestion, asked: Asked) -> ApiReply:
+        return ApiReply(value=ImportList(imports=tuple(job.facts() for job in self._jobs.values())))
 
-    async def _one(self, question: NumberQuestion, asked: Asked) -> Reply:
+    async def _one(self, question: NumberQuestion, asked: Asked) -> ApiReply:
         job = self._jobs.get(question.number)
         if job is None:
             raise NotHereError(f"there is no import {question.number}")
-        return Reply(value=job.facts())
+        return ApiReply(value=job.facts())
 
 
 def _note(job: _Job, words: str) -> None:

@@ -26,7 +26,7 @@ from herodotus.core.warc import format_date, parse_date
 from herodotus.crawl.gear import capture_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
-from herodotus.portal.api.endpoints import Date, Endpoint, Question, Reply, Token, Url, moment_of
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Token, Url, moment_of
 from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
@@ -37,13 +37,13 @@ from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
 from herodotus.store.engine import Archive
 from herodotus.store.reader import Reader
-from herodotus.store.survey import Span, Survey, decode_span, links_to
+from herodotus.store.survey import ArchiveSurvey, Span, decode_span, links_to
 
 LINKS_LOOKED_AT_MAX = 2_000
 """Rows for one answer, of which a date may leave out most."""
 
 
-class Kind(Enum):
+class ApiLinkKind(Enum):
     PAGE = "page"
     FRAME = "frame"
     IMAGE = "image"
@@ -55,17 +55,17 @@ class Scope(Enum):
     RING = "ring"
 
 
-class OutLinksQuestion(Question, frozen=True, kw_only=True):
+class OutLinksQuestion(ApiQuestion, frozen=True, kw_only=True):
     url: Url
     date: Date | None = None
-    kind: Annotated[Kind | None, Meta(description="links of this kind only")] = None
+    kind: Annotated[ApiLinkKind | None, Meta(description="links of this kind only")] = None
     limit: Annotated[int, Meta(ge=1, le=5000, description="links in one answer")] = 1000
     after: Token | None = None
 
 
-class OutLink(msgspec.Struct, frozen=True, kw_only=True):
+class ApiLink(msgspec.Struct, frozen=True, kw_only=True):
     url: str
-    kind: Kind
+    kind: ApiLinkKind
 
 
 class OutLinks(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,11 +74,11 @@ class OutLinks(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     date: str
     memento: str
-    links: tuple[OutLink, ...]
+    links: tuple[ApiLink, ...]
     next: str | None
 
 
-class InLinksQuestion(Question, frozen=True, kw_only=True):
+class InLinksQuestion(ApiQuestion, frozen=True, kw_only=True):
     url: Url
     date: Annotated[
         Date | None, Meta(description="links that stood on this day, as far as captures tell")
@@ -106,9 +106,9 @@ class InLinks(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def link_endpoints(found: "LinkAnswers") -> list[Endpoint]:
+def link_endpoints(found: "LinkAnswers") -> list[ApiEndpoint]:
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/outlinks",
             summary="Where a page leads, and what it shows.",
             question=OutLinksQuestion,
@@ -117,7 +117,7 @@ def link_endpoints(found: "LinkAnswers") -> list[Endpoint]:
             cost=3.0,
             may_be_elsewhere=True,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/inlinks",
             summary="Pages that lead to an address, or show it.",
             question=InLinksQuestion,
@@ -134,12 +134,12 @@ class LinkAnswers:
         self._gatherer = gatherer
         self._limits = limits
 
-    async def out(self, question: OutLinksQuestion, asked: Asked) -> Reply:
+    async def out(self, question: OutLinksQuestion, asked: Asked) -> ApiReply:
         start = number_of(question.after)
 
         def work(_: Archive, capture: StoredCapture) -> OutLinks:
             links = [
-                OutLink(url=link.url, kind=Kind(link.kind.value))
+                ApiLink(url=link.url, kind=ApiLinkKind(link.kind.value))
                 for link in links_of(capture)
                 if question.kind is None or link.kind is LinkKind(question.kind.value)
             ]
@@ -153,14 +153,17 @@ class LinkAnswers:
             )
 
         found = await at_moment(self._shelf, question.url, moment_of(question.date), work)
-        return Reply(value=found, next=found.next)
+        return ApiReply(value=found, next=found.next)
 
-    async def into(self, question: InLinksQuestion, asked: Asked) -> Reply | Answer:
+    async def into(self, question: InLinksQuestion, asked: Asked) -> ApiReply | Answer:
         url = spellings(question.url)[0]
         begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)
         day_s = None if question.date is None else moment_of(question.date).target_s
         own, is_current = await self._shelf.ask(
-            lambda archive: (_into(archive, url, begun, day_s, question.limit), Survey(archive).is_current())
+            lambda archive: (
+                _into(archive, url, begun, day_s, question.limit),
+                ArchiveSurvey(archive).is_current(),
+            )
         )
         shares, is_partial = [own], False
         if question.scope is Scope.RING:
@@ -182,7 +185,7 @@ class LinkAnswers:
         following = None if stopped is None else token_of_place(stopped, stop.short_parts)
         is_partial = is_partial or stop.was_left
         found = InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
-        return Reply(value=found, next=following)
+        return ApiReply(value=found, next=following)
 
 
 def links_of(capture: StoredCapture) -> Sequence[Link]:
@@ -193,7 +196,7 @@ def links_of(capture: StoredCapture) -> Sequence[Link]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Share:
+class LinkRows:
     """What one peer knows: in the order of the pages' keys; `stopped` is the last that it looked at, if there are
     more, and `is_short` whether it has given less than was asked for."""
 
@@ -202,7 +205,7 @@ class Share:
     is_short: bool = False
 
 
-def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: int) -> Share:
+def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: int) -> LinkRows:
     prefix = links_to(url_key(url))
     found: list[InLink] = []
     source = b""
@@ -219,7 +222,7 @@ def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: in
             if len(found) == limit:
                 break
     has_more = source and next(archive.index.scan(prefix + source + b"\0", after(prefix)), None) is not None
-    return Share(links=tuple(found), stopped=source if has_more else None)
+    return LinkRows(links=tuple(found), stopped=source if has_more else None)
 
 
 def stood(span: Span, day_s: int | None) -> bool:
@@ -239,7 +242,7 @@ def url_at(archive: Archive, position: bytes) -> str | None:
 
 
 def together(
-    shares: Sequence[Share], stopped: bytes | None, limit: int
+    shares: Sequence[LinkRows], stopped: bytes | None, limit: int
 ) -> tuple[tuple[InLink, ...], bytes | None]:
     """Replicas know the same pages. What is behind `stopped`, the first place at which somebody stopped, waits."""
     known: dict[bytes, InLink] = {}
@@ -270,7 +273,7 @@ def _peers_target(question: InLinksQuestion, url: str, begun: bytes) -> str:
     return f"/api/v1/inlinks?{query}"
 
 
-def read_share(answer: Answer, begun: bytes, limit: int) -> Share | None:
+def read_share(answer: Answer, begun: bytes, limit: int) -> LinkRows | None:
     """Of another peer: None for what is no such answer, or says what was not asked for (see `shares.py`)."""
     if answer.status != HTTPStatus.OK:
         return None
@@ -285,4 +288,4 @@ def read_share(answer: Answer, begun: bytes, limit: int) -> Share | None:
     is_asked = len(keys) <= limit and all(begun < key <= (stopped or key) for key in keys)
     if not is_asked or (stopped is not None and stopped <= begun):
         return None
-    return Share(links=facts.links, stopped=stopped, is_short=stopped is not None and len(keys) < limit)
+    return LinkRows(links=facts.links, stopped=stopped, is_short=stopped is not None and len(keys) < limit)

@@ -12,13 +12,13 @@ from msgspec import Meta
 
 from herodotus.core.replay import may_change
 from herodotus.core.status import NodeStatus, PeerStatus
-from herodotus.portal.api.endpoints import Endpoint, Question, Reply, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Token
 from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.operator_rule import OperatorRule
 
 
-class Peer(msgspec.Struct, frozen=True, kw_only=True):
+class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """`clock` is how long ago it last gave a sign of life, in a word; `http` where its portal should be."""
 
     key: str
@@ -72,7 +72,7 @@ def public_status(status: PeerStatus) -> PublicStatus:
     return msgspec.convert(status, PublicStatus, from_attributes=True)
 
 
-class PeersQuestion(Question, frozen=True, kw_only=True):
+class PeersQuestion(ApiQuestion, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="peers in one answer")] = 100
     after: Token | None = None
 
@@ -80,7 +80,7 @@ class PeersQuestion(Question, frozen=True, kw_only=True):
 class Peers(msgspec.Struct, frozen=True, kw_only=True):
     """Members of the ring that this peer knows, by key."""
 
-    peers: tuple[Peer, ...]
+    peers: tuple[PeerFacts, ...]
     known: int
     next: str | None
 
@@ -99,12 +99,12 @@ class RingFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 def network_endpoints(
     status: Callable[[], Awaitable[PeerStatus]],
-    peers: Callable[[], tuple[Peer, ...]] = tuple,
+    peers: Callable[[], tuple[PeerFacts, ...]] = tuple,
     operator: OperatorRule | None = None,
-) -> list[Endpoint]:
+) -> list[ApiEndpoint]:
     found = NetworkAnswers(status, peers, operator or OperatorRule(has_public_name=True))
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/status",
             summary="What this peer says about itself; to its operator, everything.",
             shape=PublicStatus,
@@ -112,10 +112,10 @@ def network_endpoints(
             work=found.status,
             cost=0.0,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/ring", summary="The ring as this peer sees it.", shape=RingFacts, work=found.ring
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/peers",
             summary="The members of the ring that this peer knows.",
             question=PeersQuestion,
@@ -129,22 +129,22 @@ class NetworkAnswers:
     def __init__(
         self,
         status: Callable[[], Awaitable[PeerStatus]],
-        peers: Callable[[], tuple[Peer, ...]],
+        peers: Callable[[], tuple[PeerFacts, ...]],
         operator: OperatorRule,
     ) -> None:
         self._status = status
         self._peers = peers
         self._operator = operator
 
-    async def status(self, question: Question, asked: Asked) -> Reply:
+    async def status(self, question: ApiQuestion, asked: Asked) -> ApiReply:
         status, request = await self._status(), asked.request
         if self._operator.may_see(request) is None and may_change(request.headers, asked.origin):
-            return Reply(value=status, is_private=True)
-        return Reply(value=public_status(status))
+            return ApiReply(value=status, is_private=True)
+        return ApiReply(value=public_status(status))
 
-    async def ring(self, question: Question, asked: Asked) -> Reply:
+    async def ring(self, question: ApiQuestion, asked: Asked) -> ApiReply:
         status = await self._status()
-        return Reply(
+        return ApiReply(
             value=RingFacts(
                 network=status.network,
                 network_id=status.network_id,
@@ -156,8 +156,8 @@ class NetworkAnswers:
             )
         )
 
-    async def peers(self, question: PeersQuestion, asked: Asked) -> Reply:
+    async def peers(self, question: PeersQuestion, asked: Asked) -> ApiReply:
         known, start = self._peers(), number_of(question.after)
         end = start + question.limit
         following = str(end) if end < len(known) else None
-        return Reply(value=Peers(peers=known[start:end], known=len(known), next=following), next=following)
+        return ApiReply(value=Peers(peers=known[start:end], known=len(known), next=following), next=following)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from herodotus import __version__
-from herodotus.portal.api.endpoints import Access, Endpoint, places_in
+from herodotus.portal.api.endpoints import Access, ApiEndpoint, places_in
 
 _REFERENCE = "#/components/schemas/{name}"
 _PROBLEM = {
@@ -36,7 +36,7 @@ _HEADERS = {
 }
 
 
-def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
+def describe(endpoints: Sequence[ApiEndpoint]) -> dict[str, Any]:
     types = {endpoint.shape for endpoint in endpoints if endpoint.shape is not None}
     types |= {endpoint.operators_shape for endpoint in endpoints if endpoint.operators_shape is not None}
     types |= {endpoint.body for endpoint in endpoints if endpoint.body is not None}
@@ -64,7 +64,7 @@ def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
-def _operation(endpoint: Endpoint, reference_of: Mapping[Any, Any]) -> dict[str, Any]:
+def _operation(endpoint: ApiEndpoint, reference_of: Mapping[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _name(endpoint),
         "summary": endpoint.summary,
@@ -79,12 +79,12 @@ def _operation(endpoint: Endpoint, reference_of: Mapping[Any, Any]) -> dict[str,
     return operation
 
 
-def _name(endpoint: Endpoint) -> str:
+def _name(endpoint: ApiEndpoint) -> str:
     words = [part.strip("{}") for part in endpoint.path.removeprefix("/api/v1/").replace(".", "/").split("/")]
     return "_".join([endpoint.method.lower(), *words])
 
 
-def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
+def _parameters(endpoint: ApiEndpoint) -> list[dict[str, Any]]:
     described = msgspec.json.schema(endpoint.question)
     schema = _inlined(described, described.get("$defs", {}))
     in_path, required = places_in(endpoint.path), schema.get("required", [])
@@ -121,7 +121,7 @@ def _parameter(name: str, schema: dict[str, Any], *, is_in_path: bool, is_requir
     }
 
 
-def _responses(endpoint: Endpoint, reference_of: Mapping[Any, Any]) -> dict[str, Any]:
+def _responses(endpoint: ApiEndpoint, reference_of: Mapping[Any, Any]) -> dict[str, Any]:
     schema = reference_of[endpoint.shape] if endpoint.shape is not None else {}
     if endpoint.operators_shape is not None:
         schema = {"anyOf": [schema, reference_of[endpoint.operators_shape]]}
@@ -138,7 +138,7 @@ def _responses(endpoint: Endpoint, reference_of: Mapping[Any, Any]) -> dict[str,
     return found | {str(status.value): _problem(status) for status in sorted(_failures(endpoint))}
 
 
-def _failures(endpoint: Endpoint) -> set[HTTPStatus]:
+def _failures(endpoint: ApiEndpoint) -> set[HTTPStatus]:
     failures = {HTTPStatus.BAD_REQUEST, HTTPStatus.SERVICE_UNAVAILABLE}
     if endpoint.access is Access.OPERATOR:
         failures |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}

@@ -15,13 +15,13 @@ from msgspec import Meta
 from herodotus.core.captures import url_key
 from herodotus.core.index_rows import KEY_BYTES, after
 from herodotus.portal.answer import Answer
-from herodotus.portal.api.endpoints import Date, Endpoint, Question, Reply, Url, moment_of
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Url, moment_of
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadTargetError, spellings
 from herodotus.store.engine import Archive
-from herodotus.store.survey import Survey, decode_span, links_to
+from herodotus.store.survey import ArchiveSurvey, decode_span, links_to
 
 STEPS_MAX = 6
 PAGES_WALKED_MAX = 20_000
@@ -33,7 +33,7 @@ LINKS_ASKED_MAX = 200
 PATIENCE_S = 12.0
 
 
-class PathQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
+class PathQuestion(ApiQuestion, frozen=True, kw_only=True, rename={"from_": "from"}):
     from_: Url
     to: Url
     date: Annotated[Date | None, Meta(description="over links that stood on this day")] = None
@@ -53,9 +53,9 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     is_partial: bool
 
 
-def path_endpoints(shelf: Shelf, links: LinkAnswers) -> list[Endpoint]:
+def path_endpoints(shelf: Shelf, links: LinkAnswers) -> list[ApiEndpoint]:
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/paths",
             summary="By which links one page leads to another.",
             question=PathQuestion,
@@ -71,15 +71,15 @@ class PathAnswers:
         self._shelf = shelf
         self._links = links
 
-    async def path(self, question: PathQuestion, asked: Asked) -> Reply:
+    async def path(self, question: PathQuestion, asked: Asked) -> ApiReply:
         start, goal = spellings(question.from_)[0], spellings(question.to)[0]
         day_s = None if question.date is None else moment_of(question.date).target_s
         if question.scope is Scope.RING:
             walk = _RingWalk(self._links, question, start, goal)
             with anyio.move_on_after(PATIENCE_S):
                 await walk.run(asked)
-            return Reply(value=walk.path())
-        return Reply(
+            return ApiReply(value=walk.path())
+        return ApiReply(
             value=await self._shelf.ask(lambda archive: _path(archive, start, goal, day_s, question.steps))
         )
 
@@ -175,7 +175,7 @@ def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max:
         urls=urls,
         pages=len(leads_to),
         is_exhaustive=bool(urls) or (is_exhaustive and begin not in leads_to),
-        is_current=Survey(archive).is_current(),
+        is_current=ArchiveSurvey(archive).is_current(),
         is_partial=False,
     )
 

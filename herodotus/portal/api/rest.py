@@ -17,10 +17,10 @@ from herodotus.portal.answer import PUBLIC, Answer, problem, told_to_readers
 from herodotus.portal.api.endpoints import (
     AbsentError,
     Access,
-    Endpoint,
+    ApiEndpoint,
+    ApiReply,
     GoneError,
     NotHereError,
-    Reply,
     places_in,
 )
 from herodotus.portal.api.openapi import describe
@@ -41,7 +41,7 @@ _WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 class RestApi:
     def __init__(
         self,
-        endpoints: Sequence[Endpoint],
+        endpoints: Sequence[ApiEndpoint],
         limits: ClientLimits,
         operator: OperatorRule,
         *,
@@ -77,7 +77,7 @@ class RestApi:
             allowed.add(endpoint.method)
         return _other_methods(asked.request, allowed) if allowed - {"GET"} else None
 
-    async def _answered(self, endpoint: Endpoint, asked: Asked, places: dict[str, str]) -> Answer:
+    async def _answered(self, endpoint: ApiEndpoint, asked: Asked, places: dict[str, str]) -> Answer:
         if endpoint.access is Access.OPERATOR:
             refused = self._operator.may_order(asked.request)
         else:
@@ -92,7 +92,7 @@ class RestApi:
             answer.headers.setdefault("X-Herodotus-Peer", self._peer)
         return answer
 
-    async def _tried(self, endpoint: Endpoint, asked: Asked, places: dict[str, str]) -> Answer:
+    async def _tried(self, endpoint: ApiEndpoint, asked: Asked, places: dict[str, str]) -> Answer:
         try:
             reply = await endpoint.work(_question(endpoint, asked.request, places), asked)
         except msgspec.ValidationError as error:
@@ -147,7 +147,7 @@ def _other_methods(request: Request, allowed: set[str]) -> Answer | None:
     return refused
 
 
-def _question(endpoint: Endpoint, request: Request, places: dict[str, str]) -> msgspec.Struct:
+def _question(endpoint: ApiEndpoint, request: Request, places: dict[str, str]) -> msgspec.Struct:
     given: dict[str, Any] = {}
     for name, value in request.parameters():
         if name in given or name in places:
@@ -177,7 +177,7 @@ def _sentence(problem_: str) -> str:
     return f"{match[2]}: {words}"[:500] if match[2] else words[:500]
 
 
-def _written(endpoint: Endpoint, request: Request, reply: Reply) -> Answer:
+def _written(endpoint: ApiEndpoint, request: Request, reply: ApiReply) -> Answer:
     value = msgspec.to_builtins(reply.value)
     headers = dict(_READ)
     if endpoint.access is Access.OPERATOR or reply.is_private:

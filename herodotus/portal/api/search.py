@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.index_rows import ADDRESS, after, url_of_address
-from herodotus.portal.api.endpoints import Endpoint, GoneError, Question, Reply, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, GoneError, Token
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
@@ -27,7 +27,7 @@ _BEHIND = b"\0"
 """Appended to a key, the least key that is greater."""
 
 
-class SearchQuestion(Question, frozen=True, kw_only=True):
+class SearchQuestion(ApiQuestion, frozen=True, kw_only=True):
     q: Annotated[
         str, Meta(min_length=1, max_length=200, description="words that all stand somewhere in the address")
     ]
@@ -35,20 +35,20 @@ class SearchQuestion(Question, frozen=True, kw_only=True):
     after: Token | None = None
 
 
-class Addresses(msgspec.Struct, frozen=True, kw_only=True):
+class FoundAddresses(msgspec.Struct, frozen=True, kw_only=True):
     """`next` is there, too, where a part of the list was looked at and nothing found."""
 
     urls: tuple[str, ...]
     next: str | None
 
 
-def search_endpoints(shelf: Shelf) -> list[Endpoint]:
+def search_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/search",
             summary="Addresses of this peer in which all words stand.",
             question=SearchQuestion,
-            shape=Addresses,
+            shape=FoundAddresses,
             work=SearchAnswers(shelf).search,
             cost=5.0,
             may_be_gone=True,
@@ -60,25 +60,25 @@ class SearchAnswers:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
 
-    async def search(self, question: SearchQuestion, asked: Asked) -> Reply:
+    async def search(self, question: SearchQuestion, asked: Asked) -> ApiReply:
         words = [word.lower() for word in question.q.split()]
         if not words:
             raise BadQuestionError("q: there is no word in it")
-        place = None if question.after is None else Place.decode(question.after)
+        place = None if question.after is None else SearchCursor.decode(question.after)
         urls, last = await self._shelf.ask(lambda archive: _searched(archive, words, place, question.limit))
-        following = None if last is None else Place.behind(last).encode()
-        return Reply(value=Addresses(urls=tuple(urls), next=following), next=following)
+        following = None if last is None else SearchCursor.behind(last).encode()
+        return ApiReply(value=FoundAddresses(urls=tuple(urls), next=following), next=following)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SearchCursor:
     """Behind a key of the list. Of a long one there is its beginning, and a mark by which it is known."""
 
     begins: bytes
     mark: bytes = b""
 
     @classmethod
-    def behind(cls, key: bytes) -> "Place":
+    def behind(cls, key: bytes) -> "SearchCursor":
         if len(key) <= KEY_BYTES_TOLD:
             return cls(begins=key)
         return cls(begins=key[:KEY_BYTES_TOLD], mark=_mark_of(key))
@@ -88,7 +88,7 @@ class Place:
         return f"{text}.{self.mark.hex()}" if self.mark else text
 
     @classmethod
-    def decode(cls, token: str) -> "Place":
+    def decode(cls, token: str) -> "SearchCursor":
         text, _, mark = token.partition(".")
         try:
             begins = base64.b64decode(text.encode("utf-8", "replace"), altchars=b"-_", validate=True)
@@ -108,7 +108,7 @@ def _mark_of(key: bytes) -> bytes:
 
 
 def _searched(
-    archive: Archive, words: list[str], place: Place | None, limit: int
+    archive: Archive, words: list[str], place: SearchCursor | None, limit: int
 ) -> tuple[list[str], bytes | None]:
     """What was found, and the last key that was looked at, if there are more."""
     found: list[str] = []
@@ -124,7 +124,7 @@ def _searched(
     return found, last if has_more else None
 
 
-def _start(archive: Archive, place: Place | None) -> bytes:
+def _start(archive: Archive, place: SearchCursor | None) -> bytes:
     if place is None:
         return ADDRESS
     if not place.mark:

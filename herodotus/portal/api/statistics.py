@@ -9,13 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.index_rows import TALLY, after
-from herodotus.portal.api.endpoints import Endpoint, Question, Reply, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Token
 from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
 from herodotus.store.engine import Archive
-from herodotus.store.survey import Property, Survey, Tally, decode_tally, tally_key
+from herodotus.store.survey import ArchiveSurvey, Property, Tally, decode_tally, tally_key
 
 RANKED_MAX = 200_000
 """Values that are looked at to find the largest; with more (of hosts) only the first so many are ranked."""
@@ -41,7 +41,7 @@ _PROPERTIES = {
 }
 
 
-class CountsQuestion(Question, frozen=True, kw_only=True):
+class CountsQuestion(ApiQuestion, frozen=True, kw_only=True):
     by: Annotated[By, Meta(description="what captures are counted by")]
     sort: Annotated[Sorting, Meta(description="captures: the largest, without a next")] = Sorting.VALUE
     limit: Annotated[int, Meta(ge=1, le=1000, description="values in one answer")] = 100
@@ -62,7 +62,7 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class PropertyCounts(msgspec.Struct, frozen=True, kw_only=True):
     """`is_current`: whether all that is stored was counted; `is_whole`: whether all values were ranked."""
 
     by: By
@@ -72,20 +72,20 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def statistics_endpoints(shelf: Shelf) -> list[Endpoint]:
+def statistics_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     found = StatisticsAnswers(shelf)
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/statistics",
             summary="How much this peer has stored.",
             shape=Total,
             work=found.total,
         ),
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/statistics/{by}",
             summary="How much this peer has stored by host, media type, HTTP status or day.",
             question=CountsQuestion,
-            shape=Counts,
+            shape=PropertyCounts,
             work=found.counts,
             cost=10.0,
         ),
@@ -96,41 +96,41 @@ class StatisticsAnswers:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
 
-    async def total(self, question: Question, asked: Asked) -> Reply:
+    async def total(self, question: ApiQuestion, asked: Asked) -> ApiReply:
         def work(archive: Archive) -> Total:
             data = archive.index.get(tally_key(Property.TOTAL, ""))
             tally = Tally() if data is None else decode_tally(data)
-            is_current = Survey(archive).is_current()
+            is_current = ArchiveSurvey(archive).is_current()
             return Total(captures=tally.captures, bytes=tally.bytes, is_current=is_current)
 
-        return Reply(value=await self._shelf.ask(work))
+        return ApiReply(value=await self._shelf.ask(work))
 
-    async def counts(self, question: CountsQuestion, asked: Asked) -> Reply:
+    async def counts(self, question: CountsQuestion, asked: Asked) -> ApiReply:
         if question.after is not None and question.sort is Sorting.CAPTURES:
             raise BadQuestionError("after: the largest have no next; sort=value goes through all")
         found = await self._shelf.ask(
             lambda archive: (_largest if question.sort is Sorting.CAPTURES else _in_order)(archive, question)
         )
-        return Reply(value=found, next=found.next)
+        return ApiReply(value=found, next=found.next)
 
 
-def _in_order(archive: Archive, question: CountsQuestion) -> Counts:
+def _in_order(archive: Archive, question: CountsQuestion) -> PropertyCounts:
     prefix = TALLY + _PROPERTIES[question.by].value
     start = prefix if question.after is None else key_of_token(question.after, prefix)
     rows = list(islice(archive.index.scan(start, after(prefix)), question.limit + 1))
     following = None
     if len(rows) > question.limit:
         following = token_of_key(rows.pop()[0])
-    return Counts(
+    return PropertyCounts(
         by=question.by,
         counts=tuple(_count(key, value) for key, value in rows),
-        is_current=Survey(archive).is_current(),
+        is_current=ArchiveSurvey(archive).is_current(),
         is_whole=True,
         next=following,
     )
 
 
-def _largest(archive: Archive, question: CountsQuestion) -> Counts:
+def _largest(archive: Archive, question: CountsQuestion) -> PropertyCounts:
     prefix = TALLY + _PROPERTIES[question.by].value
     looked_at = 0
 
@@ -143,10 +143,10 @@ def _largest(archive: Archive, question: CountsQuestion) -> Counts:
         return map(row, islice(archive.index.scan(prefix, after(prefix)), RANKED_MAX + 1))
 
     largest = nlargest(question.limit, rows())
-    return Counts(
+    return PropertyCounts(
         by=question.by,
         counts=tuple(_count(key, value) for _, key, value in largest),
-        is_current=Survey(archive).is_current(),
+        is_current=ArchiveSurvey(archive).is_current(),
         is_whole=looked_at <= RANKED_MAX,
         next=None,
     )

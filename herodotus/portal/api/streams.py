@@ -20,7 +20,7 @@ from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError
 from herodotus.core.captures import StoredCapture, url_key
 from herodotus.core.index_rows import (
     KEY_BYTES,
-    Entry,
+    IndexEntry,
     address_key,
     after,
     arrival_of,
@@ -31,7 +31,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.captures import as_warc
-from herodotus.portal.api.endpoints import Date, Endpoint, Question, Token, moment_of
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Token, moment_of
 from herodotus.portal.api.rest import following
 from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
@@ -70,7 +70,7 @@ class Form(Enum):
     WARC = "warc"
 
 
-class StreamQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from"}):
+class StreamQuestion(ApiQuestion, frozen=True, kw_only=True, rename={"from_": "from"}):
     form: Annotated[Form, Meta(description="lines of JSON, or a WARC file")] = Form.NDJSON
     key_from: Annotated[Arc | None, Meta(description="start of an arc of the ring, included")] = None
     key_to: Annotated[Arc | None, Meta(description="end of the arc, not included")] = None
@@ -85,15 +85,15 @@ class StreamQuestion(Question, frozen=True, kw_only=True, rename={"from_": "from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class StreamPart:
     captures: tuple[StoredCapture, ...]
     next: str | None
     skipped: int
 
 
-def stream_endpoints(shelf: Shelf) -> list[Endpoint]:
+def stream_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     return [
-        Endpoint(
+        ApiEndpoint(
             path="/api/v1/stream",
             summary="All captures of this peer that fit, in parts that can be asked for again.",
             question=StreamQuestion,
@@ -112,7 +112,7 @@ class StreamAnswers:
     async def part(self, question: StreamQuestion, asked: Asked) -> Answer:
         query = _query(question)
 
-        def work(archive: Archive) -> tuple[Part, bytes]:
+        def work(archive: Archive) -> tuple[StreamPart, bytes]:
             part = (_of_ring if question.host is None else _of_host)(archive, question, query)
             written = as_warc if question.form is Form.WARC else _line_with_body if question.bodies else _line
             return part, b"".join(map(written, part.captures))
@@ -191,7 +191,7 @@ class _Taken:
         )
 
 
-def _of_ring(archive: Archive, question: StreamQuestion, query: Query) -> Part:
+def _of_ring(archive: Archive, question: StreamQuestion, query: Query) -> StreamPart:
     cursor = Cursor.decode(question.after) if question.after else None
     # Its filters are applied here, as it would look for a capture that fits without end.
     unfiltered = Query(key_from=query.key_from, key_to=query.key_to, from_s=query.from_s, to_s=query.to_s)
@@ -199,7 +199,7 @@ def _of_ring(archive: Archive, question: StreamQuestion, query: Query) -> Part:
     taken = _Taken(question, query)
     is_full = any(taken.is_full_with(capture) for capture in stream)
     following_ = stream.cursor.encode() if is_full else None
-    return Part(captures=tuple(taken.captures), next=following_, skipped=stream.skipped)
+    return StreamPart(captures=tuple(taken.captures), next=following_, skipped=stream.skipped)
 
 
 # -- a host -----------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class HostCursor:
         )
 
 
-def _of_host(archive: Archive, question: StreamQuestion, query: Query) -> Part:
+def _of_host(archive: Archive, question: StreamQuestion, query: Query) -> StreamPart:
     assert question.host is not None
     ranges = sorted(ranges_of(f"http://{question.host.lower().strip('.')}/", "domain"))
     if not ranges:
@@ -261,7 +261,7 @@ def _of_host(archive: Archive, question: StreamQuestion, query: Query) -> Part:
     taken = _Taken(question, query)
     is_full = any(taken.is_full_with(capture) for capture in walk.captures(ranges))
     at = walk.cursor() if is_full or walk.is_cut else None
-    return Part(captures=tuple(taken.captures), next=at, skipped=walk.skipped)
+    return StreamPart(captures=tuple(taken.captures), next=at, skipped=walk.skipped)
 
 
 class _HostWalk:
@@ -309,7 +309,7 @@ class _HostWalk:
                 if capture is not None:
                     yield capture
 
-    def _read(self, key: bytes, entry: Entry) -> StoredCapture | None:
+    def _read(self, key: bytes, entry: IndexEntry) -> StoredCapture | None:
         """None for what is damaged, which is counted, or was deleted meanwhile."""
         for _ in range(_TRIES):
             try:

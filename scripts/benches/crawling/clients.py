@@ -31,7 +31,7 @@ from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import FetchRequest
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
-from crawler.worker import Crawler, CrawlSettings
+from crawler.worker import Crawler, WorkerSettings
 from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler
 from herodotus.crawl.single_run import crawl_into
 from herodotus.operate.heap import keep_heap_small
@@ -172,7 +172,7 @@ async def ours_crawl(run: Run) -> None:
             _Nowhere(),
             steward,
             CrawlScope(),
-            CrawlSettings(connections=run.connections),
+            WorkerSettings(connections=run.connections),
             wall_clock=clock,
         )
         run.begin()

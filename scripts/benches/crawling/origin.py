@@ -17,7 +17,7 @@ import uvloop
 
 from simnet.web import Oracle, Web, WebSettings
 from simnet.web.serve import listening_sockets, render
-from simnet.web.site import Request
+from simnet.web.site import WebRequest
 
 _HOST = re.compile(rb"\r\n[Hh]ost: *([^\r\n:]+)")
 _ETAG = re.compile(rb"\r\n[Ii]f-[Nn]one-[Mm]atch: *([^\r\n]+)")
@@ -37,9 +37,9 @@ def rendered(web: Web, urls: list[str]) -> Answers:
     for url in urls:
         host, _, path = url.removeprefix("http://").partition("/")
         name, target = host.partition(":")[0], f"/{path}"
-        response = web.respond(Request(host=name, path=target), 0)
+        response = web.respond(WebRequest(host=name, path=target), 0)
         etag = response.header("ETag") or ""
-        same = web.respond(Request(host=name, path=target, headers={"if-none-match": etag}), 0)
+        same = web.respond(WebRequest(host=name, path=target, headers={"if-none-match": etag}), 0)
         answers[name.encode(), target.encode()] = (
             render(response, "GET"),
             etag.encode(),

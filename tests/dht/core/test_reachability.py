@@ -3,10 +3,10 @@
 import pytest
 
 from dht.core.reachability import (
+    Reachability,
     ReachabilityMachine,
     ReachabilitySettings,
     RequestDialBacks,
-    Standing,
     StandingChanged,
     choose_helpers,
 )
@@ -18,7 +18,7 @@ def started(settings: ReachabilitySettings | None = None) -> ReachabilityMachine
     return machine
 
 
-def standing_of(machine: ReachabilityMachine) -> Standing:
+def standing_of(machine: ReachabilityMachine) -> Reachability:
     """By a call, since the type checker believes that a property stays as it was."""
     return machine.standing
 
@@ -35,35 +35,35 @@ def test_three_dial_backs_of_different_networks_make_a_member() -> None:
     assert machine.take_effects() == []
     report(machine, "c", is_reached=True)
     reason = "3 peers of different networks could call this peer back"
-    assert machine.take_effects() == [StandingChanged(standing=Standing.MEMBER, reason=reason)]
+    assert machine.take_effects() == [StandingChanged(standing=Reachability.MEMBER, reason=reason)]
     assert machine.next_deadline() == 3601.0
 
 
 def test_dial_backs_of_one_network_count_once() -> None:
     machine = started()
     report(machine, "aaaaab", is_reached=True)
-    assert standing_of(machine) is Standing.UNKNOWN
+    assert standing_of(machine) is Reachability.UNKNOWN
     machine.advance(30.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
     assert machine.reason == "only 2 of 3 needed networks could call this peer back, 0 could not"
 
 
 def test_in_a_lan_charter_one_dial_back_is_enough() -> None:
     machine = started(ReachabilitySettings(dial_backs_wanted=1, is_prefix_distinct=False))
     report(machine, "a", is_reached=True)
-    assert standing_of(machine) is Standing.MEMBER
+    assert standing_of(machine) is Reachability.MEMBER
 
 
 def test_where_prefixes_do_not_count_three_of_one_network_do() -> None:
     machine = started(ReachabilitySettings(is_prefix_distinct=False))
     report(machine, "aaa", is_reached=True)
-    assert standing_of(machine) is Standing.MEMBER
+    assert standing_of(machine) is Reachability.MEMBER
 
 
 def test_in_a_loopback_charter_nobody_is_asked() -> None:
     machine = started(ReachabilitySettings(dial_backs_wanted=0))
     reason = "this network does not ask for dial-backs"
-    assert machine.take_effects() == [StandingChanged(standing=Standing.MEMBER, reason=reason)]
+    assert machine.take_effects() == [StandingChanged(standing=Reachability.MEMBER, reason=reason)]
     assert machine.next_deadline() is None
 
 
@@ -71,7 +71,7 @@ def test_a_closed_router_is_named_in_plain_words() -> None:
     machine = started()
     report(machine, "abc", is_reached=False)
     machine.advance(30.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
     assert "none got through" in machine.reason
     assert "forward the UDP port" in machine.reason
 
@@ -80,7 +80,7 @@ def test_a_ring_with_nobody_to_ask_makes_a_leaf_that_asks_again() -> None:
     machine = started()
     machine.take_effects()
     machine.helpers_missing(round_number=1, now=2.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
     assert machine.next_deadline() == 62.0
     machine.take_effects()
     machine.advance(62.0)
@@ -106,10 +106,10 @@ def test_a_member_survives_one_failed_round_and_not_two() -> None:
     report(machine, "abc", is_reached=True)
     machine.advance(3601.0)
     machine.helpers_missing(round_number=2, now=3602.0)
-    assert standing_of(machine) is Standing.MEMBER
+    assert standing_of(machine) is Reachability.MEMBER
     machine.advance(3662.0)
     machine.helpers_missing(round_number=3, now=3663.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
 
 
 def test_a_changed_address_is_tested_at_once_and_one_failure_then_ends_membership() -> None:
@@ -117,10 +117,10 @@ def test_a_changed_address_is_tested_at_once_and_one_failure_then_ends_membershi
     report(machine, "abc", is_reached=True)
     machine.address_changed(100.0)
     assert machine.next_deadline() == 100.0
-    assert standing_of(machine) is Standing.MEMBER
+    assert standing_of(machine) is Reachability.MEMBER
     machine.advance(100.0)
     machine.advance(130.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
 
 
 def test_reports_of_an_earlier_round_do_not_count() -> None:
@@ -128,9 +128,9 @@ def test_reports_of_an_earlier_round_do_not_count() -> None:
     machine.advance(30.0)
     machine.advance(90.0)
     report(machine, "abc", is_reached=True, round_number=1)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
     report(machine, "abc", is_reached=True, round_number=2)
-    assert standing_of(machine) is Standing.MEMBER
+    assert standing_of(machine) is Reachability.MEMBER
 
 
 def test_helpers_are_of_different_networks_with_two_to_spare() -> None:
@@ -146,7 +146,7 @@ def test_settings_out_of_range_are_refused() -> None:
 def test_a_ring_of_too_few_networks_makes_the_untested_a_member_on_trust_and_tests_it_later() -> None:
     machine = started()
     machine.networks_missing(round_number=1, known=2, now=1.0)
-    assert standing_of(machine) is Standing.MEMBER
+    assert standing_of(machine) is Reachability.MEMBER
     assert "2 other networks, 3 are needed" in machine.reason
     machine.take_effects()
     machine.advance(61.0)
@@ -157,9 +157,9 @@ def test_too_few_networks_do_not_make_a_member_of_whom_was_found_unreachable() -
     machine = started()
     report(machine, "abc", is_reached=False)
     machine.helpers_missing(round_number=1, now=1.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
     machine.advance(61.0)
     machine.networks_missing(round_number=2, known=2, now=62.0)
-    assert standing_of(machine) is Standing.LEAF
+    assert standing_of(machine) is Reachability.LEAF
     machine.networks_missing(round_number=1, known=2, now=63.0)
     assert machine.next_deadline() == 122.0

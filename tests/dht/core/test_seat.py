@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from dht.core.effects import JoinFailed, PositionTaken
-from dht.core.reachability import Standing, StandingChanged
+from dht.core.reachability import Reachability, StandingChanged
 from dht.core.records import SLOTS, Address, Contact, first_contact_of
 from dht.core.seat import (
     JOIN_AGAIN_S,
@@ -40,8 +40,8 @@ ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))
 ME = first_contact_of(peer_number(0), "ip")
 FAILED = JoinFailed(contact=ME)
 TAKEN = PositionTaken(contact=ME, holder=ANNA)
-LEAF = StandingChanged(standing=Standing.LEAF, reason="")
-MEMBER = StandingChanged(standing=Standing.MEMBER, reason="")
+LEAF = StandingChanged(standing=Reachability.LEAF, reason="")
+MEMBER = StandingChanged(standing=Reachability.MEMBER, reason="")
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from random import Random
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Send
 from dht.core.machine import RingMachine
 from dht.core.messages import Rumour
-from dht.core.reachability import Standing, StandingChanged
+from dht.core.reachability import Reachability, StandingChanged
 from dht.core.records import LEAF, Contact, PeerRecord, SignedRecord, first_contact_of
 from dht.core.rules import RingRules
 from dht.core.seat import (
@@ -139,10 +139,10 @@ def test_a_position_that_two_others_claim_costs_one_slot() -> None:
 def test_a_member_that_becomes_a_leaf_says_that_it_holds_nothing_any_more() -> None:
     seated = alone(ANNA, virtual_nodes=3)
     assert seated.machine.arcs()
-    seated.tell(StandingChanged(standing=Standing.LEAF, reason=""), NOW)
+    seated.tell(StandingChanged(standing=Reachability.LEAF, reason=""), NOW)
     assert drain(seated)[-1] == ArcsChanged(arcs=())
     assert (seated.machine.own_record.flags, seated.machine.own_record.virtual_nodes) == (LEAF, 1)
-    seated.tell(StandingChanged(standing=Standing.MEMBER, reason=""), NOW)
+    seated.tell(StandingChanged(standing=Reachability.MEMBER, reason=""), NOW)
     assert ArcsChanged(arcs=()) not in drain(seated)
     assert (seated.machine.own_record.flags, len(seated.machine.nodes)) == (0, 3)
 

@@ -8,7 +8,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from dht.discovery.rendezvous import RecordFacts
+from dht.discovery.rendezvous import PublishedRecord
 
 NETWORK = b"ring-one"
 NOW = 1_800_000_000.0
@@ -42,7 +42,7 @@ class Author:
         return msgspec.msgpack.encode([body, self.key.sign(body)])
 
 
-def validate(data: bytes) -> RecordFacts | None:
+def validate(data: bytes) -> PublishedRecord | None:
     try:
         body, signature = msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
         network, public, host, port, incarnation, expires_at, _ = msgspec.msgpack.decode(
@@ -54,7 +54,7 @@ def validate(data: bytes) -> RecordFacts | None:
         return None
     if network != NETWORK:
         return None
-    return RecordFacts(
+    return PublishedRecord(
         network=network,
         peer_id=hashlib.sha256(public).digest(),
         incarnation=incarnation,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from dht.discovery import port_mapping
 from dht.discovery.gateway_codec import (
+    GatewayRefused,
     Mapped,
-    Refused,
     parse_pcp_map,
     parse_pmp_address,
     parse_pmp_map,
@@ -54,7 +54,7 @@ def test_requests_are_the_bytes_of_the_rfcs() -> None:
 @given(st.binary(max_size=80))
 def test_no_bytes_of_a_stranger_upset_the_parsers(data: bytes) -> None:
     for result in (parse_pmp_address(data), parse_pmp_map(data, 1), parse_pcp_map(data, bytes(12), 1)):
-        assert result is None or isinstance(result, Refused | Mapped) or result.ip
+        assert result is None or isinstance(result, GatewayRefused | Mapped) or result.ip
 
 
 @anyio_test
@@ -128,7 +128,7 @@ class _CountingGateway:
         self.asked_at: list[float] = []
         self.unmapped: list[int] = []
 
-    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | Refused:
+    async def map(self, internal_port: int, external_port: int, lifetime_s: int) -> Mapped | GatewayRefused:
         del internal_port
         self.asked_at.append(anyio.current_time())
         return Mapped(external_port=external_port, lifetime_s=lifetime_s, external_ip="8.8.4.4")
@@ -174,7 +174,7 @@ async def test_a_upnp_router_maps_and_takes_back() -> None:
 async def test_a_upnp_router_that_refuses_gives_a_reason() -> None:
     with upnp_router(UpnpRouter(is_refusing=True)) as router:
         result = await UpnpGateway(description_url=router.url).map(4000, 4000, 3600)
-    assert isinstance(result, Refused)
+    assert isinstance(result, GatewayRefused)
     assert result.reason.startswith("UPnP")
 
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from dht.discovery.addresses import Endpoint
-from dht.discovery.contacts import Ask, Contact, Source, contacts_in_order
+from dht.discovery.contacts import Ask, KnownAddress, Source, contacts_in_order
 from dht.discovery.remembered import AGE_MAX_S, RememberedPeers
 
 NETWORK = b"ring-one"
@@ -123,10 +123,10 @@ async def test_sources_are_asked_in_order_lazily_and_each_endpoint_comes_once() 
         ],
         own,
     )
-    assert await anext(contacts) == Contact(endpoint=one, source=Source.JOIN)
+    assert await anext(contacts) == KnownAddress(endpoint=one, source=Source.JOIN)
     assert asked == [Source.JOIN]
     assert [contact async for contact in contacts] == [
-        Contact(endpoint=two, source=Source.LAN),
-        Contact(endpoint=three, source=Source.RENDEZVOUS),
+        KnownAddress(endpoint=two, source=Source.LAN),
+        KnownAddress(endpoint=three, source=Source.RENDEZVOUS),
     ]
     assert asked == [Source.JOIN, Source.REMEMBERED, Source.LAN, Source.RENDEZVOUS]

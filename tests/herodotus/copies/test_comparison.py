@@ -9,10 +9,10 @@ from dht import Contact
 from dht.core.ids import PeerKey
 from dht.core.records import Address
 from herodotus.copies import wire
-from herodotus.copies.comparison import Compared, LiarError, compare
+from herodotus.copies.comparison import LiarError, SetDifference, compare
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
-from herodotus.copies.services import Answers
+from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import WHOLE_RING, Range, Scope
 from herodotus.core.copies.places import Places
@@ -27,7 +27,7 @@ def member(rng: random.Random, family: bytes = b"c") -> bytes:
     return rng.randbytes(12) + rng.randrange(19_000, 19_400).to_bytes(3, "big") + family
 
 
-def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> Answers:
+def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> CopyServices:
     view = View(me=b"\1" * 32, copies=6, places=Places((), 6), scope=scope)
     parts = Parts(
         view=view,
@@ -39,12 +39,12 @@ def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> Answers:
         download=Meter(),
         now=lambda: 0.0,
     )
-    return Answers(parts, on_come=lambda: None)
+    return CopyServices(parts, on_come=lambda: None)
 
 
 async def compared(
     ours: Iterable[bytes], theirs: Iterable[bytes], scope: Scope = WHOLE_RING, tamper: Tamper | None = None
-) -> tuple[Compared, Straight]:
+) -> tuple[SetDifference, Straight]:
     calls = Straight(answers(MemberSet(theirs)).services(), tamper=tamper)
     return await compare(calls, MemberSet(ours).store, THEM, scope, b"n" * 16), calls
 
@@ -122,7 +122,7 @@ async def test_poisoned_cells_end_and_harm_nobody(seed: int) -> None:
     ours, theirs = {member(rng) for _ in range(3_000)}, {member(rng) for _ in range(3_000)}
     try:
         found, _ = await compared(ours, theirs, tamper=poisoned)
-    except wire.MalformedMessageError:
+    except wire.MalformedCopiesError:
         return
     assert (found.missing_here, found.missing_there) == (theirs - ours, ours - theirs)
 
@@ -154,6 +154,6 @@ async def test_any_bytes_are_an_answer_or_an_error_of_the_protocol(service: str,
     theirs = {member(rng) for _ in range(rng.choice([50, 9_000]))}
     try:
         found, _ = await compared(ours, theirs, tamper=noise)
-    except wire.MalformedMessageError:
+    except wire.MalformedCopiesError:
         return
     assert found.missing_there <= ours

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from herodotus.copies import wire
-from herodotus.core.copies.ledger import PROMISE_KEPT_S, Ledger
+from herodotus.core.copies.ledger import PROMISE_KEPT_S, HoldingLedger
 from herodotus.core.copies.places import Segment
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import CaptureLostError, storm
@@ -246,12 +246,12 @@ def test_nothing_is_lost_in_any_storm(seed: int) -> None:
 def test_a_peer_that_lets_go_before_all_holders_have_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mutant believes one holder."""
 
-    sound = Ledger.may_go
+    sound = HoldingLedger.may_go
 
-    def hasty(ledger: Ledger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
+    def hasty(ledger: HoldingLedger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
         return any(sound(ledger, replace(segment, holders=(one,)), absent, now) for one in segment.holders)
 
-    monkeypatch.setattr(Ledger, "may_go", hasty)
+    monkeypatch.setattr(HoldingLedger, "may_go", hasty)
     assert any(is_caught(seed) for seed in (5, 7, 8))
 
 

@@ -15,7 +15,7 @@ from herodotus.store.engine import ArchiveSettings
 from herodotus.store.memory import MemoryStore
 from herodotus.store.reader import Reader
 from simnet.host import TrioCarrier, run_world
-from simnet.world.disk import Disk
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.copies.world import Net, Peer, deposit, key_of
 from tests.herodotus.store.making import DAY_S, NOW_S, page
 
@@ -60,7 +60,7 @@ def test_a_receiver_whose_disk_is_full_keeps_nobody_waiting_and_gets_the_rest_wh
 
 def test_a_copy_that_rots_is_fetched_again_from_another_holder() -> None:
     async def play(net: Net) -> None:
-        disk = Disk()
+        disk = SimulatedDisk()
         await ring_of(net, MemoryStore(now, disk=disk), *[None] * 6)
         keys = {
             await deposit(net.peers[n], f"http://example.org/{n % 20}", time_s=NOW_S + n) for n in range(7)
@@ -80,7 +80,7 @@ def test_a_copy_that_rots_is_fetched_again_from_another_holder() -> None:
     in_world(play)
 
 
-def rot(peer: Peer, disk: Disk, key: bytes) -> None:
+def rot(peer: Peer, disk: SimulatedDisk, key: bytes) -> None:
     value = peer.store.archive.index.get(CAPTURE + key)
     assert value is not None
     place = decode_entry(value).place
@@ -101,7 +101,7 @@ def test_nothing_acknowledged_is_lost_when_the_power_of_the_whole_ring_fails(see
 
     async def play(net: Net) -> None:
         rng = random.Random(seed)
-        disks = [Disk() for _ in range(8)]
+        disks = [SimulatedDisk() for _ in range(8)]
         await ring_of(net, *(MemoryStore(now, disk=disk) for disk in disks))
         keys: set[bytes] = set()
         for cut in range(3):

@@ -8,9 +8,9 @@ import pytest
 from herodotus.copies import surplus, wire
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
-from herodotus.copies.services import Answers
+from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
-from herodotus.copies.surplus import DEED_S, Survey, let_go
+from herodotus.copies.surplus import DEED_S, ShareSurvey, let_go
 from herodotus.core.copies.directories import WHOLE_RING, Range, Scope
 from herodotus.core.copies.places import Places, Segment
 from herodotus.core.index_rows import CAPTURE, after
@@ -63,7 +63,7 @@ class Scene:
         self.stored += 1
 
     async def let_go(self) -> int:
-        found = Survey(surplus=[self.segment], standing=(0, 0, self.parts.view.version))
+        found = ShareSurvey(surplus=[self.segment], standing=(0, 0, self.parts.view.version))
         return await let_go(self.parts, self.store, found, keep_s=30.0, stored=lambda: self.stored)
 
     @property
@@ -100,7 +100,7 @@ async def test_who_is_among_the_holders_lets_nothing_go(scene: Scene) -> None:
 
 
 async def test_a_survey_of_another_ring_lets_nothing_go(scene: Scene) -> None:
-    found = Survey(surplus=[scene.segment], standing=(0, 0, scene.parts.view.version))
+    found = ShareSurvey(surplus=[scene.segment], standing=(0, 0, scene.parts.view.version))
     scene.parts.view.version += 1
     assert await let_go(scene.parts, scene.store, found, keep_s=30.0, stored=lambda: 0) == 0
 
@@ -148,7 +148,7 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
             return await super().digests(key_from, key_to)
 
     scene.store = Watched(lambda: float(NOW_S))
-    answers = Answers(scene.parts, on_come=lambda: None)
+    answers = CopyServices(scene.parts, on_come=lambda: None)
     question = wire.encode_scope(WHOLE_RING, b"n" * 16, wants_promise=True)
     await answers.services().calls[wire.ROOT](OTHERS[0], question)
     assert given == [1]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from herodotus.copies import wire
-from herodotus.copies.wire import Frame, MalformedMessageError
+from herodotus.copies.wire import CopyFrame, MalformedCopiesError
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import WHOLE_RING, Range
 from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
@@ -42,7 +42,7 @@ def test_a_scope() -> None:
     ids=["backwards", "touching", "not in order"],
 )
 def test_a_scope_that_is_none_is_refused(ranges: scopes.Scope) -> None:
-    with pytest.raises(MalformedMessageError):
+    with pytest.raises(MalformedCopiesError):
         wire.decode_scope(wire.encode_scope(ranges))
 
 
@@ -74,12 +74,12 @@ def test_frames_however_they_are_cut() -> None:
     assert list(wire.frames_of(wire.MISSING, CAPTURED)) == [missing]
     large = random.Random(1).randbytes(wire.FRAME_BYTES_MAX * 2 + 5)
     data = missing + b"".join(wire.frames_of(wire.PARCEL, large))
-    wanted = [Frame(kind=wire.MISSING, data=CAPTURED), Frame(kind=wire.PARCEL, data=large)]
+    wanted = [CopyFrame(kind=wire.MISSING, data=CAPTURED), CopyFrame(kind=wire.PARCEL, data=large)]
     assert wire.split_frames(data) == wanted
     for cut in (1, 20, 21, 22, 30, 1_048_600):
         frames = wire.Frames()
         assert [*frames.feed(data[:cut]), *frames.feed(data[cut:])] == wanted
-    with pytest.raises(MalformedMessageError):
+    with pytest.raises(MalformedCopiesError):
         wire.split_frames(data[:-1])
 
 
@@ -116,6 +116,6 @@ def test_any_bytes_are_a_message_or_an_error(decode: Callable[[bytes], object]) 
             data = bytes(byte ^ (rng.random() < 0.03) for byte in start)
         try:
             decode(data)
-        except MalformedMessageError:
+        except MalformedCopiesError:
             refused += 1
     assert refused > 500

@@ -25,7 +25,7 @@ from herodotus.core.copies.places import Places
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
-from herodotus.peers.calls import Calls, Services, UnreachableError
+from herodotus.peers.calls import Calls, PeerUnreachableError, Services
 from herodotus.store.memory import MemoryStore
 from tests.herodotus.store.making import NOW_S, page
 
@@ -94,7 +94,7 @@ class Wires:
     def _services(self, to: Contact) -> tuple[Peer, Services]:
         peer = self._net.by_key.get(to.peer)
         if peer is None or not peer.is_up or not self._me.is_up or peer.side != self._me.side:
-            raise UnreachableError
+            raise PeerUnreachableError
         return peer, peer.copies.services()
 
     async def call(self, to: Contact, service: str, body: bytes, *, deadline_s: float = 30.0) -> bytes:
@@ -106,7 +106,7 @@ class Wires:
             self._services(to)
             self._net.count(service, len(body) + len(answer))
             return answer if peer.tamper is None else peer.tamper(service, answer)
-        raise UnreachableError
+        raise PeerUnreachableError
 
     def stream(
         self, to: Contact, service: str, body: bytes

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from dht.core.limits import Rate
-from herodotus.core.admission import MIB, Admission, AdmissionLimits, Standing, Visitor
+from herodotus.core.admission import MIB, Admission, AdmissionLimits, Caller, CallerStanding
 
 LIMITS = AdmissionLimits(
     connections_max=20,
@@ -17,15 +17,15 @@ LIMITS = AdmissionLimits(
 )
 
 
-def arrived(admission: Admission, prefix: bytes = b"a", now: float = 0.0) -> Visitor:
+def arrived(admission: Admission, prefix: bytes = b"a", now: float = 0.0) -> Caller:
     visitor = admission.arrives(prefix, now)
-    assert isinstance(visitor, Visitor), visitor
+    assert isinstance(visitor, Caller), visitor
     return visitor
 
 
-def member(admission: Admission, peer: bytes, prefix: bytes = b"a") -> Visitor:
+def member(admission: Admission, peer: bytes, prefix: bytes = b"a") -> Caller:
     visitor = arrived(admission, prefix)
-    assert admission.proves(visitor, peer, Standing.MEMBER) is None
+    assert admission.proves(visitor, peer, CallerStanding.MEMBER) is None
     return visitor
 
 
@@ -33,9 +33,9 @@ def test_one_prefix_cannot_hold_all_places_without_proving_a_key() -> None:
     admission = Admission(LIMITS)
     held = [arrived(admission) for _ in range(4)]
     assert admission.arrives(b"a", 0) == "unproven"
-    assert isinstance(admission.arrives(b"b", 0), Visitor)
+    assert isinstance(admission.arrives(b"b", 0), Caller)
     admission.leaves(held[0])
-    assert isinstance(admission.arrives(b"a", 0), Visitor)
+    assert isinstance(admission.arrives(b"a", 0), Caller)
 
 
 def test_all_prefixes_together_leave_room_for_those_who_proved_theirs() -> None:
@@ -58,7 +58,7 @@ def test_a_key_has_a_few_connections() -> None:
     admission = Admission(LIMITS)
     held = [member(admission, b"p") for _ in range(3)]
     fourth = arrived(admission)
-    assert admission.proves(fourth, b"p", Standing.MEMBER) == "connections"
+    assert admission.proves(fourth, b"p", CallerStanding.MEMBER) == "connections"
     admission.leaves(fourth)
     admission.leaves(held[0])
     member(admission, b"p")
@@ -67,9 +67,9 @@ def test_a_key_has_a_few_connections() -> None:
 def test_newcomers_are_few_and_strangers_none() -> None:
     admission = Admission(LIMITS)
     for peer in (b"p", b"q"):
-        assert admission.proves(arrived(admission), peer, Standing.NEWCOMER) is None
-    assert admission.proves(arrived(admission), b"r", Standing.NEWCOMER) == "newcomers"
-    assert admission.proves(arrived(admission, b"b"), b"s", Standing.UNKNOWN) == "unknown"
+        assert admission.proves(arrived(admission), peer, CallerStanding.NEWCOMER) is None
+    assert admission.proves(arrived(admission), b"r", CallerStanding.NEWCOMER) == "newcomers"
+    assert admission.proves(arrived(admission, b"b"), b"s", CallerStanding.UNKNOWN) == "unknown"
     assert admission.refused == {"newcomers": 1, "unknown": 1}
 
 
@@ -78,13 +78,13 @@ def test_who_comes_too_often_is_turned_away_until_time_passes() -> None:
     for _ in range(2):
         admission.leaves(arrived(admission))
     assert admission.arrives(b"a", 0) == "arrivals"
-    assert isinstance(admission.arrives(b"a", 1.0), Visitor)
+    assert isinstance(admission.arrives(b"a", 1.0), Caller)
 
 
 def test_a_newcomer_asks_less_often_than_a_member() -> None:
     admission = Admission(LIMITS)
     newcomer = arrived(admission)
-    admission.proves(newcomer, b"n", Standing.NEWCOMER)
+    admission.proves(newcomer, b"n", CallerStanding.NEWCOMER)
     known = member(admission, b"m")
     assert sum(admission.may_ask(newcomer, 0.0) for _ in range(1000)) == 20
     assert sum(admission.may_ask(known, 0.0) for _ in range(1000)) == 400
@@ -118,7 +118,7 @@ def test_newcomers_together_hold_no_more_than_one_member() -> None:
     admission = Admission(LIMITS)
     newcomers = [arrived(admission), arrived(admission)]
     for name, visitor in zip((b"n", b"o"), newcomers, strict=True):
-        assert admission.proves(visitor, name, Standing.NEWCOMER) is None
+        assert admission.proves(visitor, name, CallerStanding.NEWCOMER) is None
     assert admission.books(newcomers[0], 16 * MIB)
     assert not admission.books(newcomers[1], 2 * MIB)
     assert admission.books(newcomers[1], 60_000)
@@ -127,8 +127,8 @@ def test_newcomers_together_hold_no_more_than_one_member() -> None:
     assert admission.books(newcomers[1], 2 * MIB)
 
 
-@pytest.mark.parametrize("standing", list(Standing))
-def test_nothing_is_left_of_those_who_left(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", list(CallerStanding))
+def test_nothing_is_left_of_those_who_left(standing: CallerStanding) -> None:
     admission = Admission(LIMITS)
     for _ in range(50):
         visitor = arrived(admission)
@@ -137,4 +137,4 @@ def test_nothing_is_left_of_those_who_left(standing: Standing) -> None:
             admission.unbooks(visitor, 10)
         admission.leaves(visitor)
     assert (admission.open, admission.bytes_under_way) == (0, 0)
-    assert isinstance(admission.arrives(b"a", 1e6), Visitor)
+    assert isinstance(admission.arrives(b"a", 1e6), Caller)

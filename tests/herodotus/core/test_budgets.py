@@ -13,12 +13,12 @@ from herodotus.core.budgets import (
     MONTHS_KEPT,
     POSITION_BYTES,
     Budgets,
+    ClockReading,
     DiskLimits,
     Hours,
-    Ledger,
-    Moment,
     Month,
     Spending,
+    TrafficLedger,
     TrafficLimits,
     Volume,
     offered_bytes,
@@ -29,17 +29,19 @@ DAY_S = 86_400.0
 GB = 1_000_000_000
 
 
-def at(text: str, *, offset_s: float = 0.0, steady_s: float | None = None) -> Moment:
+def at(text: str, *, offset_s: float = 0.0, steady_s: float | None = None) -> ClockReading:
     """A moment by the volunteer's own clock."""
     wall_s = datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() - offset_s
-    return Moment(steady_s=wall_s if steady_s is None else steady_s, wall_s=wall_s, local_offset_s=offset_s)
+    return ClockReading(
+        steady_s=wall_s if steady_s is None else steady_s, wall_s=wall_s, local_offset_s=offset_s
+    )
 
 
 NOON = at("2026-11-18T12:00:00")
 
 
-def later(moment: Moment, seconds: float) -> Moment:
-    return Moment(
+def later(moment: ClockReading, seconds: float) -> ClockReading:
+    return ClockReading(
         steady_s=moment.steady_s + seconds,
         wall_s=moment.wall_s + seconds,
         local_offset_s=moment.local_offset_s,
@@ -47,7 +49,7 @@ def later(moment: Moment, seconds: float) -> Moment:
 
 
 def budgets(**limits: object) -> Budgets:
-    return Budgets(TrafficLimits(**limits), Ledger())  # type: ignore[arg-type]  # each test names its own
+    return Budgets(TrafficLimits(**limits), TrafficLedger())  # type: ignore[arg-type]  # each test names its own
 
 
 # -- rates ------------------------------------------------------------------------------------------------
@@ -159,7 +161,7 @@ def test_a_month_begins_on_the_day_that_the_provider_says() -> None:
 
 @given(wall_s=st.floats(1.77e9, 4e9), day=st.integers(1, 28), offset_s=st.integers(-43_200, 50_400))
 def test_every_moment_is_within_its_month(wall_s: float, day: int, offset_s: int) -> None:
-    month = Month.at(Moment(steady_s=0, wall_s=wall_s, local_offset_s=offset_s), day)
+    month = Month.at(ClockReading(steady_s=0, wall_s=wall_s, local_offset_s=offset_s), day)
     assert 0 <= month.elapsed_s < month.length_s
     assert 28 * DAY_S <= month.length_s <= 31 * DAY_S
 
@@ -210,7 +212,7 @@ def test_a_clock_that_leapt_ahead_and_came_back_has_forgotten_nothing() -> None:
 
 
 def test_before_the_clock_is_set_spendings_go_to_the_month_booked_last() -> None:
-    ledger = Ledger({"2026-10": Volume(up=1), "2026-11": Volume(up=99 * GB)})
+    ledger = TrafficLedger({"2026-10": Volume(up=1), "2026-11": Volume(up=99 * GB)})
     one = Budgets(TrafficLimits(month_bytes=100 * GB), ledger)
     boot = at("1970-01-01T00:00:30")
     assert one.grant(Spending.CRAWL, 1, boot) == ASK_AGAIN_S
@@ -227,14 +229,14 @@ def test_before_the_clock_is_set_no_hour_is_a_good_one() -> None:
 
 
 def test_the_ledger_is_bounded_and_drops_what_was_not_booked_for_longest() -> None:
-    ledger = Ledger()
+    ledger = TrafficLedger()
     for number in range(40):
         ledger.book(f"{2026 + number // 12}-{number % 12 + 1:02}", up=number)
         ledger.book("2026-01", down=1)
     assert len(ledger.months()) == MONTHS_KEPT
     assert ledger.of("2026-01") == Volume(down=40)
     assert ledger.last == "2026-01"
-    assert len(Ledger({str(number): Volume() for number in range(100)}).months()) == MONTHS_KEPT
+    assert len(TrafficLedger({str(number): Volume() for number in range(100)}).months()) == MONTHS_KEPT
 
 
 # -- hours ------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import pytest
 
 from herodotus.core.cdxj import format_line, surt
-from herodotus.core.index_rows import Place
+from herodotus.core.index_rows import FilePlace
 
 SESSION = "0123456789abcdefghijklmnopqrstuv"
 
@@ -49,7 +49,7 @@ def test_the_sortable_form_is_the_one_that_others_look_for(url: str, expected: s
 )
 def test_no_url_is_too_strange_for_a_line(url: str) -> None:
     line = format_line(
-        url=url, time_s=0, mime="", status=0, digest="-", place=Place(1, 2, 3), file_name="x.warc.gz"
+        url=url, time_s=0, mime="", status=0, digest="-", place=FilePlace(1, 2, 3), file_name="x.warc.gz"
     )
     assert len(line.split(" ", 2)) == 3
     line.encode()

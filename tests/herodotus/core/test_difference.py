@@ -12,7 +12,7 @@ from herodotus.core.difference import (
     LINE_CHARS_MAX,
     LINES_MAX,
     Change,
-    Run,
+    EqualRun,
     difference,
     lines_of,
     word_difference,
@@ -21,17 +21,17 @@ from herodotus.core.difference import (
 LINES = st.lists(st.sampled_from("abcdefgh"), max_size=40)
 
 
-def sides(runs: list[Run]) -> tuple[list[str], list[str]]:
+def sides(runs: list[EqualRun]) -> tuple[list[str], list[str]]:
     old = [line for run in runs if run.change is not Change.ADDED for line in run.lines]
     new = [line for run in runs if run.change is not Change.REMOVED for line in run.lines]
     return old, new
 
 
-def changed(runs: list[Run]) -> int:
+def changed(runs: list[EqualRun]) -> int:
     return sum(len(run.lines) for run in runs if run.change is not Change.KEPT)
 
 
-def shown(runs: list[Run]) -> str:
+def shown(runs: list[EqualRun]) -> str:
     return " ".join(f"{run.change.value}{''.join(run.lines)}" for run in runs)
 
 
@@ -112,10 +112,10 @@ def test_hostile_texts_cost_no_more_than_others(kind: str) -> None:
 
 def test_words_of_a_changed_line_are_told_apart() -> None:
     assert word_difference("the quick brown fox", "the slow brown fox") == [
-        Run(change=Change.KEPT, lines=("the",)),
-        Run(change=Change.REMOVED, lines=("quick",)),
-        Run(change=Change.ADDED, lines=("slow",)),
-        Run(change=Change.KEPT, lines=("brown", "fox")),
+        EqualRun(change=Change.KEPT, lines=("the",)),
+        EqualRun(change=Change.REMOVED, lines=("quick",)),
+        EqualRun(change=Change.ADDED, lines=("slow",)),
+        EqualRun(change=Change.KEPT, lines=("brown", "fox")),
     ]
     assert [run.change for run in word_difference("a " * 500, "b")] == [Change.REMOVED, Change.ADDED]
 

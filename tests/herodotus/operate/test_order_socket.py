@@ -10,9 +10,9 @@ import anyio.to_thread
 import pytest
 
 from herodotus.core.errors import HerodotusError, NotFound
-from herodotus.core.orders import Begin, Get, Import, Order, Report, Say, Statistics
+from herodotus.core.orders import Begin, Get, Import, Order, OrderReport, Say, Statistics
 from herodotus.home.folder import Home
-from herodotus.operate.order_socket import NoDoor, Refused, ask_at_door, open_door
+from herodotus.operate.order_socket import NoDoor, OrderRefused, ask_at_door, open_door
 
 pytestmark = pytest.mark.anyio
 
@@ -26,22 +26,22 @@ def home(tmp_path: Path) -> Home:
 
 
 @asynccontextmanager
-async def door(home: Home, perform: Callable[[Order, Say], Awaitable[Report]]) -> AsyncIterator[None]:
+async def door(home: Home, perform: Callable[[Order, Say], Awaitable[OrderReport]]) -> AsyncIterator[None]:
     with anyio.fail_after(30):
         async with open_door(home, perform):
             yield
 
 
-async def asked(home: Home, order: Order, say: Say = lambda words: None) -> Report:
+async def asked(home: Home, order: Order, say: Say = lambda words: None) -> OrderReport:
     return await anyio.to_thread.run_sync(ask_at_door, home, order, say)
 
 
 async def test_an_order_arrives_as_it_was_given_and_its_report_comes_back(home: Home) -> None:
     orders = []
 
-    async def perform(order: Order, say: Say) -> Report:
+    async def perform(order: Order, say: Say) -> OrderReport:
         orders.append(order)
-        return Report(facts={"found": ["ä", 1, None]}, content=b"\0\n{}" * 100_000)
+        return OrderReport(facts={"found": ["ä", 1, None]}, content=b"\0\n{}" * 100_000)
 
     async with door(home, perform):
         report = await asked(home, Import(files=("/a", "/b"), resume_at=3))
@@ -52,15 +52,15 @@ async def test_an_order_arrives_as_it_was_given_and_its_report_comes_back(home: 
         Get(url="http://example.org/", not_after_s=7, is_raw=True),
         Begin(urls=("http://example.org/",)),
     ]
-    assert report == Report(facts={"found": ["ä", 1, None]}, content=b"\0\n{}" * 100_000)
+    assert report == OrderReport(facts={"found": ["ä", 1, None]}, content=b"\0\n{}" * 100_000)
 
 
 async def test_progress_is_told_on_the_way(home: Home) -> None:
-    async def perform(order: Order, say: Say) -> Report:
+    async def perform(order: Order, say: Say) -> OrderReport:
         for part in range(3):
             say(f"{part} %")
             await anyio.lowlevel.checkpoint()
-        return Report(facts=None)
+        return OrderReport(facts=None)
 
     said: list[str] = []
     async with door(home, perform):
@@ -69,33 +69,33 @@ async def test_progress_is_told_on_the_way(home: Home) -> None:
 
 
 async def test_a_refusal_is_a_sentence_with_the_exit_code_of_its_family(home: Home) -> None:
-    async def perform(order: Order, say: Say) -> Report:
+    async def perform(order: Order, say: Say) -> OrderReport:
         raise NotFound("there is no such thing")
 
     async with door(home, perform):
-        with pytest.raises(Refused, match="there is no such thing") as caught:
+        with pytest.raises(OrderRefused, match="there is no such thing") as caught:
             await asked(home, Statistics())
     assert isinstance(caught.value, HerodotusError)
     assert caught.value.exit_code == 3
 
 
 async def test_a_disk_that_fails_over_there_is_told_here(home: Home) -> None:
-    async def perform(order: Order, say: Say) -> Report:
+    async def perform(order: Order, say: Say) -> OrderReport:
         raise FileNotFoundError(2, "No such file or directory", "/gone.warc")
 
     async with door(home, perform):
-        with pytest.raises(Refused, match=r"/gone\.warc: no such file or directory"):
+        with pytest.raises(OrderRefused, match=r"/gone\.warc: no such file or directory"):
             await asked(home, Statistics())
 
 
 async def test_an_order_that_goes_wrong_does_not_take_the_peer_along(home: Home) -> None:
-    async def perform(order: Order, say: Say) -> Report:
+    async def perform(order: Order, say: Say) -> OrderReport:
         if isinstance(order, Get):
             raise ExceptionGroup("several", [RuntimeError("unheard of")])
-        return Report(facts="still here")
+        return OrderReport(facts="still here")
 
     async with door(home, perform):
-        with pytest.raises(Refused, match="a mistake of ours: ExceptionGroup"):
+        with pytest.raises(OrderRefused, match="a mistake of ours: ExceptionGroup"):
             await asked(home, Get(url="http://example.org/"))
         assert (await asked(home, Statistics())).facts == "still here"
 
@@ -106,8 +106,8 @@ async def test_an_order_that_goes_wrong_does_not_take_the_peer_along(home: Home)
      b'{"order": "get", "arguments": {"url": 5}}\n', b'{"order": "get", "arguments": []}\n', b"\xff\xfe\n"],
 )  # fmt: skip
 async def test_what_is_no_order_is_refused_and_the_next_one_carried_out(home: Home, line: bytes) -> None:
-    async def perform(order: Order, say: Say) -> Report:
-        return Report(facts="done")
+    async def perform(order: Order, say: Say) -> OrderReport:
+        return OrderReport(facts="done")
 
     def send() -> bytes:
         with socket.socket(socket.AF_UNIX) as stranger:
@@ -126,13 +126,13 @@ async def test_what_is_no_order_is_refused_and_the_next_one_carried_out(home: Ho
 async def test_who_leaves_ends_the_order(home: Home) -> None:
     begun, ended = anyio.Event(), anyio.Event()
 
-    async def perform(order: Order, say: Say) -> Report:
+    async def perform(order: Order, say: Say) -> OrderReport:
         begun.set()
         try:
             await anyio.sleep_forever()
         finally:
             ended.set()
-        return Report(facts=None)
+        return OrderReport(facts=None)
 
     async with door(home, perform):
         with pytest.MonkeyPatch.context() as place:
@@ -150,8 +150,8 @@ async def test_a_door_that_nobody_holds_is_no_door(home: Home) -> None:
 
 
 async def test_a_door_left_by_a_crash_is_replaced_and_closed_behind_us(home: Home) -> None:
-    async def perform(order: Order, say: Say) -> Report:
-        return Report(facts="new")
+    async def perform(order: Order, say: Say) -> OrderReport:
+        return OrderReport(facts="new")
 
     with pytest.MonkeyPatch.context() as place, socket.socket(socket.AF_UNIX) as stale:
         place.chdir(home.state)

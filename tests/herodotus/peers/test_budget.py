@@ -18,10 +18,10 @@ from crawler.core.politeness import Wait
 from crawler.ports import FetchRequest, Skipped
 from herodotus import __version__
 from herodotus.core.archive_errors import StoreRefusedError
-from herodotus.core.budgets import Moment, Spending, Volume
+from herodotus.core.budgets import ClockReading, Spending, Volume
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
 from herodotus.core.errors import FileSyntaxError
-from herodotus.core.layout import Codec
+from herodotus.core.layout import Compression
 from herodotus.core.settings.sections import BudgetSettings
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.home.identity import key_to_pem, peer_id, shown_peer_id
@@ -45,10 +45,10 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
     return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
-def moment() -> Moment:
+def moment() -> ClockReading:
     """Virtual time, which begins in November."""
     now = anyio.current_time()
-    return Moment(steady_s=now, wall_s=NOVEMBER_S + now)
+    return ClockReading(steady_s=now, wall_s=NOVEMBER_S + now)
 
 
 def made(tmp_path: Path, **settings: object) -> Budget:
@@ -221,7 +221,7 @@ def test_files_say_who_wrote_them_and_are_packed_as_the_operator_wants(tmp_path:
     files = archive_settings(
         replace(Settings(), archive=archived, operator=operator), PUBLIC_CHARTER, own_peer_id(made_home)
     )
-    assert files.codec is Codec.GZIP
+    assert files.codec is Compression.GZIP
     archive = open_on(tmp_path, settings=files)
     store(archive, page("http://a.example/", NOW_S))
     seal(archive)

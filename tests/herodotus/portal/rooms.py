@@ -8,17 +8,17 @@ from functools import partial
 import anyio
 
 from herodotus.core.captures import Deposit
-from herodotus.core.orders import Order, Report, Say
+from herodotus.core.orders import Order, OrderReport, Say
 from herodotus.portal.answer import Answer
-from herodotus.portal.api.network import Peer
+from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.operator_rule import OperatorRule
-from herodotus.portal.other_holders import RELAYED, Elsewhere, Place
+from herodotus.portal.other_holders import RELAYED, Elsewhere, PortalAddress
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import Request
 from herodotus.portal.routes import OwnSaves, PortalRooms, RoomParts
-from herodotus.store.survey import Survey
+from herodotus.store.survey import ArchiveSurvey
 from tests.herodotus.portal.library import HOST, Library
 from tests.herodotus.portal.statuses import STATUS
 
@@ -34,10 +34,10 @@ class Ring:
         self.questions: list[tuple[str, Request]] = []
         self.holders_of: Callable[[str], Sequence[str]] = lambda url: ()
 
-    def places(self, own: str) -> tuple[Place, ...]:
-        return tuple(Place(origin=origin) for origin in (*self.rooms, *self.stale) if origin != own)
+    def places(self, own: str) -> tuple[PortalAddress, ...]:
+        return tuple(PortalAddress(origin=origin) for origin in (*self.rooms, *self.stale) if origin != own)
 
-    async def fetch(self, place: Place, request: Request) -> Answer | None:
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         assert request.header(RELAYED), "a peer asked without saying for whom"
         self.questions.append((place.origin, request))
         room = self.rooms.get(place.origin)
@@ -54,24 +54,24 @@ class View:
     ring: Ring
     own: str
 
-    async def others(self) -> tuple[Place, ...]:
+    async def others(self) -> tuple[PortalAddress, ...]:
         return self.ring.places(self.own)
 
-    async def holders(self, url: str) -> tuple[Place, ...]:
+    async def holders(self, url: str) -> tuple[PortalAddress, ...]:
         return tuple(
-            Place(origin="" if origin == self.own else origin, is_self=origin == self.own)
+            PortalAddress(origin="" if origin == self.own else origin, is_self=origin == self.own)
             for origin in self.ring.holders_of(url)
         )
 
-    def peers(self) -> tuple[Peer, ...]:
+    def peers(self) -> tuple[PeerFacts, ...]:
         return tuple(
-            Peer(key=f"{number:064x}", address=f"192.0.2.{number}:4484", http=origin, positions=4, clock="well",
+            PeerFacts(key=f"{number:064x}", address=f"192.0.2.{number}:4484", http=origin, positions=4, clock="well",
                  is_self=origin == self.own)
             for number, origin in enumerate(self.ring.rooms)
         )  # fmt: skip
 
 
-async def nothing_ordered(order: Order, say: Say) -> Report:
+async def nothing_ordered(order: Order, say: Say) -> OrderReport:
     raise AssertionError(f"somebody ordered {order}")
 
 
@@ -87,7 +87,7 @@ class Room(Library):
         saves: OwnSaves | None = None,
         client: str = "127.0.0.1",
         public_url: str = "",
-        perform: Callable[[Order, Say], Awaitable[Report]] = nothing_ordered,
+        perform: Callable[[Order, Say], Awaitable[OrderReport]] = nothing_ordered,
     ) -> None:
         super().__init__(*deposits, visits=visits, public_url=public_url)
         self.ring = ring or Ring()
@@ -121,7 +121,7 @@ class Room(Library):
         return ["INFO herodotus.peer ready", "WARNING herodotus.peers.net <script>"]
 
     def survey(self) -> None:
-        Survey(self.store.archive).catch_up()
+        ArchiveSurvey(self.store.archive).catch_up()
 
     def ask(
         self, target: str, headers: Mapping[str, str] | None = None, method: str = "GET", body: bytes = b""

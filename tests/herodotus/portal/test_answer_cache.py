@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from herodotus.core.archive_errors import UnusableArchiveError
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal import Portal
 from herodotus.portal.answer import Answer, moved
 from herodotus.portal.answer_cache import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Front
 from herodotus.portal.archive_questions import ArchiveShelf
-from herodotus.portal.cache import Kept
+from herodotus.portal.cache import WeighedCache
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, Library, at, response
@@ -159,7 +159,7 @@ def test_an_archive_that_is_closed_gives_nothing_again() -> None:
 
 
 def test_what_is_kept_has_a_bound() -> None:
-    kept: Kept[int, str] = Kept(1_600)
+    kept: WeighedCache[int, str] = WeighedCache(1_600)
     for number in range(1_000):
         kept.keep(number, "x", 100)
         assert len(kept) <= 16
@@ -175,7 +175,7 @@ def test_what_is_kept_has_a_bound() -> None:
 
 
 def test_what_is_asked_for_again_outlives_what_is_not() -> None:
-    kept: Kept[int, int] = Kept(1_600)
+    kept: WeighedCache[int, int] = WeighedCache(1_600)
     kept.keep(0, 0, 100)
     for number in range(1, 100):
         kept.keep(number, number, 100)
@@ -246,7 +246,7 @@ class Slowly(Handlers):
 
 @asynccontextmanager
 async def serving(handlers: Handlers, one: Front, idle_s: float = 30) -> AsyncIterator[Portal]:
-    listen = Endpoint(host="127.0.0.1", port=0)
+    listen = HostPort(host="127.0.0.1", port=0)
     made = Portal(HttpSettings(listen=listen, connections_max=8, idle_s=idle_s), handlers, one)
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):

@@ -12,7 +12,7 @@ import pytest
 from trio.testing import MockClock
 
 from herodotus.core.captures import url_key
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal import Portal
 from herodotus.portal.answer import Answer
@@ -21,7 +21,7 @@ from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import HttpRelay
-from herodotus.portal.other_holders import RELAYED_S, Elsewhere, Place
+from herodotus.portal.other_holders import RELAYED_S, Elsewhere, PortalAddress
 from herodotus.portal.relayed_answers import Adopting, adopted_words
 from herodotus.portal.replay_origin import ReplayPlace
 from herodotus.portal.request import Request
@@ -88,10 +88,10 @@ class Hostile:
         self._answer = answer
         self.asked: list[Request] = []
 
-    async def holders(self, url: str) -> tuple[Place, ...]:
-        return (Place(origin=THERE, name="bbbb-bbbb"),)
+    async def holders(self, url: str) -> tuple[PortalAddress, ...]:
+        return (PortalAddress(origin=THERE, name="bbbb-bbbb"),)
 
-    async def fetch(self, place: Place, request: Request) -> Answer | None:
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         self.asked.append(request)
         return self._answer(request) if callable(self._answer) else self._answer
 
@@ -424,7 +424,7 @@ def test_a_page_saved_elsewhere_is_the_one_that_was_asked_for() -> None:
 
 def test_holders_that_say_nothing_do_not_keep_a_page_from_being_saved() -> None:
     class Silent(Hostile):
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
             await anyio.sleep_forever()
             raise AssertionError
 
@@ -482,7 +482,7 @@ async def fetched(
             relay = HttpRelay(body_bytes_max=body_bytes_max)
             async with relay.opened():
                 with anyio.fail_after(30):
-                    found.append(await relay.fetch(Place(origin=f"http://127.0.0.1:{port}"), ASKED))
+                    found.append(await relay.fetch(PortalAddress(origin=f"http://127.0.0.1:{port}"), ASKED))
             tasks.cancel_scope.cancel()
 
         tasks.start_soon(listener.serve, serve)
@@ -529,7 +529,7 @@ async def test_all_types_that_a_peer_names_are_seen() -> None:
 
 def test_holders_that_say_nothing_hold_nobody_up_for_long() -> None:
     class Silent(Hostile):
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
             await anyio.sleep_forever()
             raise AssertionError
 
@@ -549,7 +549,7 @@ def test_an_honest_peer_is_passed_on_as_before() -> None:
     library = Library(response(HOME, "20260101", b"<p>there"))
 
     class Honest(Hostile):
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
             headers = {**request.headers, "host": THERE.removeprefix("http://")}
             return await library.handlers.answer(replace(request, headers=headers))
 
@@ -587,7 +587,7 @@ async def test_a_hostile_peer_gains_nothing_in_a_browser(tmp_path: Path) -> None
     elsewhere = Elsewhere(peer, peer, now=lambda: 0.0, is_gateway=True)
     rooms = [DiffPages(library.shelf, ClientLimits(lambda: 0.0), elsewhere)]
     handlers = Handlers(library.status, ArchivePages(library.shelf, elsewhere=elsewhere), rooms=rooms)
-    made = Portal(HttpSettings(listen=Endpoint(host="127.0.0.1", port=0)), handlers)
+    made = Portal(HttpSettings(listen=HostPort(host="127.0.0.1", port=0)), handlers)
     async with made.serving(stop_s=0.5), browser(tmp_path) as window:
         base = f"http://127.0.0.1:{made.endpoint.port}"
         await window.visit(f"{base}/web/{DATE}/{HOME}")

@@ -6,7 +6,7 @@ from anyio.abc import SocketAttribute, SocketStream
 
 from herodotus.portal.answer import Answer
 from herodotus.portal.http_relay import AT_ONCE_OF_ONE, HttpRelay
-from herodotus.portal.other_holders import Place
+from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.request import Request
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(20)]
@@ -31,7 +31,7 @@ async def asked(headers: dict[str, str]) -> str:
             relay = HttpRelay()
             async with relay.opened():
                 answer = await relay.fetch(
-                    Place(origin=f"http://127.0.0.1:{port}"), Request(target="/cdx", headers=headers)
+                    PortalAddress(origin=f"http://127.0.0.1:{port}"), Request(target="/cdx", headers=headers)
                 )
             tasks.cancel_scope.cancel()
     assert answer is not None
@@ -64,7 +64,7 @@ async def test_all_answers_that_come_in_have_one_bound(monkeypatch: pytest.Monke
             await stream.send(b"x")
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
-        place = Place(origin=f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}")
+        place = PortalAddress(origin=f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}")
         relay, found = HttpRelay(), dict[str, bool]()
 
         async def fetch(target: str) -> None:
@@ -115,7 +115,7 @@ async def test_a_peer_that_says_nothing_leaves_room_for_others(monkeypatch: pyte
     ):
         relay = HttpRelay()
         places = [
-            Place(origin=f"http://127.0.0.1:{one.extra(SocketAttribute.local_port)}")
+            PortalAddress(origin=f"http://127.0.0.1:{one.extra(SocketAttribute.local_port)}")
             for one in (stalling, serving)
         ]
 

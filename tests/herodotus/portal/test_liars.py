@@ -15,7 +15,7 @@ from herodotus.portal import peer_rows
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.completeness import read_nearest
 from herodotus.portal.cdx import FIELDS, decode_resume_key, encode_resume_key, parse_question
-from herodotus.portal.other_holders import Place
+from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.peer_rows import SHORT_PARTS_MAX, earliest, read_share
 from herodotus.portal.request import Request
 from herodotus.portal.targets import URL_CHARS_MAX
@@ -43,7 +43,7 @@ def with_liar(ring: Ring, lie: Callable[[Request], Answer | None]) -> None:
     """One peer more; the others stay as they are."""
     honest = ring.fetch
 
-    async def fetch(place: Place, request: Request) -> Answer | None:
+    async def fetch(place: PortalAddress, request: Request) -> Answer | None:
         return lie(request) if place.origin == LIAR else await honest(place, request)
 
     ring.stale.append(LIAR)

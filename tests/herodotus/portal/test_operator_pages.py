@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from herodotus.core.allowances import Allowances, Rate
 from herodotus.core.archive_errors import StoreRefusedError
-from herodotus.core.orders import Import, Order, Report, Say
+from herodotus.core.orders import Import, Order, OrderReport, Say
 from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer
 from herodotus.portal.api import imports
@@ -225,7 +225,7 @@ class Importing:
         self.ordered: list[Order] = []
         self.may_go_on = anyio.Event()
 
-    async def __call__(self, order: Order, say: Say) -> Report:
+    async def __call__(self, order: Order, say: Say) -> OrderReport:
         self.ordered.append(order)
         say("half")
         await self.may_go_on.wait()
@@ -234,7 +234,7 @@ class Importing:
             raise StoreRefusedError("the disk is full")
         if order.files == ("/worse",):
             raise ZeroDivisionError
-        return Report(facts=[{"file": order.files[0], "stored": 3}])
+        return OrderReport(facts=[{"file": order.files[0], "stored": 3}])
 
 
 async def asked(room: Room, target: str, method: str = "GET", body: bytes = b"") -> Answer:

@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from herodotus.copies.departure import NobodyToHandTo
-from herodotus.core.orders import Drain, Order, Pause, Report, Resume, Say, Stay
+from herodotus.core.orders import Drain, Order, OrderReport, Pause, Resume, Say, Stay
 from herodotus.core.status import CrawlStatus, LeavingStatus
 from herodotus.operate.http_questions import ask
 from herodotus.portal.order_form import order_form
@@ -27,12 +27,12 @@ class Peer:
     def __init__(self) -> None:
         self.ordered: list[Order] = []
 
-    async def perform(self, order: Order, say: Say) -> Report:
+    async def perform(self, order: Order, say: Say) -> OrderReport:
         del say
         self.ordered.append(order)
         if isinstance(order, Drain):
             raise NobodyToHandTo
-        return Report(facts={})
+        return OrderReport(facts={})
 
 
 def body(order: str = "pause", secret: str = TOKEN) -> bytes:

@@ -9,7 +9,7 @@ import pytest
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.other_holders import KEEPERS_KEPT_S, SENT_ON_MAX, SENT_ON_S, Elsewhere, Place
+from herodotus.portal.other_holders import KEEPERS_KEPT_S, SENT_ON_MAX, SENT_ON_S, Elsewhere, PortalAddress
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, response
 
@@ -20,14 +20,14 @@ A, B, C = (f"http://192.0.2.{n}:5484" for n in (1, 2, 3))
 class Fixed:
     """Everybody is believed to hold everything; what is fetched comes from the libraries."""
 
-    places: tuple[Place, ...]
+    places: tuple[PortalAddress, ...]
     libraries: dict[str, Library] = field(default_factory=dict)
     fetched: list[tuple[str, str]] = field(default_factory=list)
 
-    async def holders(self, url: str) -> tuple[Place, ...]:
+    async def holders(self, url: str) -> tuple[PortalAddress, ...]:
         return self.places
 
-    async def fetch(self, place: Place, request: Request) -> Answer | None:
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         self.fetched.append((place.origin, request.target))
         library = self.libraries.get(place.origin)
         if library is None:
@@ -39,7 +39,7 @@ class Fixed:
 class Asker:
     """A peer without the page, and what it believes of the others."""
 
-    def __init__(self, *places: Place, is_gateway: bool = False, **libraries: Library) -> None:
+    def __init__(self, *places: PortalAddress, is_gateway: bool = False, **libraries: Library) -> None:
         self.now = 0.0
         self.ring = Fixed(places, {{"a": A, "b": B, "c": C}[name]: one for name, one in libraries.items()})
         self.own = Library()
@@ -66,7 +66,7 @@ def holder() -> Library:
      f"/web/20260101000000/{HOME}?a=%20"],
 )  # fmt: skip
 def test_what_is_not_here_is_a_redirect_to_the_first_holder(target: str) -> None:
-    answer = Asker(Place(origin=A), Place(origin=B)).get(target)
+    answer = Asker(PortalAddress(origin=A), PortalAddress(origin=B)).get(target)
     assert (answer.status, answer.headers["Location"]) == (301, A + target)
     assert (
         answer.headers["Cache-Control"] == "no-store"
@@ -74,13 +74,15 @@ def test_what_is_not_here_is_a_redirect_to_the_first_holder(target: str) -> None
 
 
 def test_who_is_a_holder_himself_sends_nobody_on() -> None:
-    answer = Asker(Place(origin=A), Place(origin="", is_self=True)).get(f"/web/*/{HOME}")
+    answer = Asker(PortalAddress(origin=A), PortalAddress(origin="", is_self=True)).get(f"/web/*/{HOME}")
     assert answer.status == 404
     assert b"Not archived" in answer.body
 
 
 def test_a_holder_that_lacks_it_asks_the_other_holders(holder: Library) -> None:
-    asker = Asker(Place(origin="", is_self=True), Place(origin=A), Place(origin=B), b=holder)
+    asker = Asker(
+        PortalAddress(origin="", is_self=True), PortalAddress(origin=A), PortalAddress(origin=B), b=holder
+    )
     assert b"<p>there" in asker.get(f"/web/20260101000000/{HOME}").body
     assert [origin for origin, _ in asker.ring.fetched] == [A, B]
 
@@ -90,7 +92,7 @@ def test_where_nobody_lives_the_page_says_what_is_known_here() -> None:
 
 
 def test_a_circle_of_stale_views_is_left_soon_and_forgotten_later() -> None:
-    asker = Asker(Place(origin=A))
+    asker = Asker(PortalAddress(origin=A))
     statuses = [asker.get(f"/web/*/{HOME}").status for _ in range(SENT_ON_MAX + 2)]
     assert statuses == [301] * SENT_ON_MAX + [404, 404]
     asker.now = SENT_ON_S + 1
@@ -99,7 +101,7 @@ def test_a_circle_of_stale_views_is_left_soon_and_forgotten_later() -> None:
 
 def test_readers_behind_one_address_all_get_a_page_that_is_elsewhere(holder: Library) -> None:
     """To be sent on often is a circle of one reader, or many readers of one proxy: it is fetched for them."""
-    asker = Asker(Place(origin=B), b=holder)
+    asker = Asker(PortalAddress(origin=B), b=holder)
     target = f"/web/20260101000000/{HOME}"
     answers = [asker.get(target) for _ in range(SENT_ON_MAX + 3)]
     assert [answer.status for answer in answers] == [301] * SENT_ON_MAX + [200] * 3
@@ -108,7 +110,7 @@ def test_readers_behind_one_address_all_get_a_page_that_is_elsewhere(holder: Lib
 
 
 def test_what_a_page_embeds_is_relayed_as_if_it_were_here(holder: Library) -> None:
-    asker = Asker(Place(origin=A), Place(origin=B), b=holder)
+    asker = Asker(PortalAddress(origin=A), PortalAddress(origin=B), b=holder)
     answer = asker.get(f"/web/20260101000000im_/{SITE}/i.png", sec_fetch_dest="image")
     assert (answer.status, answer.body) == (200, b"png")
     assert [origin for origin, _ in asker.ring.fetched] == [A, B]  # the first one did not answer
@@ -117,7 +119,7 @@ def test_what_a_page_embeds_is_relayed_as_if_it_were_here(holder: Library) -> No
 
 
 def test_a_gateway_relays_pages_and_lists_too(holder: Library) -> None:
-    asker = Asker(Place(origin=B), b=holder, is_gateway=True)
+    asker = Asker(PortalAddress(origin=B), b=holder, is_gateway=True)
     assert b"<p>there" in asker.get(f"/web/20260101000000/{HOME}").body
     timemap = asker.get(f"/web/timemap/link/{HOME}").body.decode()
     assert f"http://{HOST}/web/20260101000000/{HOME}" in timemap
@@ -126,13 +128,13 @@ def test_a_gateway_relays_pages_and_lists_too(holder: Library) -> None:
 
 
 def test_a_relayed_request_goes_no_further() -> None:
-    asker = Asker(Place(origin=A), is_gateway=True)
+    asker = Asker(PortalAddress(origin=A), is_gateway=True)
     assert asker.get(f"/web/*/{HOME}", x_herodotus_relayed="1").status == 404
     assert asker.ring.fetched == []
 
 
 def test_gateways_that_believe_in_each_other_end_at_once(holder: Library) -> None:
-    asker = Asker(Place(origin=A), Place(origin=B), Place(origin=C), is_gateway=True)
+    asker = Asker(PortalAddress(origin=A), PortalAddress(origin=B), PortalAddress(origin=C), is_gateway=True)
     assert asker.get(f"/web/*/{HOME}").status == 404
     assert len(asker.ring.fetched) == 3
 
@@ -141,8 +143,9 @@ def test_the_banner_names_the_others_that_have_this_very_capture(holder: Library
     """Not those that should have it and have another day, or do not answer."""
     other_day = Library(response(HOME, "20260102", b"<p>another day"))
     asker = Asker(
-        Place(origin="", is_self=True), Place(origin=A, name="aaaa-aaaa"), Place(origin=B, name="bbbb-bbbb"),
-        Place(origin=C, name="cccc-cccc"), a=other_day, b=holder,
+        PortalAddress(origin="", is_self=True), PortalAddress(origin=A, name="aaaa-aaaa"),
+        PortalAddress(origin=B, name="bbbb-bbbb"),
+        PortalAddress(origin=C, name="cccc-cccc"), a=other_day, b=holder,
     )  # fmt: skip
     asker.own.add(response(HOME, "20260101", b"<p>there"))
     page = asker.get(f"/web/20260101000000/{HOME}", sec_fetch_dest="document").body.decode()
@@ -161,11 +164,11 @@ def test_the_banner_names_the_others_that_have_this_very_capture(holder: Library
 
 def test_the_banner_waits_for_no_peer_that_is_slow(holder: Library) -> None:
     class Silent(Fixed):
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
             await anyio.sleep_forever()
             raise AssertionError
 
-    asker = Asker(Place(origin="", is_self=True), Place(origin=B, name="bbbb-bbbb"), b=holder)
+    asker = Asker(PortalAddress(origin="", is_self=True), PortalAddress(origin=B, name="bbbb-bbbb"), b=holder)
     asker.own.add(response(HOME, "20260101", b"<p>there"))
     asker.elsewhere._relay = Silent(())
     page = asker.get(f"/web/20260101000000/{HOME}", sec_fetch_dest="document").body
@@ -174,7 +177,7 @@ def test_the_banner_waits_for_no_peer_that_is_slow(holder: Library) -> None:
 
 
 def test_without_a_banner_nobody_is_asked(holder: Library) -> None:
-    asker = Asker(Place(origin="", is_self=True), Place(origin=B), b=holder)
+    asker = Asker(PortalAddress(origin="", is_self=True), PortalAddress(origin=B), b=holder)
     asker.own.add(response(HOME, "20260101", b"<p>there"))
     pages = ArchivePages(asker.own.shelf, has_banner=False, elsewhere=asker.elsewhere)
     asker.handlers = Handlers(asker.own.status, pages)

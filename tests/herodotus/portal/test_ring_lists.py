@@ -13,7 +13,7 @@ from herodotus.core.warc import parse_digits
 from herodotus.portal import ring_questions
 from herodotus.portal.answer import Answer
 from herodotus.portal.cdx import encode_resume_key, parse_question
-from herodotus.portal.other_holders import RELAYED, Place
+from herodotus.portal.other_holders import RELAYED, PortalAddress
 from herodotus.portal.peer_rows import read_share
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import HOME, SITE, Library, response
@@ -185,7 +185,7 @@ def test_what_is_no_list_counts_as_no_answer_and_breaks_nothing(body: bytes) -> 
     ring, whole = ring_of(Random(11))
     fetch = ring.fetch
 
-    async def spoilt(place: Place, request: Request) -> Answer | None:
+    async def spoilt(place: PortalAddress, request: Request) -> Answer | None:
         if place.origin == ORIGINS[1]:
             return Answer(content_type="application/json", body=body)
         return await fetch(place, request)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from herodotus.portal.answer import Answer
-from herodotus.portal.other_holders import RELAYED, Place
+from herodotus.portal.other_holders import RELAYED, PortalAddress
 from herodotus.portal.request import Request
 from tests.herodotus.portal.library import SITE, response
 from tests.herodotus.portal.rooms import Ring, Room
@@ -99,7 +99,7 @@ def test_a_link_from_what_is_no_web_page_ends_no_search() -> None:
     ring = linked(*CHAIN)
     honest, liar = ring.fetch, "http://192.0.2.66:5484"
 
-    async def fetch(place: Place, request: Request) -> Answer | None:
+    async def fetch(place: PortalAddress, request: Request) -> Answer | None:
         if place.origin != liar:
             return await honest(place, request)
         day = "2026-01-01T00:00:00Z"

@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from herodotus.portal import ring_questions
 from herodotus.portal.answer import Answer
-from herodotus.portal.other_holders import Place
+from herodotus.portal.other_holders import PortalAddress
 from herodotus.portal.request import Request
 from herodotus.portal.ring_questions import Gatherer
 from tests.herodotus.portal.test_ring_lists import ORIGINS
@@ -22,10 +22,10 @@ class Slow:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def others(self) -> tuple[Place, ...]:
-        return tuple(Place(origin=origin) for origin in (LATE, *ORIGINS))
+    async def others(self) -> tuple[PortalAddress, ...]:
+        return tuple(PortalAddress(origin=origin) for origin in (LATE, *ORIGINS))
 
-    async def fetch(self, place: Place, request: Request) -> Answer | None:
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
         self.asked.append(place.origin)
         if place.origin == LATE:
             await anyio.sleep_forever()
@@ -63,14 +63,14 @@ def test_who_keeps_everybody_waiting_is_not_asked_for_a_while(monkeypatch: pytes
 
 
 def test_who_was_not_asked_yet_is_not_blamed_for_those_who_were(monkeypatch: pytest.MonkeyPatch) -> None:
-    late = [Place(origin=f"{LATE}{number}") for number in range(ring_questions.AT_ONCE)]
-    honest = [Place(origin=origin) for origin in ORIGINS]
+    late = [PortalAddress(origin=f"{LATE}{number}") for number in range(ring_questions.AT_ONCE)]
+    honest = [PortalAddress(origin=origin) for origin in ORIGINS]
 
     class Crowded:
-        async def others(self) -> tuple[Place, ...]:
+        async def others(self) -> tuple[PortalAddress, ...]:
             return (*late, *honest)
 
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
             if place in late:
                 await anyio.sleep_forever()
             return Answer(content_type="text/plain", body=b"x")
@@ -80,7 +80,7 @@ def test_who_was_not_asked_yet_is_not_blamed_for_those_who_were(monkeypatch: pyt
         gatherer = Gatherer(ring, ring)
         given: list[int] = []
 
-        async def ask(others: Sequence[Place]) -> None:
+        async def ask(others: Sequence[PortalAddress]) -> None:
             gathered = await gatherer.ask_all("/", others, lambda answer: answer.body)
             given.append(len(gathered.given))
 
@@ -125,10 +125,10 @@ def test_so_many_bytes_of_others_lie_in_memory_and_who_comes_beyond_is_left_out(
     monkeypatch.setattr(ring_questions, "HELD_BYTES_MAX", 250)
 
     class Everybody:
-        async def others(self) -> tuple[Place, ...]:
-            return tuple(Place(origin=origin) for origin in ORIGINS)
+        async def others(self) -> tuple[PortalAddress, ...]:
+            return tuple(PortalAddress(origin=origin) for origin in ORIGINS)
 
-        async def fetch(self, place: Place, request: Request) -> Answer | None:
+        async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
             return Answer(content_type="text/plain", body=b"x" * 100)
 
     async def run() -> None:

@@ -12,13 +12,13 @@ import anyio.abc
 import pytest
 
 from herodotus.core.errors import PortTaken
-from herodotus.core.settings.fields import Endpoint
+from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.status import PeerStatus
 from herodotus.portal import Portal, server
 from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.http_connection import Visitor
+from herodotus.portal.http_connection import HttpConnection
 from herodotus.portal.request import Request
 from tests.herodotus.portal.statuses import STATUS
 
@@ -35,12 +35,12 @@ async def status() -> PeerStatus:
     return STATUS
 
 
-LOOPBACK = Endpoint(host="127.0.0.1", port=0)
+LOOPBACK = HostPort(host="127.0.0.1", port=0)
 
 
 @asynccontextmanager
 async def portal(
-    *, connections_max: int = 8, idle_s: float = 30, listen: Endpoint = LOOPBACK
+    *, connections_max: int = 8, idle_s: float = 30, listen: HostPort = LOOPBACK
 ) -> AsyncIterator[Portal]:
     settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
     made = Portal(settings, Handlers(status))
@@ -117,14 +117,14 @@ async def test_the_old_tongue_of_a_proxy_is_noticed(version: str, is_old: bool) 
 async def test_no_answer_waits_for_an_earlier_one_to_be_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 ms each, as other archives' servers take (Nagle and delayed acknowledgements)."""
     options: list[int] = []
-    made = Visitor.connection_made
+    made = HttpConnection.connection_made
 
-    def noting(visitor: Visitor, transport: asyncio.BaseTransport) -> None:
+    def noting(visitor: HttpConnection, transport: asyncio.BaseTransport) -> None:
         made(visitor, transport)
         accepted = transport.get_extra_info("socket")
         options.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
 
-    monkeypatch.setattr(Visitor, "connection_made", noting)
+    monkeypatch.setattr(HttpConnection, "connection_made", noting)
     async with portal() as served:
         await exchange(served, request("/"))
     assert options == [1]
@@ -273,12 +273,12 @@ async def test_a_taken_port_is_named_with_the_ways_to_another() -> None:
 
 async def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(PortTaken, match=r"cannot listen on 192\.0\.2\.1:0: cannot assign requested address"):
-        async with portal(listen=Endpoint(host="192.0.2.1", port=0)):
+        async with portal(listen=HostPort(host="192.0.2.1", port=0)):
             pass
 
 
 async def test_ipv6_is_served_like_ipv4() -> None:
-    async with portal(listen=Endpoint(host="::1", port=0)) as served:
+    async with portal(listen=HostPort(host="::1", port=0)) as served:
         assert (await exchange(served, request())).status == 200
 
 

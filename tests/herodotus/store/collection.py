@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from herodotus.core.captures import Deposit, RecordType, make_deposit
-from herodotus.core.layout import Codec
+from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.deletion import delete
@@ -78,7 +78,7 @@ def visits() -> list[Visit]:
     return [Visit(url=VERSIONED, time_s=NOW_S + day * DAY_S, status=304) for day in (4, 5)]
 
 
-def make(home: Path, codec: Codec = Codec.ZSTD, *, log_too: bool = True) -> Archive:
+def make(home: Path, codec: Compression = Compression.ZSTD, *, log_too: bool = True) -> Archive:
     """Open: most of it sealed, and with `log_too` the rest still in the log."""
     archive = archive_of(home, ArchiveSettings(codec=codec))
     open_archive(archive)

@@ -13,7 +13,7 @@ from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive, ArchiveSettings
 from herodotus.store.files import Files
 from herodotus.store.index import Index, MemoryIndex
-from herodotus.store.intake import Intake, Outcome
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.items import Item, NewVisits
 from herodotus.store.recovery import open_archive
 from herodotus.store.warc_export import export_warc
@@ -53,7 +53,7 @@ def open_on(
     return archive
 
 
-def store(archive: Archive, *deposits: Deposit, mode: Mode = Mode.REGULAR) -> list[Outcome]:
+def store(archive: Archive, *deposits: Deposit, mode: Mode = Mode.REGULAR) -> list[StoreOutcome]:
     """One commit for all; each may refer to those before it."""
     intake = Intake(archive)
     outcomes, items = [], list[Item]()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
-from herodotus.core.index_rows import CAPTURE, Kind, after
+from herodotus.core.index_rows import CAPTURE, RowKind, after
 from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk as AnyDisk
@@ -29,7 +29,7 @@ from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.store.reader import Reader, entries
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal
-from simnet.world.disk import Disk, PowerCut
+from simnet.world.disk import PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, page, random_text
 
 URLS = [f"http://example.org/{n}" for n in range(6)]
@@ -38,7 +38,7 @@ URLS = [f"http://example.org/{n}" for n in range(6)]
 class Slice:
     """A folder of a simulated disk."""
 
-    def __init__(self, disk: Disk, number: int) -> None:
+    def __init__(self, disk: SimulatedDisk, number: int) -> None:
         self._disk = disk
         self._root = f"slice{number}"
         if not disk.exists(self._root):
@@ -150,13 +150,13 @@ class Workload:
         self._upkeep = upkeep
         self._commits = commits
 
-    def run(self, disk: Disk, seed: int) -> Run:
+    def run(self, disk: SimulatedDisk, seed: int) -> Run:
         run = Run()
         with suppress(PowerCut):
             self._run(disk, run, random.Random(seed))
         return run
 
-    def _run(self, disk: Disk, run: Run, rng: random.Random) -> None:
+    def _run(self, disk: SimulatedDisk, run: Run, rng: random.Random) -> None:
         archive = self._open(disk, run, rng)
         intake = Intake(archive)
         deposits: dict[CaptureId, Deposit] = {}
@@ -192,7 +192,7 @@ class Workload:
                     upkeep(archive, rng)
         archive.close()
 
-    def _open(self, disk: Disk, run: Run, rng: random.Random) -> Archive:
+    def _open(self, disk: SimulatedDisk, run: Run, rng: random.Random) -> Archive:
         if self.slices == 1:
             return open_over([disk], run.index, self._make)
         is_whole = rng.random() < 0.7
@@ -281,7 +281,9 @@ def visible(run: Run) -> list[bytes]:
     return [key for key, _ in run.index.scan(CAPTURE, after(CAPTURE))]
 
 
-def broken_promises(image: Disk, run: Run, index: MemoryIndex, slices: int, rng: random.Random) -> list[str]:
+def broken_promises(
+    image: SimulatedDisk, run: Run, index: MemoryIndex, slices: int, rng: random.Random
+) -> list[str]:
     """What the image lacks of what the run promised."""
     if slices == 1:
         return _lacking(open_over([image], index), run)
@@ -303,7 +305,7 @@ def _served_without_one(
             if found is not None and found.body != body:
                 problems.append("a capture has another body while a slice is missing")
     for _, entry in entries(archive, CAPTURE, after(CAPTURE)):
-        if entry.kind is Kind.BODY and entry.place.file in archive.files.catalogue:
+        if entry.kind is RowKind.BODY and entry.place.file in archive.files.catalogue:
             try:
                 reader.read_entry(entry)
             except DamagedRecordError as error:
@@ -349,8 +351,8 @@ def _lacking(archive: Archive, run: Run) -> list[str]:
     return problems
 
 
-def new_disk(slices: int) -> Disk:
-    disk = Disk()
+def new_disk(slices: int) -> SimulatedDisk:
+    disk = SimulatedDisk()
     if slices > 1:
         for number in range(slices):
             Slice(disk, number)

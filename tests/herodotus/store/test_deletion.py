@@ -12,13 +12,12 @@ from herodotus.store import deletion
 from herodotus.store.deletion import delete, expunge
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.intake import Intake, Outcome
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.items import Item, NewCapture
 from herodotus.store.parcels import drop
 from herodotus.store.reader import Reader
 from herodotus.store.verification import verify
-from simnet.world.disk import Disk as SimulatedDisk
-from simnet.world.disk import PowerCut
+from simnet.world.disk import PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, random_text, store
 from tests.herodotus.store.power import JournalledIndex
 
@@ -31,7 +30,7 @@ def _archive_with_revisits(
 ) -> tuple[Archive, Deposit, list[Deposit]]:
     archive = open_on(disk or SimulatedDisk(), index)
     original, *revisits = [page(URL, NOW_S + n, BODY) for n in range(count + 1)]
-    assert store(archive, original, *revisits) == [Outcome.NEW] + [Outcome.REVISIT] * count
+    assert store(archive, original, *revisits) == [StoreOutcome.NEW] + [StoreOutcome.REVISIT] * count
     return archive, original, revisits
 
 
@@ -81,7 +80,7 @@ def test_nobody_waits_while_bodies_are_read_that_move(way: str, monkeypatch: pyt
     if way == "dropped":
         others = [page(f"{URL}{n}", NOW_S, BODY) for n in range(200)]
         revisits = [one for one in others if one.key[0] >> 4 == original.key[0] >> 4]
-        assert set(store(archive, *revisits)) == {Outcome.REVISIT}
+        assert set(store(archive, *revisits)) == {StoreOutcome.REVISIT}
     with _watched(archive, monkeypatch) as (free, written):
         if way == "deleted":
             assert delete(archive, intake, [original.id]) == 1
@@ -119,7 +118,7 @@ def test_what_comes_between_two_steps_does_not_refer_to_what_goes(monkeypatch: p
     monkeypatch.setattr(deletion, "MOVED_CAPTURES_MAX", 2)
     intake = Intake(archive)
     early = intake.prepare(page(URL, NOW_S + 500, BODY))
-    assert early.outcome is Outcome.REVISIT
+    assert early.outcome is StoreOutcome.REVISIT
     commit = Archive.commit
     arrived: list[Deposit] = []
 
@@ -144,7 +143,7 @@ def test_what_comes_between_two_steps_does_not_refer_to_what_goes(monkeypatch: p
         named = found.record.get("WARC-Refers-To-Date")
         assert named in (None, "2023-11-14T22:13:21Z")  # of the oldest revisit, which has the body now
     assert verify(archive).is_sound
-    assert intake.prepare(page(URL, NOW_S + 200, BODY)).outcome is Outcome.REVISIT
+    assert intake.prepare(page(URL, NOW_S + 200, BODY)).outcome is StoreOutcome.REVISIT
 
 
 def test_a_power_cut_between_two_steps_leaves_everything_readable(monkeypatch: pytest.MonkeyPatch) -> None:

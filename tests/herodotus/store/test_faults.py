@@ -17,15 +17,14 @@ from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive, ArchiveSettings
 from herodotus.store.files import Files
 from herodotus.store.index import MemoryIndex
-from herodotus.store.intake import Intake, Outcome
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
-from simnet.world.disk import Disk as SimulatedDisk
-from simnet.world.disk import Failure
+from simnet.world.disk import Failure, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, random_text, store
 
 URL = "http://example.org/"
@@ -53,9 +52,9 @@ def test_after_a_failed_flush_a_new_log_is_begun_and_nothing_is_tried_again(call
     with pytest.raises(StoreRefusedError, match="the disk failed"):
         store(archive, refused)
     assert Reader(archive).read(refused.id) is None
-    assert store(archive, later) == [Outcome.NEW]
+    assert store(archive, later) == [StoreOutcome.NEW]
     assert archive.log.number == log + 1
-    assert store(archive, refused) == [Outcome.NEW]
+    assert store(archive, refused) == [StoreOutcome.NEW]
     again = open_on(disk)
     assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, later))
 
@@ -74,7 +73,7 @@ def test_a_full_disk_refuses_and_goes_on_when_there_is_room() -> None:
     assert len(stored) > 2
     assert all(Reader(archive).read(deposit.id) is not None for deposit in stored)
     disk.capacity_bytes = 100_000
-    assert store(archive, next(deposits)) == [Outcome.NEW]
+    assert store(archive, next(deposits)) == [StoreOutcome.NEW]
     again = open_on(disk)
     assert all(Reader(again).read(deposit.id) is not None for deposit in stored)
 
@@ -98,11 +97,11 @@ def test_a_log_that_found_no_room_is_begun_when_there_is_some(call: str, error: 
     assert [path for path in disk.paths() if "log/" in path] == logs
     assert Reader(archive).read(kept.id) is not None
     disk.mend()
-    assert store(archive, refused, later) == [Outcome.NEW] * 2
+    assert store(archive, refused, later) == [StoreOutcome.NEW] * 2
     assert archive.problem is None
     again = open_on(disk)
     assert all(Reader(again).read(deposit.id) is not None for deposit in (kept, refused, later))
-    assert store(again, last) == [Outcome.NEW]
+    assert store(again, last) == [StoreOutcome.NEW]
 
 
 def test_a_log_that_is_long_enough_stays_in_use_until_another_finds_room() -> None:
@@ -113,10 +112,10 @@ def test_a_log_that_is_long_enough_stays_in_use_until_another_finds_room() -> No
     disk.fail(Failure(calls=frozenset({"open"}), error=errno.ENOSPC, path="*log/*[2-9].*"))
     with pytest.raises(StoreRefusedError, match="the disk is full"):
         seal(archive)
-    assert store(archive, second) == [Outcome.NEW]
+    assert store(archive, second) == [StoreOutcome.NEW]
     disk.mend()
     assert seal(archive).captures == 2
-    assert store(archive, third) == [Outcome.NEW]
+    assert store(archive, third) == [StoreOutcome.NEW]
 
 
 def test_an_archive_that_is_opened_on_a_full_disk_stores_when_there_is_room() -> None:
@@ -132,7 +131,7 @@ def test_an_archive_that_is_opened_on_a_full_disk_stores_when_there_is_room() ->
         store(again, later)
     assert Reader(again).read(kept.id) is not None
     disk.mend()
-    assert store(again, later) == [Outcome.NEW]
+    assert store(again, later) == [StoreOutcome.NEW]
 
 
 def test_a_new_log_whose_flush_failed_is_not_tried_again() -> None:
@@ -278,7 +277,7 @@ def test_a_missing_slice_takes_only_its_own_captures_along(tmp_path: Path) -> No
     assert {deposit.url for deposit in deposits if reader.read(deposit.id) is None} == {
         deposit.url for deposit in on_second
     }
-    assert store(without, page(URL, NOW_S + 999)) == [Outcome.NEW]
+    assert store(without, page(URL, NOW_S + 999)) == [StoreOutcome.NEW]
     without.close()
     whole = _slices(disks)
     assert all(Reader(whole).read(deposit.id) is not None for deposit in deposits)
@@ -376,7 +375,7 @@ def test_a_foreign_name_does_not_keep_the_archive_from_opening_and_storing(path:
     else:
         foreign.write_bytes(b"not ours")
     again = open_on(tmp_path)
-    assert store(again, page(URL, NOW_S)) == [Outcome.NEW]
+    assert store(again, page(URL, NOW_S)) == [StoreOutcome.NEW]
     note_visits(again, Visit(url=URL, time_s=NOW_S + 1, status=304))
     assert seal(again).captures == 31
     assert verify(again).is_sound
@@ -486,7 +485,7 @@ def test_when_the_first_disk_fails_for_good_storing_goes_on_on_the_next() -> Non
     )
     with pytest.raises(StoreRefusedError, match="the disk failed"):
         store(archive, refused)
-    assert store(archive, refused, *later) == [Outcome.NEW] * 5
+    assert store(archive, refused, *later) == [StoreOutcome.NEW] * 5
     assert archive.files.catalogue[archive.log.number].slice == 1
     disks[0].mend()
     again = _slices(disks)
@@ -520,7 +519,7 @@ def test_rot_in_the_log_costs_one_capture_even_when_the_index_is_made_anew(
     assert [deposit.url for deposit in deposits if reader.read(deposit.id) is None] == [deposits[10].url]
     assert log.stat().st_size == len(data)
     again = page(deposits[10].url, NOW_S + 99, b"stored behind it")
-    assert store(archive, again) == [Outcome.NEW]
+    assert store(archive, again) == [StoreOutcome.NEW]
     archive.close()
     opened = open_on(tmp_path)
     assert Reader(opened).read(again.id) is not None
@@ -555,7 +554,7 @@ def test_a_home_that_was_copied_while_it_was_used_opens_with_what_it_has(first: 
     whole = 39 if first == "archive" else 60
     assert found == [number < whole for number in range(60)]
     assert verify(again).is_sound
-    assert store(again, *deposits[whole:]) == [Outcome.NEW] * (60 - whole)
+    assert store(again, *deposits[whole:]) == [StoreOutcome.NEW] * (60 - whole)
     again.close()
     assert all(Reader(archive).read(deposit.id) is not None for deposit in deposits)
     archive.close()

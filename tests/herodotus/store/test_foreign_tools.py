@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from herodotus import clock
-from herodotus.store.foreign_records import Found, RecordReader
+from herodotus.store.foreign_records import ForeignRecord, RecordReader
 from herodotus.store.memory import MemoryStore
 from herodotus.store.warc_import import ImportReport, import_file
 from tests.herodotus.store.judging import BARE, PYTHON, WAIT_S, fetch, judge, pywb, run, system_tool
@@ -118,6 +118,6 @@ def _recorded(folder: Path) -> list[str]:
         found += [
             item.record.url or ""
             for item in items
-            if isinstance(item, Found) and item.record.kind == "request"
+            if isinstance(item, ForeignRecord) and item.record.kind == "request"
         ]
     return found

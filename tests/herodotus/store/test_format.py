@@ -9,9 +9,9 @@ import pytest
 from herodotus.core.bundles import format_bundle
 from herodotus.core.captures import Original, make_deposit
 from herodotus.core.index_rows import (
-    Entry,
-    Kind,
-    Place,
+    FilePlace,
+    IndexEntry,
+    RowKind,
     arrival_of,
     capture_key,
     decode_entry,
@@ -61,9 +61,9 @@ def test_the_documented_notes_are_what_is_written() -> None:
 def test_the_documented_index_entries_are_what_is_written() -> None:
     key = capture_key(FIRST.id)
     assert key.hex() == "63bbf5caaf2e8efeeaf919e0d86553f100a5652b"
-    assert payload_key(key, FIRST.sha256, Kind.BODY).hex() == "640ba5652be1ca8600bbf5caaf2e8efeea6553f100"
-    stored = Entry(place=Place(1, 227, 405), kind=Kind.BODY, arrival=arrival_of(1, 227))
-    sealed = Entry(place=Place(13, 250, 900, 512), kind=Kind.REVISIT, arrival=arrival_of(1, 227))
+    assert payload_key(key, FIRST.sha256, RowKind.BODY).hex() == "640ba5652be1ca8600bbf5caaf2e8efeea6553f100"
+    stored = IndexEntry(place=FilePlace(1, 227, 405), kind=RowKind.BODY, arrival=arrival_of(1, 227))
+    sealed = IndexEntry(place=FilePlace(13, 250, 900, 512), kind=RowKind.REVISIT, arrival=arrival_of(1, 227))
     assert (encode_entry(stored).hex(), encode_entry(sealed).hex()) == (
         "0201e301950300",
         "010dfa018407800401e301",

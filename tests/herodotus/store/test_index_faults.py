@@ -12,14 +12,14 @@ from herodotus.core.captures import Deposit
 from herodotus.store.deletion import delete
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.index import Batch, MemoryIndex
-from herodotus.store.intake import Intake, Outcome
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.rocks import CACHE_BYTES, RocksIndex
 from herodotus.store.sealing import seal
 from herodotus.store.slices import archive_at
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.verification import verify
-from simnet.world.disk import Disk as SimulatedDisk
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_acknowledged_after_the_index_failed_and_all_is_served() -> N
     archive.close()
     again = open_on(disk, index)
     assert verify(again).is_sound
-    assert store(again, kept, refused, later) == [Outcome.KNOWN, Outcome.KNOWN, Outcome.NEW]
+    assert store(again, kept, refused, later) == [StoreOutcome.KNOWN, StoreOutcome.KNOWN, StoreOutcome.NEW]
 
 
 def test_sealing_that_cannot_tell_the_index_takes_nothing_away_and_is_finished_later() -> None:

@@ -14,14 +14,13 @@ from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import MemoryIndex
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.journal import write_journal
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.verification import verify
-from simnet.world.disk import Disk as SimulatedDisk
-from simnet.world.disk import Failure, PowerCut
+from simnet.world.disk import Failure, PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 
 DEPOSITS = [page(f"http://example.org/{n}", NOW_S + n, b"body %d" % n) for n in range(40)]
@@ -148,4 +147,4 @@ def test_a_swap_that_a_disk_ends_is_finished_at_the_next_opening(call: str, path
     assert _lacking(again) == []
     assert verify(again).is_sound
     assert not [name for name in disk.paths() if name.startswith("journal/") or name.endswith(".part")]
-    assert store(again, page("http://example.org/later", NOW_S)) == [Outcome.NEW]
+    assert store(again, page("http://example.org/later", NOW_S)) == [StoreOutcome.NEW]

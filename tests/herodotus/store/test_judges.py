@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fastwarc.warc import ArchiveIterator
 
-from herodotus.core.layout import Codec
+from herodotus.core.layout import Compression
 from herodotus.core.warc import format_digits
 from herodotus.store.wacz import export_wacz
 from herodotus.store.warc_export import export_warc
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.e2e
 # Of `collection`, counted by hand: 25 captures, a request with each but the DNS answer; one record of what the
 # crawler learned, two days of unchanged visits, one tombstone.
 RECORDS = {"response": 23, "revisit": 1, "resource": 1, "request": 24, "metadata": 4}
-FILES = {Codec.GZIP: 14, Codec.ZSTD: 14}  # 13 buckets have something, and there is a log
+FILES = {Compression.GZIP: 14, Compression.ZSTD: 14}  # 13 buckets have something, and there is a log
 
 
-def _make(folder: Path, codec: Codec) -> Path:
+def _make(folder: Path, codec: Compression) -> Path:
     """A home, and beside it its exports `all.warc.gz` and `all.wacz`. The index is gone."""
     archive = collection.make(folder / "home", codec)
     with (folder / "all.warc.gz").open("wb") as out:
@@ -39,14 +39,16 @@ def _make(folder: Path, codec: Codec) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=list(Codec), ids=["gzip profile", "zstd profile"])
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Codec]:
+@pytest.fixture(scope="module", params=list(Compression), ids=["gzip profile", "zstd profile"])
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Compression]:
     return _make(tmp_path_factory.mktemp("made"), request.param), request.param
 
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _make(tmp_path_factory.mktemp("exports"), Codec.ZSTD)
+    return _make(tmp_path_factory.mktemp("exports"), Compression.ZSTD)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -66,7 +68,9 @@ def _plain(files: list[Path], target: Path) -> list[Path]:
 
 
 @pytest.mark.needs("zstd", judge("warcio"), judge("cdx-indexer"))
-def test_without_our_software_every_tool_reads_every_record(made: tuple[Path, Codec], tmp_path: Path) -> None:
+def test_without_our_software_every_tool_reads_every_record(
+    made: tuple[Path, Compression], tmp_path: Path
+) -> None:
     folder, codec = made
     files = _files(folder)
     assert len(files) == FILES[codec]
@@ -95,18 +99,24 @@ def test_without_our_software_every_tool_reads_every_record(made: tuple[Path, Co
 
 
 @pytest.mark.needs("zstd", judge("warcio"), judge("cdx-indexer"))
-def test_our_indexes_are_the_ones_that_pywb_makes(made: tuple[Path, Codec], tmp_path: Path) -> None:
+def test_our_indexes_are_the_ones_that_pywb_makes(made: tuple[Path, Compression], tmp_path: Path) -> None:
     """Key, date, URL, type, status and digest; in gzip files also where the record lies."""
     folder, codec = made
     segments = [path for path in _files(folder) if path.parent.name != "log"]
-    read = segments if codec is Codec.GZIP else _plain(segments, tmp_path / "plain")
+    read = segments if codec is Compression.GZIP else _plain(segments, tmp_path / "plain")
     theirs = run(judge("cdx-indexer"), "-j", *read, cwd=tmp_path).decode().splitlines()
     ours = [
         line
         for path in segments
         for line in path.with_name(path.name.partition(".")[0] + ".cdxj").read_text().splitlines()
     ]
-    names = ("url", "mime", "status", "digest", *(("offset", "filename") if codec is Codec.GZIP else ()))
+    names = (
+        "url",
+        "mime",
+        "status",
+        "digest",
+        *(("offset", "filename") if codec is Compression.GZIP else ()),
+    )
     notes = [line for line in theirs if line.startswith("urn:herodotus:archive")]
     assert len(notes) == 3  # our own bookkeeping, which is no capture: pywb lists it, we do not
     assert _index(ours, names) == _index([line for line in theirs if line not in notes], names)

@@ -27,7 +27,7 @@ from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Batch, MemoryIndex
-from herodotus.store.intake import Intake, Outcome
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.members import scan_members
 from herodotus.store.memory import MemoryStore
 from herodotus.store.notes import all_visits, note_places
@@ -38,8 +38,7 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
 from herodotus.store.warc_import import import_file
-from simnet.world.disk import Disk as SimulatedDisk
-from simnet.world.disk import Failure, PowerCut
+from simnet.world.disk import Failure, PowerCut, SimulatedDisk
 from tests.herodotus.operate.cli.test_archive import run
 from tests.herodotus.store.making import (
     NOW_S,
@@ -122,7 +121,11 @@ def test_a_revisit_whose_original_rotted_stays_known_and_is_reported(
     original, revisit, other = page(first, NOW_S, body), page(second, NOW_S + 1, body), page(third, NOW_S)
     disk = SimulatedDisk()
     archive = open_on(disk)
-    assert store(archive, original, revisit, other) == [Outcome.NEW, Outcome.REVISIT, Outcome.NEW]
+    assert store(archive, original, revisit, other) == [
+        StoreOutcome.NEW,
+        StoreOutcome.REVISIT,
+        StoreOutcome.NEW,
+    ]
     if is_sealed:
         seal(archive)
     _rot(disk, archive, original)
@@ -139,7 +142,7 @@ def test_a_revisit_whose_original_rotted_stays_known_and_is_reported(
         Reader(archive).read(revisit.id)
     assert Reader(archive).read(other.id) is not None
     # From another copy: the one that lost its body gets it, and then the other has it, too.
-    assert store(archive, original) == [Outcome.NEW]
+    assert store(archive, original) == [StoreOutcome.NEW]
     for deposit in (original, revisit):
         capture = Reader(archive).read(deposit.id)
         assert capture is not None
@@ -185,7 +188,7 @@ def test_no_power_cut_leaves_the_tombstone_of_an_original_without_the_body_of_it
     for changes in range(200):
         disk, index = SimulatedDisk(), JournalledIndex()
         archive = open_on(disk, index)
-        assert store(archive, original, revisit) == [Outcome.NEW, Outcome.REVISIT]
+        assert store(archive, original, revisit) == [StoreOutcome.NEW, StoreOutcome.REVISIT]
         index.flush()
         disk.cut_after(changes)
         is_done = True
@@ -295,8 +298,8 @@ def test_a_damaged_capture_is_repaired_by_storing_it_again(by_seal: bool, tmp_pa
         assert seal(archive).skipped == 1
     with pytest.raises(DamagedRecordError):
         Reader(archive).read(original.id)
-    assert store(archive, original) == [Outcome.NEW]
-    assert store(archive, original) == [Outcome.KNOWN]
+    assert store(archive, original) == [StoreOutcome.NEW]
+    assert store(archive, original) == [StoreOutcome.KNOWN]
     for deposit in (original, revisit):
         found = Reader(archive).read(deposit.id)
         assert found is not None
@@ -356,7 +359,7 @@ def test_a_promise_that_comes_after_the_refusal_is_no_original() -> None:
     intake.forget()  # the committer was quicker than whoever submitted
     intake.promise(refused)
     for url in (first, second):
-        assert intake.prepare(page(url, NOW_S)).outcome is Outcome.NEW
+        assert intake.prepare(page(url, NOW_S)).outcome is StoreOutcome.NEW
 
 
 def test_a_rotten_visit_log_does_not_keep_the_rest_from_being_sealed(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from warcio.warcwriter import WARCWriter
 
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
-from herodotus.store.foreign_records import Broken, Found, RecordReader
+from herodotus.store.foreign_records import Broken, ForeignRecord, RecordReader
 from herodotus.store.memory import MemoryStore
 from herodotus.store.wacz import export_wacz
 from herodotus.store.warc_export import export_warc
@@ -293,7 +293,7 @@ def test_a_head_without_end_takes_no_memory(packed: bool) -> None:
     del head
     tracemalloc.start()
     try:
-        found = [item.record.url for item in RecordReader(file) if isinstance(item, Found)]
+        found = [item.record.url for item in RecordReader(file) if isinstance(item, ForeignRecord)]
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -345,7 +345,7 @@ async def test_any_damage_ends_in_records_and_reports(seed: int) -> None:
     for _ in range(rng.randint(1, 8)):
         data[rng.randrange(len(data))] = rng.randrange(256)
     for item in RecordReader(BytesIO(bytes(data[: rng.randint(1, len(data))]))):
-        assert isinstance(item, Found | Broken)
+        assert isinstance(item, ForeignRecord | Broken)
 
 
 async def test_an_export_is_self_contained_and_comes_in_again_equal() -> None:

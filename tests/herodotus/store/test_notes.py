@@ -28,7 +28,7 @@ from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import archive_at
 from herodotus.store.stored_records import end_of_companion
-from simnet.world.disk import Disk as SimulatedDisk
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, random_text, store
 
 URLS = [f"http://example.org/{n}" for n in range(40)]

@@ -11,7 +11,7 @@ from herodotus.core.index_rows import capture_key
 from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
 from herodotus.core.warc import Fields, WarcRecord, format_record
 from herodotus.store.deletion import delete
-from herodotus.store.intake import Intake, Outcome, compress_bundle
+from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.items import NOTE_TARGET
 from herodotus.store.members import gzip_member
 from herodotus.store.memory import MemoryDisk
@@ -47,7 +47,7 @@ def member(deposit: Deposit) -> bytes:
 def test_a_parcel_is_the_capture_with_its_whole_body_wherever_it_lies(is_sealed: bool) -> None:
     archive = open_on(MemoryDisk())
     first, again = page(URL, NOW_S, b"body" * 500), page(URL, NOW_S + DAY_S, b"body" * 500)
-    assert store(archive, first, again) == [Outcome.NEW, Outcome.REVISIT]
+    assert store(archive, first, again) == [StoreOutcome.NEW, StoreOutcome.REVISIT]
     if is_sealed:
         seal(archive)
     for deposit in (first, again):
@@ -55,7 +55,7 @@ def test_a_parcel_is_the_capture_with_its_whole_body_wherever_it_lies(is_sealed:
         arrived = unpacked(parcel.data)
         assert (arrived.id, arrived.body, arrived.head) == (deposit.id, deposit.body, deposit.head)
         there = open_on(MemoryDisk())
-        assert store(there, arrived) == [Outcome.NEW]
+        assert store(there, arrived) == [StoreOutcome.NEW]
         found = Reader(there).read(deposit.id)
         assert found is not None
         assert [one.block for one in found.companions] == [deposit.request]
@@ -154,7 +154,7 @@ def test_what_is_dropped_is_no_tombstone_and_takes_no_body_along() -> None:
         deposit = page(f"http://example.org/{number}", NOW_S, b"the same" * 100)
         by_bucket.setdefault(deposit.key[0] >> 4, []).append(deposit)
     first, second = next(some for some in by_bucket.values() if len(some) > 1)[:2]
-    assert store(archive, first, second) == [Outcome.NEW, Outcome.REVISIT]
+    assert store(archive, first, second) == [StoreOutcome.NEW, StoreOutcome.REVISIT]
     position = first.key[:12]
     after = (int.from_bytes(position, "big") + 1).to_bytes(12, "big")
     intake = Intake(archive)
@@ -167,7 +167,7 @@ def test_what_is_dropped_is_no_tombstone_and_takes_no_body_along() -> None:
     assert kept.body == second.body
     assert (archive.captures, count_captures(archive, *ALL)) == (1, 1)
     assert members_in(archive, *ALL) == [member(second)]
-    assert store(archive, first) == [Outcome.REVISIT]  # it may come back
+    assert store(archive, first) == [StoreOutcome.REVISIT]  # it may come back
 
 
 def test_dropped_bytes_go_with_the_next_compaction_and_not_before() -> None:
@@ -208,8 +208,8 @@ def test_what_others_deleted_is_buried_also_where_it_never_was() -> None:
     assert bury(ours, Intake(ours), keys) == 1
     assert bury(strangers, Intake(strangers), keys) == 0
     for archive in (ours, strangers):
-        assert store(archive, deposit) == [Outcome.DELETED]
+        assert store(archive, deposit) == [StoreOutcome.DELETED]
         assert has_member(archive, member(deposit))
         rebuild(archive)
-        assert store(archive, deposit) == [Outcome.DELETED]
+        assert store(archive, deposit) == [StoreOutcome.DELETED]
         assert members_in(archive, *ALL) == members_in(theirs, *ALL)

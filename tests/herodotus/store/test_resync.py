@@ -10,16 +10,16 @@ import pytest
 
 from herodotus.core.bundles import format_bundle
 from herodotus.core.captures import Deposit
-from herodotus.core.layout import Codec
+from herodotus.core.layout import Compression
 from herodotus.store import resync
 from herodotus.store.engine import Archive, ArchiveSettings
 from herodotus.store.files import Files
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.members import GZIP_MAGIC, Dictionary, first_bytes, gzip_member, zstd_frame
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
 from herodotus.store.verification import verify
-from simnet.world.disk import Disk as SimulatedDisk
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, random_text, store
 
 HOSTILE = "http://example.org/hostile"
@@ -59,7 +59,7 @@ def test_a_body_full_of_magic_numbers_does_not_make_the_search_long(
     disk = SimulatedDisk()
     archive = open_on(disk)
     before, hostile, after = _around(GZIP_MAGIC * 10_000)
-    assert store(archive, before, hostile, after) == [Outcome.NEW] * 3
+    assert store(archive, before, hostile, after) == [StoreOutcome.NEW] * 3
     _break_start(disk, archive, hostile)
     with _counted_reads(monkeypatch) as lengths:
         if is_verifying:
@@ -72,14 +72,14 @@ def test_a_body_full_of_magic_numbers_does_not_make_the_search_long(
 
 
 @pytest.mark.parametrize("pack", [gzip_member, zstd_frame])
-@pytest.mark.parametrize("codec", [None, *Codec])
+@pytest.mark.parametrize("codec", [None, *Compression])
 @pytest.mark.parametrize("is_followed", [True, False])
 def test_records_within_a_body_are_not_taken_for_ours(
-    pack: Callable[[bytes], bytes], codec: Codec | None, is_followed: bool
+    pack: Callable[[bytes], bytes], codec: Compression | None, is_followed: bool
 ) -> None:
     """A page that holds an archive, even one made to deceive: damage before it must not let it out."""
     disk = SimulatedDisk()
-    archive = open_on(disk, settings=ArchiveSettings(codec=codec or Codec.ZSTD))
+    archive = open_on(disk, settings=ArchiveSettings(codec=codec or Compression.ZSTD))
     forged = page("http://example.org/forged", NOW_S, b"never said")
     body = pack(b"".join(format_bundle(forged, None)))
     before, hostile, after = _around(body)
@@ -161,7 +161,7 @@ def test_what_is_not_searched_to_its_end_is_not_cut(monkeypatch: pytest.MonkeyPa
             "neither a gzip member nor a zstd frame; what follows was not searched to its end"
         ]
         assert Reader(archive).read(before.id) is not None
-        assert store(archive, page("http://example.org/later", NOW_S)) == [Outcome.NEW]
+        assert store(archive, page("http://example.org/later", NOW_S)) == [StoreOutcome.NEW]
     assert disk.read_bytes(path) == data
     again = open_on(disk)
     assert all(Reader(again).read(deposit.id) is not None for deposit in (before, after))
@@ -175,7 +175,7 @@ def test_bombs_within_a_body_are_not_decoded_without_end(
 ) -> None:
     """What fails costs as much as what does not: a file full of them used to be decoded for minutes."""
     monkeypatch.setattr("secrets.token_bytes", bytes)
-    codec = Codec.GZIP if pack is gzip_member else Codec.ZSTD
+    codec = Compression.GZIP if pack is gzip_member else Compression.ZSTD
     disk = SimulatedDisk()
     archive = open_on(disk, settings=ArchiveSettings(codec=codec))
     bomb = pack(b"WARC/1.1" + bytes(4_000_000))
@@ -187,7 +187,7 @@ def test_bombs_within_a_body_are_not_decoded_without_end(
     rng = random.Random(1)  # what lies between them keeps sealing from packing them once more
     before, hostile, after = _around(b"".join(bomb + rng.randbytes(20_000) for _ in range(20)))
     store(archive, before, hostile, after)
-    if codec is Codec.ZSTD:
+    if codec is Compression.ZSTD:
         seal(archive)
         for path in disk.paths():
             if path.endswith(".cdxj"):

@@ -14,7 +14,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
 from herodotus.core.captures import Deposit
-from herodotus.core.layout import Codec
+from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
 from herodotus.store.engine import Archive, ArchiveSettings
 from herodotus.store.items import NewTombstones
@@ -26,7 +26,7 @@ from herodotus.store.throttle import Throttle
 from herodotus.store.verification import verify
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, random_text, store
 
-CODECS = [Codec.ZSTD, Codec.GZIP]
+CODECS = [Compression.ZSTD, Compression.GZIP]
 
 
 def _some(rng: random.Random, count: int) -> list[Deposit]:
@@ -48,7 +48,7 @@ def _all_there(archive: Archive, deposits: list[Deposit]) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_sealed_captures_are_read_and_survive_rebuilding(tmp_path: Path, codec: Codec) -> None:
+def test_sealed_captures_are_read_and_survive_rebuilding(tmp_path: Path, codec: Compression) -> None:
     archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
     deposits = _some(random.Random(1), 80)
     store(archive, *deposits)
@@ -85,7 +85,7 @@ def test_versions_of_a_url_share_a_frame(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_compaction_drops_what_was_deleted_and_nothing_else(tmp_path: Path, codec: Codec) -> None:
+def test_compaction_drops_what_was_deleted_and_nothing_else(tmp_path: Path, codec: Compression) -> None:
     archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
     deposits = _some(random.Random(3), 60)
     store(archive, *deposits)
@@ -119,7 +119,7 @@ def test_a_second_sealing_adds_files_and_compaction_joins_them(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_strangers_read_every_record_without_our_software(tmp_path: Path, codec: Codec) -> None:
+def test_strangers_read_every_record_without_our_software(tmp_path: Path, codec: Compression) -> None:
     archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
     deposits = _some(random.Random(5), 50)
     store(archive, *deposits, page("http://example.org/same", NOW_S, deposits[1].body))
@@ -147,7 +147,7 @@ def test_strangers_read_every_record_without_our_software(tmp_path: Path, codec:
 def test_warcio_check_passes_on_logs_and_gzip_segments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    archive = open_on(tmp_path, settings=ArchiveSettings(codec=Codec.GZIP))
+    archive = open_on(tmp_path, settings=ArchiveSettings(codec=Compression.GZIP))
     store(archive, *_some(random.Random(6), 20))
     seal(archive)
     store(archive, page("http://example.org/log", NOW_S))
@@ -182,7 +182,7 @@ def test_the_cdxj_beside_a_segment_leads_to_every_record(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_compaction_copies_members_that_live_whole_and_packs_the_rest_anew(
-    tmp_path: Path, codec: Codec
+    tmp_path: Path, codec: Compression
 ) -> None:
     archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
     deposits = _some(random.Random(8), 90)
@@ -195,7 +195,7 @@ def test_compaction_copies_members_that_live_whole_and_packs_the_rest_anew(
     done = compact(archive, dead_min=0)
     neighbours = sum(1 for d in deposits if d.url == victim.url and d.mime == "text/html") - 1
     assert done.captures == 89
-    assert done.copied == 89 - (neighbours if codec is Codec.ZSTD else 0)
+    assert done.copied == 89 - (neighbours if codec is Compression.ZSTD else 0)
     after = _members(tmp_path)
     assert len(after - before) <= 1 + 16  # the frame packed anew, and the warcinfo of each new segment
     kept = [deposit for deposit in deposits if deposit is not victim]

@@ -8,7 +8,7 @@ from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
 from herodotus.store.index import MemoryIndex
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, store
@@ -19,7 +19,7 @@ URL = "http://example.org/"
 def test_a_capture_comes_back_with_its_request(tmp_path: Path) -> None:
     archive = open_on(tmp_path)
     deposit = page(URL, NOW_S, b"first")
-    assert store(archive, deposit) == [Outcome.NEW]
+    assert store(archive, deposit) == [StoreOutcome.NEW]
     found = Reader(archive).read(deposit.id)
     assert found is not None
     assert (found.body, found.status, found.mime) == (b"first", 200, "text/html")
@@ -46,8 +46,8 @@ def test_the_newest_not_newer_is_chosen(tmp_path: Path) -> None:
 def test_the_same_payload_is_a_revisit_that_names_the_original(tmp_path: Path) -> None:
     archive = open_on(tmp_path)
     first, second, third = (page(URL, NOW_S + n, b"same body") for n in range(3))
-    assert store(archive, first) == [Outcome.NEW]
-    assert store(archive, second, third) == [Outcome.REVISIT, Outcome.REVISIT]
+    assert store(archive, first) == [StoreOutcome.NEW]
+    assert store(archive, second, third) == [StoreOutcome.REVISIT, StoreOutcome.REVISIT]
     found = Reader(archive).read(third.id)
     assert found is not None
     assert found.is_revisit
@@ -63,7 +63,7 @@ def test_storing_a_capture_again_writes_nothing(tmp_path: Path) -> None:
     archive = open_on(tmp_path)
     store(archive, page(URL, NOW_S))
     tail = archive.log.tail
-    assert store(archive, page(URL, NOW_S)) == [Outcome.KNOWN]
+    assert store(archive, page(URL, NOW_S)) == [StoreOutcome.KNOWN]
     assert archive.log.tail == tail
     archive.close()
 
@@ -71,7 +71,7 @@ def test_storing_a_capture_again_writes_nothing(tmp_path: Path) -> None:
 def test_force_new_stores_the_body_again(tmp_path: Path) -> None:
     archive = open_on(tmp_path)
     store(archive, page(URL, NOW_S))
-    assert store(archive, page(URL, NOW_S + 1), mode=Mode.FORCE_NEW) == [Outcome.NEW]
+    assert store(archive, page(URL, NOW_S + 1), mode=Mode.FORCE_NEW) == [StoreOutcome.NEW]
     archive.close()
 
 
@@ -118,7 +118,7 @@ def test_a_torn_tail_is_cut_and_storing_goes_on(tmp_path: Path) -> None:
     assert path.stat().st_size == kept
     assert Reader(again).read(first.id) is not None
     assert Reader(again).read(second.id) is None
-    assert store(again, second) == [Outcome.NEW]
+    assert store(again, second) == [StoreOutcome.NEW]
     again.close()
 
 

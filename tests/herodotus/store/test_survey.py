@@ -20,9 +20,9 @@ from herodotus.store.memory import MemoryDisk
 from herodotus.store.sealing import seal
 from herodotus.store.store import DiskStore
 from herodotus.store.survey import (
+    ArchiveSurvey,
     Property,
     Span,
-    Survey,
     Tally,
     decode_span,
     decode_tally,
@@ -43,7 +43,7 @@ def linking(url: str, time_s: int, *targets: str) -> Deposit:
 def surveyed(*deposits: Deposit) -> Archive:
     archive = open_on(MemoryDisk())
     store(archive, *deposits)
-    Survey(archive).catch_up()
+    ArchiveSurvey(archive).catch_up()
     return archive
 
 
@@ -90,7 +90,7 @@ def test_captures_are_counted_by_host_type_status_and_day() -> None:
 
 def test_what_comes_later_is_counted_once_and_sealing_changes_nothing() -> None:
     archive = surveyed(page(A, NOW_S))
-    survey = Survey(archive)
+    survey = ArchiveSurvey(archive)
     assert survey.is_current()
     store(archive, page(B, NOW_S))
     assert not survey.is_current()
@@ -108,7 +108,7 @@ def test_a_survey_broken_off_anywhere_goes_on_without_counting_twice(
 ) -> None:
     """A crash keeps a prefix of the batches: each step is tried again on a copy that lost the last one."""
     archive, number = open_on(MemoryDisk()), 0
-    survey = Survey(archive)
+    survey = ArchiveSurvey(archive)
     for count in counts:
         store(archive, *(linking(f"{A}{number + i}", NOW_S + i, B) for i in range(count)))
         number += count
@@ -152,7 +152,7 @@ def test_a_capture_that_cannot_be_read_is_counted_and_costs_the_others_nothing(
     faulty(monkeypatch, A)
     archive = open_on(MemoryDisk())
     store(archive, linking(A, NOW_S, B), linking(C, NOW_S, B), linking(B, NOW_S, A))
-    survey = Survey(archive)
+    survey = ArchiveSurvey(archive)
     with pytest.raises(ZeroDivisionError):
         survey.catch_up()
     while not survey.is_current():
@@ -171,7 +171,7 @@ async def test_a_survey_is_not_held_for_ever_by_one_page(monkeypatch: pytest.Mon
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(keep_surveyed, surveying, period_s=0.001, work_share=1.0))
-            while not Survey(archive).is_current():  # noqa: ASYNC110  # a survey tells nobody when it is done
+            while not ArchiveSurvey(archive).is_current():  # noqa: ASYNC110  # a survey tells nobody when it is done
                 await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
     assert set(links(archive, B)) == {url_key(C)[:12]}

@@ -9,7 +9,7 @@ import pytest
 from herodotus.core.captures import CaptureId
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.engine import ArchiveSettings
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.streams import Query
 from tests.herodotus.store.making import NOW_S, page, random_text
@@ -34,7 +34,7 @@ class Everything:
             body = random_text(random.Random(rng.randrange(12)), 1_000)
             deposit = page(f"http://example.org/{rng.randrange(40)}", NOW_S + 4 * n + writer, body)
             stored = await self.store.store(deposit)
-            assert stored.outcome in (Outcome.NEW, Outcome.REVISIT)
+            assert stored.outcome in (StoreOutcome.NEW, StoreOutcome.REVISIT)
             self.bodies[deposit.id] = deposit.body
 
     async def delete(self) -> None:

@@ -20,7 +20,7 @@ from herodotus.store.performer import EXPORTS_BETWEEN_WORDS, perform
 from herodotus.store.streams import Query
 from herodotus.store.wacz import export_wacz, title_of
 from herodotus.store.warc_export import Exported, export_warc
-from simnet.world.disk import Disk
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, store
 
 URL = "http://example.org/"
@@ -47,7 +47,7 @@ def _export(archive: Archive, query: Query | None = None, pattern: str | None = 
 @pytest.fixture
 def archive() -> Archive:
     """A page that changed on the third day and was found unchanged on the days between."""
-    archive = open_on(Disk())
+    archive = open_on(SimulatedDisk())
     store(archive, page(URL, NOW_S, b"<p>one"), page(URL, NOW_S + 3 * DAY_S, b"<p>two"))
     note_visits(archive, *(Visit(url=URL, time_s=NOW_S + day * DAY_S, status=304) for day in (1, 2, 4)))
     return archive
@@ -178,7 +178,7 @@ async def test_an_export_ends_when_it_is_told_to(is_wacz: bool, tmp_path: Path) 
     ],
 )
 def test_a_title_is_found_in_what_servers_send(headers: str, body: bytes, title: str) -> None:
-    archive = open_on(Disk())
+    archive = open_on(SimulatedDisk())
     store(archive, page(URL, NOW_S, body, headers))
     found: list[str] = []
     export_warc(

@@ -3,10 +3,10 @@
 import random
 
 from herodotus.core.copies.directories import Range
-from herodotus.core.copies.ledger import LACKING_MAX, PROMISE_USED_WITHIN_S, Ledger
+from herodotus.core.copies.ledger import LACKING_MAX, PROMISE_USED_WITHIN_S, HoldingLedger
 from herodotus.core.copies.offers import SLOW_S, WAITED_S, Offers
 from herodotus.core.copies.places import Segment
-from herodotus.core.copies.schedule import AGAIN_S, Purpose, Schedule
+from herodotus.core.copies.schedule import AGAIN_S, ComparisonSchedule, Purpose
 from herodotus.core.copies.wanted import WANTED_MAX, Wanted
 
 ME, A, B, C = (bytes((number,)) * 32 for number in range(4))
@@ -19,13 +19,13 @@ def member(number: int, day: int = 0) -> bytes:
 
 
 def confirmed(
-    ledger: Ledger, peer: bytes, *lacking: bytes, now: float = 0.0, is_promise: bool = True
+    ledger: HoldingLedger, peer: bytes, *lacking: bytes, now: float = 0.0, is_promise: bool = True
 ) -> None:
     ledger.confirm(ledger.begin(peer, LOW, now), lacking, is_promise=is_promise)
 
 
 def test_a_copy_goes_only_when_every_holder_promised_and_lacks_nothing() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     assert not ledger.may_go(SEGMENT, (), 0)
     confirmed(ledger, A)
     assert not ledger.may_go(SEGMENT, (), 0)
@@ -46,7 +46,7 @@ def test_a_copy_goes_only_when_every_holder_promised_and_lacks_nothing() -> None
 
 
 def test_a_confirmation_that_is_no_promise_lets_nothing_go() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     confirmed(ledger, A)
     confirmed(ledger, B, is_promise=False)
     assert not ledger.may_go(SEGMENT, (), 0)
@@ -54,7 +54,7 @@ def test_a_confirmation_that_is_no_promise_lets_nothing_go() -> None:
 
 
 def test_what_is_stored_while_a_comparison_runs_is_lacking_after_it() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     under_way = ledger.begin(A, LOW, 0)
     ledger.stored(member(5))
     ledger.confirm(under_way, (), is_promise=True)
@@ -64,7 +64,7 @@ def test_what_is_stored_while_a_comparison_runs_is_lacking_after_it() -> None:
 
 
 def test_newer_words_count_against_a_promise_and_only_exact_ones_for_it() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     confirmed(ledger, A, member(3))
     confirmed(ledger, B)
     part = (Range(bytes(12), (1_000).to_bytes(12, "big")),)
@@ -79,7 +79,7 @@ def test_newer_words_count_against_a_promise_and_only_exact_ones_for_it() -> Non
 
 
 def test_who_was_asked_since_is_not_behind_for_what_an_older_word_left_open() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     confirmed(ledger, A, is_promise=False)
     ledger.stored(member(7))
     assert ledger.is_behind(A)
@@ -105,7 +105,7 @@ def test_of_several_who_offer_one_sends_and_who_does_not_is_not_waited_for_again
 
 
 def test_copies_are_counted_by_hosts_that_said_so() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     segments = [Segment(ranges=LOW, holders=(ME, A, B, C))]
     counts = {LOW[0]: 10}
     assert ledger.histogram(ME, segments, counts, 0) == {1: 10}
@@ -117,7 +117,7 @@ def test_copies_are_counted_by_hosts_that_said_so() -> None:
 
 
 def test_who_lacks_too_much_is_asked_again() -> None:
-    ledger = Ledger()
+    ledger = HoldingLedger()
     confirmed(ledger, A, *(member(n) for n in range(LACKING_MAX + 1)))
     assert not ledger.is_held(A, member(LACKING_MAX + 5))
 
@@ -156,7 +156,7 @@ def test_who_had_more_than_there_was_room_for_is_asked_again_once() -> None:
 
 
 def test_tasks_are_due_soon_after_a_change_then_daily_and_fail_ever_more_slowly() -> None:
-    schedule = Schedule(every_s=86_400, soon_s=5, random=random.Random(1))
+    schedule = ComparisonSchedule(every_s=86_400, soon_s=5, random=random.Random(1))
     task = (A, Purpose.SHARED)
     schedule.set_tasks([task], 0, changed=())
     assert 0 <= (schedule.next_deadline() or -1) <= 5
@@ -177,7 +177,7 @@ def test_tasks_are_due_soon_after_a_change_then_daily_and_fail_ever_more_slowly(
 
 
 def test_what_changes_while_it_is_compared_is_compared_again() -> None:
-    schedule = Schedule(every_s=86_400, soon_s=5, random=random.Random(1))
+    schedule = ComparisonSchedule(every_s=86_400, soon_s=5, random=random.Random(1))
     task = (A, Purpose.SURPLUS)
     schedule.set_tasks([task], 0, changed=())
     schedule.take(5)

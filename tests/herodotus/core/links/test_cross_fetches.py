@@ -3,7 +3,14 @@
 from dht import Contact
 from dht.core.ids import PeerKey, key_of
 from dht.core.records import Address
-from herodotus.core.links.cross_fetches import PEERS_MAX, Answer, Crossed, CrossTally, is_drawn, looks_again
+from herodotus.core.links.cross_fetches import (
+    PEERS_MAX,
+    Crossed,
+    CrossTally,
+    CrossVerdict,
+    is_drawn,
+    looks_again,
+)
 
 SALT = b"nobody's business"
 KEYS = [key_of(b"%d" % number) for number in range(10_000)]
@@ -53,10 +60,10 @@ def test_a_peer_stands_out_by_six_differences_of_eight_and_not_by_fewer_looks_or
 
 def test_a_difference_names_the_peer_once_it_stands_out_and_what_is_unclear_never_counts() -> None:
     tally, peer = CrossTally(), PeerKey(bytes(32))
-    assert not any(tally.note(peer, Answer.UNCLEAR) for _ in range(100))
-    assert [tally.note(peer, Answer.DIFFERS) for _ in range(8)] == [False] * 7 + [True]
-    assert not tally.note(peer, Answer.AGREES)
-    assert not tally.note(peer, Answer.CHANGES)
+    assert not any(tally.note(peer, CrossVerdict.UNCLEAR) for _ in range(100))
+    assert [tally.note(peer, CrossVerdict.DIFFERS) for _ in range(8)] == [False] * 7 + [True]
+    assert not tally.note(peer, CrossVerdict.AGREES)
+    assert not tally.note(peer, CrossVerdict.CHANGES)
     assert tally.total == Crossed(agreed=1, differed=8, changing=1)
     assert tally.unclear == 100
 
@@ -64,7 +71,7 @@ def test_a_difference_names_the_peer_once_it_stands_out_and_what_is_unclear_neve
 def test_peers_beyond_the_bound_are_counted_together() -> None:
     tally = CrossTally()
     for number in range(PEERS_MAX + 5):
-        tally.note(PeerKey(number.to_bytes(32, "big")), Answer.DIFFERS)
+        tally.note(PeerKey(number.to_bytes(32, "big")), CrossVerdict.DIFFERS)
     assert (len(tally.of_peer), tally.total.differed) == (PEERS_MAX, PEERS_MAX + 5)
 
 
@@ -84,5 +91,5 @@ def test_honest_peers_do_not_stand_out_however_often_pages_change() -> None:
 
 def test_keys_that_are_no_members_fill_no_table_and_name_nobody() -> None:
     tally = CrossTally()
-    assert not any(tally.note(None, Answer.DIFFERS) for _ in range(20))
+    assert not any(tally.note(None, CrossVerdict.DIFFERS) for _ in range(20))
     assert (tally.total.differed, tally.of_peer) == (20, {})

@@ -8,7 +8,7 @@ from pathlib import Path
 import can_ada
 import pytest
 
-from herodotus.core.replay.addresses import Addresses
+from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
 from tests.herodotus.core.replay.judging import archived, asked_by_browser
 
@@ -47,7 +47,7 @@ HEAD = b"/web/20260102030405im_/"
     ],
 )  # fmt: skip
 def test_a_reference_leads_into_the_archive(reference: bytes, absolute: bytes) -> None:
-    assert Addresses(CONTEXT).rewrite(reference, Flag.IMAGE) == HEAD + absolute
+    assert AddressRewriter(CONTEXT).rewrite(reference, Flag.IMAGE) == HEAD + absolute
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_a_reference_leads_into_the_archive(reference: bytes, absolute: bytes) -
     ],
 )  # fmt: skip
 def test_what_is_not_of_the_web_or_already_archived_stays(reference: bytes) -> None:
-    assert Addresses(CONTEXT).rewrite(reference, Flag.IMAGE) == reference
+    assert AddressRewriter(CONTEXT).rewrite(reference, Flag.IMAGE) == reference
 
 
 def test_a_base_moves_what_follows() -> None:
-    addresses = Addresses(CONTEXT)
+    addresses = AddressRewriter(CONTEXT)
     assert addresses.move_base(b"//b.example/c/d") == b"/web/20260102030405/http://b.example/c/d"
     assert addresses.rewrite(b"p.png", Flag.IMAGE) == HEAD + b"http://b.example/c/p.png"
     assert addresses.move_base(b"data:text/plain,x") == b"data:text/plain,x"
@@ -121,7 +121,7 @@ def test_the_standard_resolves_the_rewritten_address_to_the_same_url() -> None:
     for reference, base, url in replayable():
         page = can_ada.parse(base).href
         context = replace(CONTEXT, page_url=page, portal_origin=None)
-        new = Addresses(context).rewrite(reference.encode("utf-8", "surrogatepass"), Flag.PAGE)
+        new = AddressRewriter(context).rewrite(reference.encode("utf-8", "surrogatepass"), Flag.PAGE)
         asked = asked_by_browser(new.decode("utf-8", "replace"), page)
         stands_for = archived(asked.partition("#")[0]) if asked is not None else None
         if stands_for != url.partition("#")[0] and not reference.strip().startswith("#"):

@@ -9,7 +9,7 @@ import pytest
 from herodotus.core.replay import (
     BannerFacts,
     Flag,
-    Holder,
+    HolderNote,
     ReplayContext,
     banner_html,
     frame_headers,
@@ -29,9 +29,9 @@ FACTS = BannerFacts(
     last="20260104000000",
     unchanged_until="20260102060000",
     holders=[
-        Holder(name="ab12", url="http://peer.example:5484/"),
-        Holder(name="<x>", url="javascript:alert(1)"),
-        *(Holder(name=f"p{number}", url="http://p.example/") for number in range(10)),
+        HolderNote(name="ab12", url="http://peer.example:5484/"),
+        HolderNote(name="<x>", url="javascript:alert(1)"),
+        *(HolderNote(name=f"p{number}", url="http://p.example/") for number in range(10)),
     ],
 )
 

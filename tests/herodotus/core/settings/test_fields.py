@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from herodotus.core.settings.fields import (
-    Endpoint,
-    Kind,
+    FieldKind,
+    HostPort,
     Unfit,
     choice,
     endpoint,
@@ -30,9 +30,9 @@ PRINTABLE = st.text(
     st.characters(exclude_categories=["Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs"]), max_size=40
 )
 ENDPOINTS = st.builds(
-    lambda address, port: Endpoint(host=str(address), port=port), st.ip_addresses(), st.integers(0, 65535)
+    lambda address, port: HostPort(host=str(address), port=port), st.ip_addresses(), st.integers(0, 65535)
 )
-KINDS: dict[str, tuple[Kind, st.SearchStrategy[Any]]] = {
+KINDS: dict[str, tuple[FieldKind, st.SearchStrategy[Any]]] = {
     "whole": (whole(-5, 10**9), st.integers(-5, 10**9)),
     "number": (number(0, 3600), st.floats(0, 3600)),
     "flag": (flag(), st.booleans()),
@@ -122,7 +122,7 @@ def test_any_text_is_read_or_refused_with_a_short_sentence(name: str) -> None:
     ],
     ids=itertools.count(),  # pytest would write the longest number out, which Python refuses
 )
-def test_a_wrong_value_is_named_with_what_it_should_be(kind: Kind, value: object, sentence: str) -> None:
+def test_a_wrong_value_is_named_with_what_it_should_be(kind: FieldKind, value: object, sentence: str) -> None:
     with pytest.raises(Unfit) as caught:
         kind.read(value)
     assert str(caught.value) == sentence
@@ -137,7 +137,7 @@ def test_a_wrong_value_is_named_with_what_it_should_be(kind: Kind, value: object
         (number(0, 9).read_text, "-0.0", 0.0),
         (flag().read_text, "Yes", True),
         (flag().read_text, "0", False),
-        (endpoint().read_text, " [::1]:4484 ", Endpoint(host="::1", port=4484)),
+        (endpoint().read_text, " [::1]:4484 ", HostPort(host="::1", port=4484)),
         (many(line(9), 9).read_text, "a.org, b.org,", ("a.org", "b.org")),
         (web_address().read_text, "mailto:me@example.org", "mailto:me@example.org"),
     ],
@@ -159,5 +159,5 @@ def test_a_key_that_would_break_the_sentence_is_quoted_and_cut() -> None:
 
 
 def test_an_ipv6_endpoint_is_written_in_brackets() -> None:
-    assert str(Endpoint(host="::1", port=80)) == "[::1]:80"
-    assert str(Endpoint(host="127.0.0.1", port=80)) == "127.0.0.1:80"
+    assert str(HostPort(host="::1", port=80)) == "[::1]:80"
+    assert str(HostPort(host="127.0.0.1", port=80)) == "127.0.0.1:80"

@@ -14,7 +14,7 @@ from dht import Contact
 from dht.core.ids import Key, key_of
 from herodotus.core.links.sums import NOTHING, PARTS, Sum, parts_of, sums_of
 from herodotus.crawl.links import comparison, exchange
-from herodotus.crawl.links.wire import WireError, decode_sums, encode_sums
+from herodotus.crawl.links.wire import MalformedLinksError, decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services
 from herodotus.peers.net.memory_calls import LineFaults
 from simnet.linkworld import DAY_S, LinkPeer, LinkWorld, contact_of
@@ -183,5 +183,5 @@ def test_an_answer_about_sums_is_these_bytes() -> None:
     assert data.hex() == reached.hex() + "00000002" + "00" * 18 + "0102" + "00" * 24 * 15
     assert decode_sums(data) == (reached, sums)
     for wrong in (b"", data[:-1], data + b"\0"):
-        with pytest.raises(WireError):
+        with pytest.raises(MalformedLinksError):
             decode_sums(wrong)

@@ -27,7 +27,7 @@ from herodotus.core.signatures import signed
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.cross_fetches import ACCUSATION
 from herodotus.peers.net.memory_calls import LineFaults
-from herodotus.store.intake import Outcome
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.memory import MemoryStore
 from herodotus.store.store import Stored
 from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, WorldFetcher
@@ -110,7 +110,7 @@ def _push_at_once(world: CrawlWorld, peer: CrawlPeer, monkeypatch: pytest.Monkey
         vouched = signed(key, deposit)
         stored = await MemoryStore.store(peer.store, vouched, mode)
         for other in world.peers:
-            if other is not peer and stored.outcome in (Outcome.NEW, Outcome.REVISIT):
+            if other is not peer and stored.outcome in (StoreOutcome.NEW, StoreOutcome.REVISIT):
                 await MemoryStore.store(other.store, vouched)
                 other.exchange.came(vouched, peer.key)
         return stored

@@ -12,9 +12,9 @@ from herodotus.crawl.links import wire
 from herodotus.crawl.links.wire import (
     BATCH_BYTES_MAX,
     CONTACTS_MAX,
+    MalformedLinksError,
     OutLink,
     Taken,
-    WireError,
     decode_batch,
     decode_taken,
     encode_batch,
@@ -72,15 +72,15 @@ def test_every_batch_comes_out_as_it_went_in(found: list[OutLink]) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_batch_or_refused(data: bytes) -> None:
-    with suppress(WireError):
+    with suppress(MalformedLinksError):
         decode_batch(data)
-    with suppress(WireError):
+    with suppress(MalformedLinksError):
         decode_batch(b"\x01" + data)
 
 
 @given(st.binary(max_size=200))
 def test_any_unpacked_bytes_are_a_batch_or_refused(plain: bytes) -> None:
-    with suppress(WireError):
+    with suppress(MalformedLinksError):
         found = decode_batch(packed(plain))
         assert [link.url for link in found] == sorted({link.url for link in found})
 
@@ -103,20 +103,20 @@ def test_any_unpacked_bytes_are_a_batch_or_refused(plain: bytes) -> None:
     ],
 )
 def test_what_breaks_the_rules_is_no_batch(data: bytes, word: str) -> None:
-    with pytest.raises(WireError, match=word):
+    with pytest.raises(MalformedLinksError, match=word):
         decode_batch(data)
 
 
 def test_a_small_batch_that_unpacks_to_very_much_is_refused_early() -> None:
     bomb = packed(bytes(1 << 28))
     assert len(bomb) < 1 << 16
-    with pytest.raises(WireError):
+    with pytest.raises(MalformedLinksError):
         decode_batch(bomb)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_answer_or_refused(data: bytes) -> None:
-    with suppress(WireError):
+    with suppress(MalformedLinksError):
         found = decode_taken(data, 10, "ip")
         assert all(0 <= place < 10 for place in (*found.strays, *found.rubbish))
 
@@ -125,12 +125,12 @@ def test_an_answer_names_places_that_were_sent_and_contacts_where_they_sit() -> 
     named = tuple(contact_of(link_peer(number)) for number in range(3))
     taken = Taken(strays=(0, 4), rubbish=(2,), contacts=named)
     assert decode_taken(encode_taken(taken), 5, "ip") == taken
-    with pytest.raises(WireError):
+    with pytest.raises(MalformedLinksError):
         decode_taken(encode_taken(taken), 4, "ip")
-    with pytest.raises(WireError):
+    with pytest.raises(MalformedLinksError):
         decode_taken(encode_taken(Taken(strays=(1,), rubbish=(1,))), 5, "ip")
     many = Taken(contacts=tuple(contact_of(link_peer(number)) for number in range(40)))
     assert len(decode_taken(encode_taken(many), 1, "ip").contacts) == CONTACTS_MAX
     nowhere = Contact.at(named[0].peer, Address(host=b"abc", port=1), 0, 0, "ip")
-    with pytest.raises(WireError):
+    with pytest.raises(MalformedLinksError):
         decode_taken(encode_taken(Taken(contacts=(nowhere,))), 1, "ip")

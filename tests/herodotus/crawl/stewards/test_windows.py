@@ -6,7 +6,7 @@ import anyio
 import pytest
 import trio.testing
 
-from crawler.core.leases import LeaseTerms, Refusal
+from crawler.core.leases import LeaseRefusal, LeaseTerms
 from crawler.core.politeness import PolitenessPolicy, Wait
 from dht import Contact
 from herodotus.crawl.stewards.windows import WAIT_MAX_S, HostNote, Windows
@@ -21,7 +21,7 @@ def anyio_backend() -> Any:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-async def told(answer: Answer) -> HostNote | Wait | Refusal:
+async def told(answer: Answer) -> HostNote | Wait | LeaseRefusal:
     """By a peer whose steward says this."""
 
     async def ask(_ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:

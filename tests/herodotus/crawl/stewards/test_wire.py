@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from herodotus.crawl.stewards import wire
 from herodotus.crawl.stewards.wire import (
-    Answers,
     Ask,
     Asks,
     Granted,
+    LeaseAnswers,
     MalformedError,
     NewRules,
     No,
@@ -107,7 +107,7 @@ def test_asks_that_break_the_bounds_are_refused(message: Asks) -> None:
 )
 def test_answers_that_break_the_bounds_are_refused(answers: list[wire.Answer]) -> None:
     with pytest.raises(MalformedError):
-        wire.decode_answers(msgspec.msgpack.encode(Answers(1, answers)), expected=1)
+        wire.decode_answers(msgspec.msgpack.encode(LeaseAnswers(1, answers)), expected=1)
 
 
 @given(st.binary(max_size=200))

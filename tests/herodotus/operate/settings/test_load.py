@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
-from herodotus.core.settings.fields import Endpoint, fields_of, kind_of
+from herodotus.core.settings.fields import HostPort, fields_of, kind_of
 from herodotus.operate.settings import PRESETS, SECTIONS, Settings, environment_layer, file_layer, resolve
 from herodotus.operate.settings.load import Layer, known_keys, read_toml, text_layer
 from herodotus.operate.settings.render import commented_file, effective_rows
@@ -36,7 +36,7 @@ def test_a_preset_of_the_environment_replaces_the_files_but_not_the_files_values
     effective = resolve(file, environment_layer({"HERODOTUS_PRESET": "test"}))
     assert effective.preset == "test"
     assert effective.settings.http.connections_max == 99
-    assert effective.settings.http.listen == Endpoint(host="127.0.0.1", port=0)
+    assert effective.settings.http.listen == HostPort(host="127.0.0.1", port=0)
     assert effective.settings.http.idle_s == 30.0  # lan's 120 went with lan
 
 
@@ -54,7 +54,7 @@ def test_every_value_of_a_preset_is_a_known_and_fit_one(preset: str) -> None:
     for key, value in PRESETS[preset].items():
         section, _, name = key.partition(".")
         kind = kind_of(fields_of(SECTIONS[section])[name])
-        read = kind.read_text(str(value)) if isinstance(value, Endpoint) else kind.read(value)
+        read = kind.read_text(str(value)) if isinstance(value, HostPort) else kind.read(value)
         assert read == value
 
 

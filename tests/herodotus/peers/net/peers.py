@@ -13,7 +13,7 @@ from dht import Contact
 from dht.core.handshake import raw_public_key
 from dht.core.limits import Rate
 from dht.core.records import Address
-from herodotus.core.admission import AdmissionLimits, Standing
+from herodotus.core.admission import AdmissionLimits, CallerStanding
 from herodotus.peers.calls import Services
 from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
@@ -37,10 +37,10 @@ class Known:
     def own_record(self) -> bytes:
         return self.record
 
-    def standing(self, caller: bytes, record: bytes, host: str) -> Standing:
+    def standing(self, caller: bytes, record: bytes, host: str) -> CallerStanding:
         if self.is_everybody or caller in self.members:
-            return Standing.MEMBER
-        return Standing.NEWCOMER if record == f"newcomer at {host}".encode() else Standing.UNKNOWN
+            return CallerStanding.MEMBER
+        return CallerStanding.NEWCOMER if record == f"newcomer at {host}".encode() else CallerStanding.UNKNOWN
 
     def is_rotation(self, record: bytes, *, old: bytes, new: bytes) -> bool:
         return self.rotations.get((old, new)) == record

@@ -16,17 +16,17 @@ from dht.core.handshake import raw_public_key
 from dht.core.limits import Rate
 from herodotus.peers.calls import (
     CALL_BYTES_MAX,
+    PeerUnreachableError,
     RefusedError,
     Services,
-    UnreachableError,
     WrongPeerError,
 )
 from herodotus.peers.net import answering as answering_module
 from herodotus.peers.net.calling import PATIENT_MAX
 from herodotus.peers.net.certificate import CERTIFICATE_BYTES_MAX, called_context, caller_context, key_of
-from herodotus.peers.net.connection import Connection, LineBrokenError
+from herodotus.peers.net.connection import FrameConnection, LineBrokenError
 from herodotus.peers.net.port import claimed_port
-from herodotus.peers.net.wire import Greeting, Hello, Kind, Question, frame, signed_by_caller
+from herodotus.peers.net.wire import CallHello, CallQuestion, FrameKind, Greeting, frame, signed_by_caller
 from tests.dht.link_world import NETWORK, key_from
 from tests.herodotus.peers.net.peers import Called, Known, called, caller, contact, with_limits
 
@@ -85,22 +85,22 @@ async def ended(stream: anyio.abc.ByteReceiveStream) -> bytes:
                 return got
 
 
-async def met(there: Called) -> tuple[Connection, Greeting]:
+async def met(there: Called) -> tuple[FrameConnection, Greeting]:
     """A connection by hand, up to the greeting."""
     raw = await anyio.connect_tcp("127.0.0.1", there.port)
-    connection = await Connection.opened(raw, caller_context(), is_called=False)
-    greeting = Greeting.read((await connection.read(frozenset({Kind.GREETING}))).content)
+    connection = await FrameConnection.opened(raw, caller_context(), is_called=False)
+    greeting = Greeting.read((await connection.read(frozenset({FrameKind.GREETING}))).content)
     return connection, greeting
 
 
-def hello(greeting: Greeting, there: Called, name: str = "caller", network: bytes = NETWORK) -> Hello:
+def hello(greeting: Greeting, there: Called, name: str = "caller", network: bytes = NETWORK) -> CallHello:
     key = key_from(name)
     own = raw_public_key(key)
     signed = signed_by_caller(network=network, called=there.contact.peer, nonce=greeting.nonce, caller=own)
-    return Hello(network=network, caller=own, signature=key.sign(signed))
+    return CallHello(network=network, caller=own, signature=key.sign(signed))
 
 
-ASKED = Question(service="echo", deadline_s=5, is_stream=False, body=b"hi").pack()
+ASKED = CallQuestion(service="echo", deadline_s=5, is_stream=False, body=b"hi").pack()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_a_fault_of_ours_ends_one_connection_and_not_the_peer() -> None:
 
     services = Services(calls={"echo": echo, "too much": too_much})
     async with called(services) as there, caller() as calls:
-        with pytest.raises(UnreachableError):
+        with pytest.raises(PeerUnreachableError):
             await calls.call(there.contact, "too much", b"")
         await counted(there, "fault")
         assert await calls.call(there.contact, "echo", b"hi") == b"hi"
@@ -203,7 +203,7 @@ async def test_who_announces_much_and_sends_nothing_loses_the_room_for_it_soon(
     monkeypatch.setattr(answering_module, "PART_BYTES", 1_000)
     async with called(ECHO) as there:
         connection, greeting = await met(there)
-        head = bytes((Kind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
+        head = bytes((FrameKind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
         await connection.send(hello(greeting, there).pack() + head + bytes(2_500))
         await dropped(there, "slow")  # within 10 s, where 8 MiB may take nine minutes
         assert there.answering.statistics().bytes_under_way == 0
@@ -216,7 +216,7 @@ async def test_those_who_hold_all_room_for_large_questions_leave_some_for_small_
         for name in ("a", "b", "c", "d"):
             for _ in range(2):
                 connection, greeting = await met(there)
-                head = bytes((Kind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
+                head = bytes((FrameKind.CALL,)) + CALL_BYTES_MAX.to_bytes(4, "big")
                 await connection.send(hello(greeting, there, name).pack() + head + ASKED[5:9])
                 held.append(connection)
         await until(lambda: there.answering.statistics().bytes_under_way == 8 * CALL_BYTES_MAX)
@@ -231,7 +231,7 @@ async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.Monkey
     monkeypatch.setattr(answering_module, "SLOWEST_BYTES_PER_S", 1e9)
     async with called(ECHO) as there:
         connection, greeting = await met(there)
-        asked = Question(service="endless", deadline_s=5, is_stream=True, body=b"")
+        asked = CallQuestion(service="endless", deadline_s=5, is_stream=True, body=b"")
         await connection.send(hello(greeting, there).pack() + asked.pack())
         await dropped(there, "slow")
         assert there.answering.statistics().bytes_under_way == 0
@@ -241,7 +241,7 @@ async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("data", "word"),
     [
-        (frame(Kind.ANSWER, b"hi"), "kind"),
+        (frame(FrameKind.ANSWER, b"hi"), "kind"),
         (b"\x16\x03\x01\x02\x00", "kind"),
         (b"\x03\x7f\xff\xff\xff", "length"),
         (b"\x03\x00\x00\x00\x01", "length"),
@@ -302,7 +302,7 @@ async def test_a_hello_cannot_be_passed_on_to_somebody_else() -> None:
         signed = signed_by_caller(
             network=NETWORK, called=liar.peer, nonce=greeting.nonce, caller=raw_public_key(key)
         )
-        passed_on = Hello(network=NETWORK, caller=raw_public_key(key), signature=key.sign(signed))
+        passed_on = CallHello(network=NETWORK, caller=raw_public_key(key), signature=key.sign(signed))
         await through.send(passed_on.pack() + ASKED)
         await dropped(honest, "forged")
         await through.close()
@@ -360,7 +360,7 @@ async def test_one_peer_has_a_few_connections_and_others_go_on() -> None:
             connection, greeting = await met(there)
             await connection.send(hello(greeting, there).pack())
             held.append(connection)
-        found = await held[2].read(frozenset({Kind.REFUSED}))
+        found = await held[2].read(frozenset({FrameKind.REFUSED}))
         assert found.content[4:] == b"connections"
         assert await other.call(there.contact, "echo", b"hi") == b"hi"
         for connection in held:
@@ -412,7 +412,7 @@ async def test_a_question_waits_for_room_and_is_dropped_when_there_is_none(
     monkeypatch.setattr(answering_module, "BOOKING_S", 0.2)
     async with called(ECHO, limits=with_limits(bytes_per_peer=1000)) as there, caller() as calls:
         assert await calls.call(there.contact, "echo", bytes(100)) == bytes(100)
-        with pytest.raises(UnreachableError):
+        with pytest.raises(PeerUnreachableError):
             await calls.call(there.contact, "echo", bytes(5000))
         await counted(there, "no room")
 
@@ -452,10 +452,10 @@ async def test_a_server_that_sends_nonsense_is_an_unreachable_one() -> None:
 
     async def serve(raw: anyio.abc.SocketStream) -> None:
         with suppress(LineBrokenError):
-            connection = await Connection.opened(raw, context, is_called=True)
+            connection = await FrameConnection.opened(raw, context, is_called=True)
             try:
                 await connection.send(Greeting(network=NETWORK, nonce=bytes(32)).pack())
-                await connection.read(frozenset({Kind.HELLO}))
+                await connection.read(frozenset({FrameKind.HELLO}))
                 await connection.send(b"\x05\xff\xff\xff\xff")
                 await connection.drain()
             finally:
@@ -463,7 +463,7 @@ async def test_a_server_that_sends_nonsense_is_an_unreachable_one() -> None:
 
     async with listener, caller() as calls, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
-        with pytest.raises(UnreachableError, match="length"):
+        with pytest.raises(PeerUnreachableError, match="length"):
             await calls.call(contact(key, port), "echo", b"hi")
         tasks.cancel_scope.cancel()
 

@@ -8,7 +8,7 @@ import anyio
 import pytest
 import trio.testing
 
-from herodotus.peers.calls import CallError, RefusedError, Services, UnreachableError
+from herodotus.peers.calls import CallError, PeerUnreachableError, RefusedError, Services
 from herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
 from tests.dht.link_world import key_from
 from tests.herodotus.peers.net.peers import contact
@@ -41,7 +41,7 @@ class Counted:
         for _ in range(number):
             try:
                 got.append(await self.calls.call(BERT, "add", b"", deadline_s=30))
-            except UnreachableError:
+            except PeerUnreachableError:
                 got.append(None)
         return got
 

@@ -13,7 +13,7 @@ from dht.core.records import Address, Contact, PeerRecord, SignedRecord
 from dht.errors import NoAnswerError
 from dht.identity import Verifier, peer_key, rotation_record, sign_record
 from dht.wire import encode_record
-from herodotus.core.admission import Standing
+from herodotus.core.admission import CallerStanding
 from herodotus.core.settings.sections import CallsSettings
 from herodotus.peers.calls import Calls, RefusedError, Services
 from herodotus.peers.net.acquaintance import RingAcquaintance
@@ -111,19 +111,19 @@ def signed(name: str, **changes: Any) -> bytes:
     return encode_record(sign_record(key_from(name), record))
 
 
-def standing(record: bytes, host: str = "192.0.2.7", name: str = "new") -> Standing:
+def standing(record: bytes, host: str = "192.0.2.7", name: str = "new") -> CallerStanding:
     return acquaintance("known").standing(peer_key(key_from(name)), record, host)
 
 
 def test_a_member_is_known_without_a_record() -> None:
-    assert standing(b"", name="known") is Standing.MEMBER
+    assert standing(b"", name="known") is CallerStanding.MEMBER
 
 
 def test_a_newcomer_shows_its_own_sound_record_at_its_own_address() -> None:
-    assert standing(signed("new")) is Standing.NEWCOMER
-    assert standing(signed("new"), host="::ffff:192.0.2.7") is Standing.NEWCOMER
+    assert standing(signed("new")) is CallerStanding.NEWCOMER
+    assert standing(signed("new"), host="::ffff:192.0.2.7") is CallerStanding.NEWCOMER
     six = (Address(host=bytes(15) + b"\x01", port=1),)
-    assert standing(signed("new", addresses=six), host="::1") is Standing.NEWCOMER
+    assert standing(signed("new", addresses=six), host="::1") is CallerStanding.NEWCOMER
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_newcomer_shows_its_own_sound_record_at_its_own_address() -> None:
     ],
 )
 def test_a_record_that_proves_nothing_makes_nobody_a_newcomer(record: bytes, host: str) -> None:
-    assert standing(record, host) is Standing.UNKNOWN
+    assert standing(record, host) is CallerStanding.UNKNOWN
 
 
 def test_a_rotation_counts_when_both_keys_signed_it() -> None:
