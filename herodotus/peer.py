@@ -5,13 +5,11 @@ no error is lost. The life: lock the home, open the parts, say "ready", wait for
 """
 
 import logging
-import os
-import random
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 
 import anyio
@@ -20,7 +18,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 import herodotus
 from crawler.core.leases import LeaseTerms, measured_delay_max_s
 from crawler.core.politeness import HostSteward
-from herodotus import clock
 from herodotus.copies.copies import Copies, CopiesPorts
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.core.alarms import alarms
@@ -29,6 +26,7 @@ from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
 from herodotus.core.errors import SettingError
 from herodotus.core.orders import Begin, Drain, HandOver, Order, OrderReport, Pause, Resume, Say, Stay
+from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
@@ -45,7 +43,7 @@ from herodotus.operate.offer import archive_settings
 from herodotus.operate.order_socket import open_door
 from herodotus.operate.settings import Settings
 from herodotus.operate.systemd import ServiceManager
-from herodotus.peers.budget import Budget, BudgetedFetcher
+from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
 from herodotus.peers.membership import MembershipParts, RingMembership
 from herodotus.peers.net.port import CallPort, CallPortParts
@@ -62,8 +60,11 @@ from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.replay_origin import replay_place
 from herodotus.portal.routes import PortalRooms, RoomParts
 from herodotus.store.holdings import Holdings
+from herodotus.world import World
 
 logger = logging.getLogger(__name__)
+
+LOG_READING = Lane("reading the log", 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,19 +83,21 @@ class PeerParts:
 
 
 class Peer:
-    def __init__(self, parts: PeerParts) -> None:
-        self._parts = parts
-        self._started: datetime = clock.utc_now()
-        self._budget = Budget(parts.settings.budget, parts.home.traffic)
+    def __init__(self, parts: PeerParts, world: World) -> None:
+        self._parts, self._world = parts, world
+        self._started_s = world.unix_s()
+        self._budget = Budget(parts.settings.budget, parts.home.traffic, lambda: moment_by(world))
         http = parts.settings.http
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
-        self._holdings = Holdings(parts.home, files, is_surveyed=http.survey)
-        shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive)
+        self._holdings = Holdings(parts.home, world, files, is_surveyed=http.survey)
+        shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive, world)
         self._membership = RingMembership(
             MembershipParts(
                 home=parts.home,
                 charter=parts.charter,
                 settings=parts.settings,
+                wall_clock=world.unix_s,
+                chance=world.chance,
                 key=parts.key,
                 previous_key=parts.previous_key,
             )
@@ -105,13 +108,14 @@ class Peer:
                 rules=self._membership.rules,
                 settings=parts.settings.calls,
                 is_one_machine=parts.charter.allow_private_addresses,
-                wall_clock=clock.unix_seconds,
+                wall_clock=world.unix_s,
+                chance=world.chance,
                 urgent=(ASK_SERVICE,),
             )
         )
         own_key = parts.key.public_key().public_bytes_raw()
         order = standing_order(parts.charter, parts.settings)
-        self._lookout = lookout_of(order, wall_clock=clock.unix_seconds)
+        self._lookout = lookout_of(order, wall_clock=world.unix_s)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
@@ -123,6 +127,7 @@ class Peer:
         elsewhere = Elsewhere(
             directions,
             self._relay,
+            world,
             now=anyio.current_time,
             is_gateway=http.gateway,
             has_banner=http.banner,
@@ -148,6 +153,7 @@ class Peer:
                 directions=directions,
                 relay=self._relay,
                 elsewhere=elsewhere,
+                workers=world,
                 operator=self._operator,
                 perform=self.perform,
                 saves=saves,
@@ -161,7 +167,7 @@ class Peer:
             replay_url=http.replay_url,
             rooms=self._rooms.all,
         )
-        self._portal = Portal(http, self._handlers, Front(lambda: shelf.stamp, clock.unix_seconds))
+        self._portal = Portal(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
 
     def _own_saves(self) -> HomeSaves | None:
         """Where the network's charter lets readers ask for pages."""
@@ -172,12 +178,12 @@ class Peer:
             self._holdings.opened_store,
             charter,
             settings,
-            wall_clock=clock.unix_seconds,
+            wall_clock=self._world.unix_s,
             steward=self._steward,
         )
 
     async def _log_tail(self) -> list[str]:
-        return await anyio.to_thread.run_sync(log_tail, self._parts.home.log)
+        return await self._world.work(lambda: log_tail(self._parts.home.log), LOG_READING)
 
     def _figures(self) -> PortalFigures:
         return PortalFigures(
@@ -202,7 +208,9 @@ class Peer:
             store_opened=archive_opened,
             calls=lambda: self._call_port.calls,
             sign=partial(signed, self._parts.key),
-            random=random.SystemRandom(),
+            now=self._world.elapsed_s,
+            random=self._world.chance,
+            workers=self._world,
             backlog=self._parts.home.copies,
             spend_out=partial(self._budget.spend, Spending.COPIES_OUT),
             spend_in=partial(self._budget.spend, Spending.COPIES_IN),
@@ -224,8 +232,8 @@ class Peer:
                 territory=territory_of(charter),
                 fetches_all=charter.fetch_by == "all",
                 day_length_s=charter.day_length_s,
-                wall_clock=clock.unix_seconds,
-                random=random.SystemRandom(),
+                wall_clock=self._world.unix_s,
+                random=self._world.chance,
                 cross_fetch_share=parts.settings.copies.cross_fetch_share,
                 accuse=self._copies.parts.suspects.note,
             )
@@ -239,7 +247,8 @@ class Peer:
             terms=LeaseTerms.of(policy),
             fetcher=self._lookout,
             product_token=ROBOT,
-            wall_clock=clock.unix_seconds,
+            wall_clock=self._world.unix_s,
+            slept_s=lambda: self._world.elapsed_s() - self._world.steady_s(),
             ring=lambda: NodeRing(self._membership.node),
             calls=lambda: self._call_port.calls,
             may_visit_private=order.allow_private_addresses,
@@ -255,7 +264,7 @@ class Peer:
                 order=order,
                 holdings=self._holdings,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
-                wall_clock=clock.unix_seconds,
+                wall_clock=self._world.unix_s,
                 owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
                 within=lambda fetcher: BudgetedFetcher(fetcher, self._budget),
@@ -318,9 +327,9 @@ class Peer:
             network=parts.charter.name,
             network_id=shown_network_id(parts.charter.network_id()),
             http=self.http,
-            pid=os.getpid(),
-            started=self._started.isoformat(timespec="seconds"),
-            uptime_s=int((clock.utc_now() - self._started).total_seconds()),
+            pid=self._world.process_id,
+            started=datetime.fromtimestamp(self._started_s, UTC).isoformat(timespec="seconds"),
+            uptime_s=int(self._world.unix_s() - self._started_s),
             ring=self._membership.status(),
             calls=self._call_port.status(),
             links=self._exchange.status(),
@@ -381,7 +390,7 @@ class Peer:
             yield
 
 
-async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:
+async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], None]) -> None:
     """Serve until a signal; the first one drains, a second one stops at once."""
     check_contact(parts.charter, parts.settings)
     manager = ServiceManager.from_environment()
@@ -391,7 +400,7 @@ async def run(parts: PeerParts, on_ready: Callable[[PeerStatus], None]) -> None:
             tasks.start_soon(_obey, signals, stop, tasks.cancel_scope)
             if manager.watchdog_s is not None:
                 tasks.start_soon(_say_alive, manager, manager.watchdog_s / 2)
-            peer = Peer(parts)
+            peer = Peer(parts, world)
             async with peer.serving():
                 tasks.start_soon(_end_when_left, peer, stop)
                 logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))

@@ -208,6 +208,7 @@ class CrawlPeer:
             fetcher=self._fetcher,
             product_token=ROBOT,
             wall_clock=self.wall_clock,
+            slept_s=lambda: 0.0,
             ring=lambda: NodeRing(world.rings.rings[self.key]),
             calls=lambda: self._calls,
             may_visit_private=False,

@@ -14,10 +14,8 @@ from pathlib import Path
 from random import Random
 
 import anyio
-import anyio.to_thread
 
 from dht import Contact, EventsLost, PeerChanged
-from herodotus import clock
 from herodotus.copies.arrivals import Arrivals
 from herodotus.copies.audits import Auditor
 from herodotus.copies.backlog import Added, Backlog
@@ -39,6 +37,7 @@ from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.pace import Pace
 from herodotus.core.copies.places import PeerKey, Places
 from herodotus.core.copies.schedule import Purpose, Task
+from herodotus.core.ports import Lane, Workers
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus
 from herodotus.peers.calls import Calls, Services
@@ -50,6 +49,7 @@ logger = logging.getLogger(__name__)
 
 SETTLE_S = 1.0
 """After a change of the ring, others often follow at once."""
+LISTING = Lane("list of new captures", 1)
 SURVEY_SHARE = 10
 """Surveys in the time between two comparisons with one peer, but one in `LOOK_S` at most."""
 
@@ -66,13 +66,14 @@ class CopiesPorts:
     """Returns once `store` gives one."""
     calls: Callable[[], Calls]
     sign: Sign
+    now: Callable[[], float]
+    """From any thread. It goes on while the machine sleeps: the promises of others run out meanwhile."""
     random: Random
+    workers: Workers
     backlog: Path | None = None
     spend_out: Spend = freely
     spend_in: Spend = freely
     on_received: OnReceived = nobody_told
-    now: Callable[[], float] = clock.waking_seconds
-    """From any thread. It goes on while the machine sleeps: the promises of others run out meanwhile."""
 
 
 class Copies:
@@ -144,7 +145,7 @@ class Copies:
         archive.sign, archive.on_stored = self._ports.sign, self._arrivals.on_stored
 
     async def _write(self, added: Added) -> None:
-        await anyio.to_thread.run_sync(self._pusher.write, added)
+        await self._ports.workers.work(lambda: self._pusher.write(added), LISTING)
 
     # -- who holds what -----------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from herodotus.core.captures import StoredCapture, deposit_of
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
+from herodotus.core.ports import Workers
 from herodotus.operate.settings import Settings
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.slices import archive_at
@@ -151,11 +152,11 @@ class CrawlOrder:
 
 @asynccontextmanager
 async def open_archive_at(
-    home: Path, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
+    home: Path, workers: Workers, *, wall_clock: Callable[[], float], settings: ArchiveSettings | None = None
 ) -> AsyncIterator[DiskStore]:
     """The home's archive store, opened for a command that runs without the daemon."""
     archive = archive_at(home, wall_clock, settings)
-    async with open_store(archive) as store:
+    async with open_store(archive, workers) as store:
         yield store
 
 

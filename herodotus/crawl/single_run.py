@@ -26,8 +26,9 @@ from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler, summ
 from herodotus.home.folder import Home
 from herodotus.operate.offer import archive_settings
 from herodotus.operate.settings import Settings
-from herodotus.peers.budget import Budget, BudgetedFetcher
+from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.store.engine import ArchiveSettings
+from herodotus.store.holdings import StoreWorld
 from herodotus.store.upkeep import tidy_before_leaving
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ LANDING_S_MAX = 10.0
 async def crawl_into(
     home: Path,
     order: CrawlOrder,
+    world: StoreWorld,
     *,
     wall_clock: Callable[[], float],
     console: Console | None,
@@ -52,10 +54,12 @@ async def crawl_into(
     when_open: Callable[[], None] = lambda: None,
 ) -> dict[str, object]:
     """One crawl into the home's archive until nothing is due, the limit is reached or a signal comes."""
-    line = Budget(budget or BudgetSettings(), Home(home).traffic)
+    line = Budget(budget or BudgetSettings(), Home(home).traffic, lambda: moment_by(world))
     async with (
         line.kept(),
-        open_archive_at(home, wall_clock=wall_clock, settings=files or archive_settings(Settings())) as store,
+        open_archive_at(
+            home, world, wall_clock=wall_clock, settings=files or archive_settings(Settings())
+        ) as store,
         open_crawler(
             home,
             store,

@@ -19,7 +19,6 @@ import msgspec
 from crawler.core.capture import Capture
 from crawler.core.politeness import Wait
 from crawler.ports import Fetcher, FetchRequest, Skipped
-from herodotus import clock
 from herodotus.core.budgets import (
     ASK_AGAIN_S,
     MONTHS_KEPT,
@@ -30,6 +29,7 @@ from herodotus.core.budgets import (
     Volume,
 )
 from herodotus.core.errors import FileSyntaxError, StorageFailure
+from herodotus.core.ports import Clocks
 from herodotus.core.settings.sections import BudgetSettings
 from herodotus.core.status import BudgetStatus
 from herodotus.home.durable import write_durably
@@ -50,19 +50,17 @@ class _File(msgspec.Struct, kw_only=True):
     months: list[tuple[str, int, int]]
 
 
-def this_moment() -> ClockReading:
-    wall_s = clock.unix_seconds()
+def moment_by(clocks: Clocks) -> ClockReading:
+    wall_s = clocks.unix_s()
     return ClockReading(
-        steady_s=anyio.current_time(), wall_s=wall_s, local_offset_s=clock.local_offset_seconds(wall_s)
+        steady_s=anyio.current_time(), wall_s=wall_s, local_offset_s=clocks.local_offset_s(wall_s)
     )
 
 
 class Budget:
     """One for the whole peer. Whoever waits for the same kind of spending waits in the order of asking."""
 
-    def __init__(
-        self, settings: BudgetSettings, file: Path, *, moment: Callable[[], ClockReading] = this_moment
-    ) -> None:
+    def __init__(self, settings: BudgetSettings, file: Path, moment: Callable[[], ClockReading]) -> None:
         self._file = file
         self._moment = moment
         self._budgets = Budgets(settings.traffic, read_ledger(file))

@@ -4,12 +4,12 @@ The part of the composition root that knows `dht`: everything else of the peer s
 """
 
 import logging
-import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from random import Random
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,7 +38,6 @@ from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, reco
 from dht.identity import Verifier, peer_key
 from dht.transport import TransportLimits
 from dht.wire import decode_record, encode_record
-from herodotus import clock
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken
 from herodotus.core.settings.fields import HostPort
@@ -62,6 +61,8 @@ class MembershipParts:
     home: Home
     charter: Charter
     settings: Settings
+    wall_clock: Callable[[], float]
+    chance: Random
     key: Ed25519PrivateKey
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # of a rotation, while it counts
 
@@ -75,7 +76,7 @@ class RingMembership:
         self.rules = rules_of(parts.charter, parts.settings)
         self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
-        self._random = random.SystemRandom()
+        self._random = parts.chance
         self.node: RingNode
         self.listener: socket.socket
         """The TCP side of the port, for calls; nobody answers there yet."""
@@ -105,8 +106,9 @@ class RingMembership:
         )
         finders = self._finders(listen, address)
         ports = NodePorts(
-            wall_clock=clock.unix_seconds,
+            wall_clock=self._parts.wall_clock,
             random=self._random,
+            entropy=self._random.randbytes,
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
         )
@@ -142,7 +144,7 @@ class RingMembership:
 
     async def _retire_previous_key(self) -> None:
         """Records signed by both keys are needed for as long as the ring refuses the old one by itself."""
-        await anyio.sleep(previous_key_life_s(self._parts.home, clock.unix_seconds()))
+        await anyio.sleep(previous_key_life_s(self._parts.home, self._parts.wall_clock()))
         self.node.forget_previous_key()
         retire_previous_key(self._parts.home)
 
@@ -159,7 +161,7 @@ class RingMembership:
     def _finders(self, listen: HostPort, address: Address) -> Finders:
         discovery = self._parts.settings.discovery
         remembered = RememberedPeers(self._parts.home.met, self.rules.network)
-        remembered.load(clock.unix_seconds())
+        remembered.load(self._parts.wall_clock())
         return Finders(
             given=[(one.host, one.port) for one in self._ring.join],
             remembered=remembered,
@@ -170,7 +172,7 @@ class RingMembership:
             times=RendezvousTimes(
                 find_every_s=discovery.rendezvous_find_s, publish_every_s=discovery.rendezvous_publish_s
             ),
-            wall_clock=clock.unix_seconds,
+            wall_clock=self._parts.wall_clock,
             random=self._random,
         )
 
@@ -202,7 +204,7 @@ class RingMembership:
         )
         validate = record_facts(self.rules, Verifier())
         return KademliaRendezvous(
-            settings, validate=validate, wall_clock=clock.unix_seconds, chance=self._random
+            settings, validate=validate, wall_clock=self._parts.wall_clock, chance=self._random
         )
 
     def _last_record(self) -> PeerRecord | None:

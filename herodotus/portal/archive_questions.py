@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
 
-import anyio
-import anyio.to_thread
-
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.index_rows import address_key
+from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S, parse_digits
 from herodotus.portal.cache import WeighedCache
 from herodotus.portal.cdx import (
@@ -38,14 +36,14 @@ from herodotus.store.neighbours import Around, addresses, around, before_s, last
 from herodotus.store.reader import HISTORY_MAX, Reader, Version
 from herodotus.store.stored_records import MemberCache
 
-READERS = 4
+READING = Lane("portal readers", 4)
 WAITING_MAX = 256
 """Behind four threads that take a millisecond each, the last of so many waits less than a tenth of a second."""
 ADDRESSES_MAX = 20_000
 """Walked through for one question; a thousand rows need about as many."""
 LARGE_BYTES = 1024 * 1024
 """Of a capture. So much may wait in memory with each question that waits for its turn; 32 MiB may not."""
-LARGE_READERS = 2
+LARGE = Lane("portal readers of large captures", 2)
 LARGE_WAITING_MAX = 64
 QUICK_ROWS = 500
 """So many are made and written in a few milliseconds; with more, others would wait: that is for a thread."""
@@ -133,13 +131,32 @@ class Shelf(Protocol):
         ...
 
 
+class _Queue:
+    """A lane of workers, and a bounded number of those who wait for it."""
+
+    def __init__(self, workers: Workers, lane: Lane, waiting_max: int) -> None:
+        self._workers, self._lane = workers, lane
+        self._asked_max = lane.width + waiting_max
+        self._asked = 0
+
+    async def work(self, job: Callable[[], T]) -> T:
+        if self._asked >= self._asked_max:
+            raise TooBusyError
+        self._asked += 1
+        try:
+            return await self._workers.work(job, self._lane)
+        finally:
+            self._asked -= 1
+
+
 class ArchiveShelf:
     """`archive` is asked for each time: it may not be open yet, and then raises."""
 
-    def __init__(self, archive: Callable[[], Archive]) -> None:
+    def __init__(self, archive: Callable[[], Archive], workers: Workers) -> None:
         self._archive = archive
-        self._threads = anyio.CapacityLimiter(READERS)
-        self._large = anyio.CapacityLimiter(LARGE_READERS)
+        self._steady_s = workers.steady_s
+        self._reading = _Queue(workers, READING, WAITING_MAX)
+        self._reading_large = _Queue(workers, LARGE, LARGE_WAITING_MAX)
         self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
         self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
         self._opened: weakref.ref[Archive] | None = None
@@ -157,9 +174,7 @@ class ArchiveShelf:
         return self._openings << _COMMITS_BITS | archive.counters.commits
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        if self._threads.statistics().tasks_waiting >= WAITING_MAX:
-            raise TooBusyError
-        return await anyio.to_thread.run_sync(work, limiter=self._threads)
+        return await self._reading.work(work)
 
     async def ask(self, work: Callable[[Archive], T]) -> T:
         archive = self._archive()
@@ -172,15 +187,13 @@ class ArchiveShelf:
         return await self.in_thread(lambda: _choose(archive, urls, moment, exact))
 
     async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
-        if self._large.statistics().tasks_waiting >= LARGE_WAITING_MAX:
-            raise TooBusyError
         archive = self._archive()
 
         def read() -> T | None:
             capture = Reader(archive).newest(chosen.url, chosen.time_s)
             return None if capture is None or capture.time_s != chosen.time_s else work(capture)
 
-        return await anyio.to_thread.run_sync(read, limiter=self._large)
+        return await self._reading_large.work(read)
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
         archive, key = self._archive(), (urls, from_s, to_s)
@@ -210,10 +223,10 @@ class ArchiveShelf:
         if question.urls:
             versions = await self.history(question.urls, question.from_s, question.to_s)
             if len(versions) > QUICK_ROWS:
-                return await self.in_thread(lambda: exact_rows(versions, question))
-            return exact_rows(versions, question)
+                return await self.in_thread(lambda: exact_rows(versions, question, self._steady_s))
+            return exact_rows(versions, question, self._steady_s)
         archive = self._archive()
-        return await self.in_thread(lambda: _rows(archive, question, self._known_rows))
+        return await self.in_thread(lambda: _rows(archive, question, self._known_rows, self._steady_s))
 
 
 def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exact | None) -> Chosen | None:
@@ -251,9 +264,9 @@ def _history(archive: Archive, urls: tuple[str, ...], from_s: int, to_s: int) ->
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 
-def exact_rows(versions: list[Version], question: CdxQuestion) -> CdxRows:
+def exact_rows(versions: list[Version], question: CdxQuestion, now: Callable[[], float]) -> CdxRows:
     """All spellings of one address; they are few enough to be sorted as a whole."""
-    rows = list(thinned(map(row_of, versions), question))
+    rows = list(thinned(map(row_of, versions), question, now))
     if question.shows_pages:
         return CdxRows(pages=1)
     if question.page:
@@ -335,7 +348,9 @@ class _Walk:
             yield row
 
 
-def _rows(archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Row]) -> CdxRows:
+def _rows(
+    archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Row], now: Callable[[], float]
+) -> CdxRows:
     """Stops after so many rows or addresses and says where."""
     walk = _Walk(archive, question, known)
     if question.shows_pages:
@@ -347,7 +362,7 @@ def _rows(archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Ro
     places: list[tuple[bytes, int]] = []
     if question.page and not walk.has_page():
         raise BadQuestionError(NO_PAGE)
-    for row in islice(thinned(walk.rows(), question), question.offset, None):
+    for row in islice(thinned(walk.rows(), question, now), question.offset, None):
         at = address_key(walk.at), _seconds(row)
         if len(rows) >= wanted and not (question.shows_resume_key and places[0] == at):
             end = len(rows)

@@ -15,7 +15,6 @@ from operator import itemgetter
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
-from herodotus.clock import monotonic_seconds
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.cdxj import surt
 from herodotus.core.index_rows import ADDRESS, address_key, after
@@ -275,13 +274,13 @@ def _one_word(mime: str) -> str:
     return found if found and found.isascii() and found.isprintable() and " " not in found else "unk"
 
 
-def thinned(rows: Iterable[Row], question: CdxQuestion) -> Iterator[Row]:
-    """Filtered, counted and collapsed, in the order they come."""
-    return (row for _, row in thinned_places(((None, row) for row in rows), question))
+def thinned(rows: Iterable[Row], question: CdxQuestion, now: Callable[[], float]) -> Iterator[Row]:
+    """Filtered, counted and collapsed, in the order they come; `now` is asked in whatever thread works."""
+    return (row for _, row in thinned_places(((None, row) for row in rows), question, now))
 
 
 def thinned_places(
-    rows: Iterable[tuple[P, Row]], question: CdxQuestion, *, now: Callable[[], float] = monotonic_seconds
+    rows: Iterable[tuple[P, Row]], question: CdxQuestion, now: Callable[[], float]
 ) -> Iterator[tuple[P, Row]]:
     """The same, and each row keeps what it comes with."""
     seen: dict[str, int] = {}

@@ -15,9 +15,9 @@ from http import HTTPStatus
 from typing import Protocol
 
 import anyio
-import anyio.to_thread
 
 from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.ports import Lane, Workers
 from herodotus.core.replay import Flag, wants_frame
 from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
@@ -52,8 +52,7 @@ KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
 RELAYED_S = 20.0
 """For all the holders of one page together; nobody looks at an empty window for longer."""
-_READERS = 2
-"""Threads in which histories of other peers are read."""
+READING = Lane("histories of other peers", 2)
 _BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
@@ -85,6 +84,7 @@ class Elsewhere:
         self,
         directions: Directions,
         relay: Relay,
+        workers: Workers,
         *,
         now: Callable[[], float],
         is_gateway: bool = False,
@@ -97,7 +97,7 @@ class Elsewhere:
         self._relay = relay
         self._now = now
         self._is_gateway = is_gateway
-        self._threads = anyio.CapacityLimiter(_READERS)
+        self._workers = workers
         self._keepers: OrderedDict[str, tuple[float, tuple[PortalAddress, ...]]] = OrderedDict()
         self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
@@ -197,7 +197,7 @@ class Elsewhere:
                 if answer is None:
                     return None
                 read = partial(adopted_history, answer, url, period, one.adopting)
-                return await anyio.to_thread.run_sync(read, limiter=self._threads)
+                return await self._workers.work(read, READING)
         answer = await one.ask(one.request.header("accept"))
         return None if answer is None else adopted_data(answer, one.adopting)
 

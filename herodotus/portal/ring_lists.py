@@ -69,7 +69,10 @@ _BRIEF = {"Cache-Control": "max-age=60"}
 class TogetherPages:
     """Before `ArchivePages`: takes questions over many addresses, where there are other peers to ask."""
 
-    def __init__(self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits) -> None:
+    def __init__(
+        self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits, steady_s: Callable[[], float]
+    ) -> None:
+        self._steady_s = steady_s  # asked in threads, too
         self._shelf = shelf
         self._gatherer = gatherer
         self._limits = limits
@@ -114,7 +117,7 @@ class TogetherPages:
         if own is None and question.page and not any(share.rows for share in gathered.given):
             raise BadQuestionError(NO_PAGE)
         shares = [own or PeerRows(rows={}), *gathered.given]
-        list_ = await self._shelf.in_thread(partial(merged, shares, question))
+        list_ = await self._shelf.in_thread(partial(merged, shares, question, self._steady_s))
         content_type, body = await self._shelf.in_thread(partial(format_rows, list_.found, question))
         headers = {**PUBLIC, **_BRIEF, **gathered.headers(), "X-Content-Type-Options": "nosniff"}
         if list_.has_gaps:
@@ -239,11 +242,11 @@ class Merged:
     has_gaps: bool = False
 
 
-def merged(shares: Sequence[PeerRows], question: CdxQuestion) -> Merged:
+def merged(shares: Sequence[PeerRows], question: CdxQuestion, now: Callable[[], float]) -> Merged:
     """The first share is our own: what others say about the same capture changes nothing of it."""
     ordered = _ordered(shares)
     if question.limit < 0:
-        rows = list(thinned_places(ordered, question))[question.limit :]
+        rows = list(thinned_places(ordered, question, now))[question.limit :]
         return Merged(found=CdxRows(rows=_without_places(rows)))
     stop = earliest(
         [(share.stopped, share.is_short) for share in shares if share.stopped is not None],
@@ -253,12 +256,12 @@ def merged(shares: Sequence[PeerRows], question: CdxQuestion) -> Merged:
         question.page is not None
     ):  # the pages of peers are of different addresses: nothing lies between their rows
         limit = question.limit if question.limit < ROWS_MAX else len(ordered)
-        rows = list(thinned_places(ordered, question))[question.offset :]
+        rows = list(thinned_places(ordered, question, now))[question.offset :]
         resume_at = rows[limit][0] if len(rows) > limit else stop.at
         return Merged(found=CdxRows(rows=_without_places(rows[:limit]), resume_at=resume_at))
     if stop.at is not None:
         ordered = [placed for placed in ordered if placed[0] < stop.at]
-    rows = list(thinned_places(ordered, question))[question.offset :]
+    rows = list(thinned_places(ordered, question, now))[question.offset :]
     end = end_of_part(rows, question.limit, itemgetter(0)) if question.shows_resume_key else question.limit
     resume_at = rows[end][0] if end < len(rows) else stop.at
     found = CdxRows(rows=_without_places(rows[:end]), resume_at=resume_at, short_parts=stop.short_parts)

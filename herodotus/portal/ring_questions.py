@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
 
+from herodotus.core.ports import Lane, Workers
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED, PortalAddress, Relay
 from herodotus.portal.request import Request
@@ -41,7 +41,8 @@ WAITING_MAX = 64
 SLOW_S = 60.0
 """So long a peer that kept everybody waiting is not asked, or each answer would take as long as it likes."""
 _SLOW_MAX = 1_024
-_READERS = 1  # so that what others sent takes one processor at most, and readers of the archive none
+READING = Lane("answers of other peers", 1)
+"""What others sent takes one processor at most, and none of those who read the archive."""
 
 T = TypeVar("T")
 
@@ -85,7 +86,7 @@ class _Round(Generic[T]):
 
 
 class Gatherer:
-    def __init__(self, members: Members, relay: Relay) -> None:
+    def __init__(self, members: Members, relay: Relay, workers: Workers) -> None:
         self._members = members
         self._relay = relay
         self._turns = anyio.Semaphore(GATHERINGS_AT_ONCE)
@@ -93,7 +94,7 @@ class Gatherer:
         """Until when; by origin."""
         self._held_bytes = 0
         self._room = anyio.Semaphore(AT_ONCE)
-        self._threads = anyio.CapacityLimiter(_READERS)
+        self._workers = workers
         self.disbelieved = 0
         """Answers of other peers that were left out for what stood in them."""
 
@@ -158,7 +159,7 @@ class Gatherer:
                 return
             self._held_bytes += size
             round_.held_bytes += size
-            given = await anyio.to_thread.run_sync(partial(round_.read, answer), limiter=self._threads)
+            given = await self._workers.work(partial(round_.read, answer), READING)
         if given is None:
             self.disbelieved += 1
             logger.info("an answer of another peer is not believed peer=%s", place.origin)

@@ -9,6 +9,7 @@ from typing import Protocol
 import anyio
 
 from herodotus.core.orders import Order, OrderReport, Say
+from herodotus.core.ports import Workers
 from herodotus.core.status import PeerStatus
 from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
@@ -56,6 +57,7 @@ class RoomParts:
     directions: RingView
     relay: Relay
     elsewhere: Elsewhere
+    workers: Workers
     operator: OperatorRule
     perform: Callable[[Order, Say], Awaitable[OrderReport]]
     saves: OwnSaves | None
@@ -73,7 +75,7 @@ class PortalRooms:
         # Beside that of single questions, as many at once must not hold those up.
         self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
         self._completing = HttpRelay(body_bytes_max=NEAREST_BYTES_MAX)
-        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking)
+        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking, parts.workers)
         self._desk = ImportDesk(parts.perform)
         links = LinkAnswers(shelf, gatherer, limits)
         endpoints = [
@@ -96,10 +98,12 @@ class PortalRooms:
         rooms: list[Room | None] = [
             OperatingPages(parts.status, parts.figures, parts.log, parts.operator),
             OrderPages(parts.perform, parts.operator),
-            RestApi(endpoints, limits, parts.operator, elsewhere=parts.elsewhere, peer=parts.peer),
+            RestApi(
+                endpoints, limits, parts.operator, parts.workers, elsewhere=parts.elsewhere, peer=parts.peer
+            ),
             self._saving,
             DiffPages(shelf, limits, parts.elsewhere),
-            TogetherPages(shelf, gatherer, limits),
+            TogetherPages(shelf, gatherer, limits, parts.workers.steady_s),
         ]
         self.all = tuple(room for room in rooms if room is not None)
 

@@ -13,7 +13,6 @@ from aiohttp import web
 from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import HttpProcessingError
 
-from herodotus import clock
 from herodotus.core.errors import PortTaken
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
@@ -74,10 +73,10 @@ def _response(answer: Answer) -> web.Response:
 class Portal:
     """`claimed` holds the port, `serving` answers on it; `endpoint` is where it listens meanwhile."""
 
-    def __init__(self, settings: HttpSettings, handlers: Handlers, front: Front | None = None) -> None:
+    def __init__(self, settings: HttpSettings, handlers: Handlers, front: Front) -> None:
         self._settings = settings
         self._handlers = handlers
-        self._front = front or Front(lambda: 0, clock.unix_seconds)
+        self._front = front
         self._visitors: dict[object, HttpConnection] = {}
         """By the protocol of aiohttp's that each stands before."""
         self._watch: asyncio.TimerHandle | None = None

@@ -8,18 +8,19 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from enum import Enum
+from typing import Protocol
 
 import anyio
-import anyio.to_thread
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.orders import ArchiveOrder, OrderReport, Say
+from herodotus.core.ports import Clocks, Lane, Workers
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
-from herodotus.operate.cli.archive import archive_of
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.performer import perform_in_peer
-from herodotus.store.store import ArchiveStatistics, DiskStore, open_store, statistics_of
+from herodotus.store.slices import archive_at
+from herodotus.store.store import OPENING, ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.store.survey import keep_surveyed
 from herodotus.store.upkeep import keep_tidy
 
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 OPENING_PATIENCE_S = 5.0
 """A sound archive of some million captures opens within it."""
 _FULL = "nothing more is stored: the disk is full, or the archive is as large as was offered"
+COUNTING = Lane("archive counting", 1)  # verifying takes hours; a status must not wait for it
 _COUNTING_TRIES = 3  # sealing may take a file away while its size is asked
 
 
@@ -36,6 +38,10 @@ class ArchiveState(Enum):
     OPENING = "opening"
     OPEN = "open"
     UNUSABLE = "unusable"
+
+
+class StoreWorld(Clocks, Workers, Protocol):
+    """What an archive that is held open asks of the world."""
 
 
 class NotOpenError(ArchiveError):
@@ -48,12 +54,17 @@ class Holdings:
     """`opened` holds the archive open; `store` is None while it is not."""
 
     def __init__(
-        self, home: Home, settings: ArchiveSettings | None = None, *, is_surveyed: bool = False
+        self,
+        home: Home,
+        world: StoreWorld,
+        settings: ArchiveSettings | None = None,
+        *,
+        is_surveyed: bool = False,
     ) -> None:
         self._home = home
+        self._world = world
         self._settings = settings
         self._is_surveyed = is_surveyed
-        self._counting = anyio.CapacityLimiter(1)  # verifying takes hours; a status must not wait for it
         self.store: DiskStore | None = None
         self.state = ArchiveState.CLOSED
         self._reason = ""
@@ -102,8 +113,10 @@ class Holdings:
         # Closing must happen however the peer ends; recovery from a cancelled opening is that of any crash.
         with anyio.CancelScope(shield=True):
             try:
-                archive = await anyio.to_thread.run_sync(archive_of, self._home.path, self._settings)
-                async with open_store(archive) as self.store:
+                archive = await self._world.work(
+                    lambda: archive_at(self._home.path, self._world.unix_s, self._settings), OPENING
+                )
+                async with open_store(archive, self._world) as self.store:
                     self.state = ArchiveState.OPEN
                     logger.debug("archive open captures=%d", archive.captures)
                     settled.set()
@@ -136,7 +149,7 @@ class Holdings:
         store = self.store
         if store is None:
             return StoreStatus(state=self.state.value, problem=self.problem)
-        counted, has_room = await anyio.to_thread.run_sync(_count, store, limiter=self._counting)
+        counted, has_room = await self._world.work(lambda: _count(store), COUNTING)
         return StoreStatus(
             captures=counted.captures,
             bytes=counted.bytes,

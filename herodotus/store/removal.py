@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-import anyio.to_thread
-
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical, host_of
@@ -19,7 +17,7 @@ from herodotus.core.index_rows import after, url_prefix
 from herodotus.store.engine import Archive
 from herodotus.store.neighbours import addresses, odd_addresses, site_ranges
 from herodotus.store.sealing import NOTHING
-from herodotus.store.store import DiskStore
+from herodotus.store.store import READING, DiskStore
 
 VERSIONS_AT_ONCE = 500
 ADDRESSES_AT_ONCE = 1_000
@@ -44,7 +42,7 @@ async def remove_pages(store: DiskStore, urls: tuple[str, ...], report: RemovalR
 async def remove_host(store: DiskStore, host: str, report: RemovalReport) -> None:
     """With all below it."""
     while True:
-        found = await anyio.to_thread.run_sync(_some_addresses, store.archive, host)
+        found = await store.workers.work(lambda: _some_addresses(store.archive, host), READING)
         before = report.captures
         for url in found:
             await _delete_all(store, url, report)

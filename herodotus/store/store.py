@@ -12,13 +12,12 @@ from threading import Event
 from typing import Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
 
-from herodotus import clock
 from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.copies.cells import Sketch
 from herodotus.core.notes import Visit
+from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.bell import Bell, current_bell
 from herodotus.store.committer import Committer, PreparedInVainError
@@ -33,7 +32,9 @@ from herodotus.store.streams import Cursor, Query, Stream
 from herodotus.store.throttle import Throttle
 from herodotus.store.verification import Verification, verify
 
-READERS = 4  # two cores are full with two; more only helps slow disks
+READING = Lane("archive readers", 4)  # two cores are full with two; more only helps slow disks
+UPKEEP = Lane("archive upkeep", 1)
+OPENING = Lane("archive opening", 1)
 INLINE_BYTES_MAX = 64 * 1024
 IN_FLIGHT_MAX = 1_024
 STREAM_PAGE = 64
@@ -159,21 +160,20 @@ class ArchiveStore(Protocol):
 class DiskStore:
     """The archive of a peer. Made by `open_store`, which also closes it."""
 
-    def __init__(self, archive: Archive, bell: Bell) -> None:
+    def __init__(self, archive: Archive, bell: Bell, workers: Workers) -> None:
         self.archive = archive
+        self.workers = workers
         self._bell = bell
         self._intake = Intake(archive)
         self._reader = Reader(archive)
         self._committer = Committer(archive, self._intake)
-        self._readers = anyio.CapacityLimiter(READERS)
-        self._upkeep = anyio.CapacityLimiter(1)
         self._closing = Event()
         self.acknowledge: Acknowledge = at_once
         # Without a turn of the loop when there is room: committing waits anyway.
         self._in_flight = anyio.Semaphore(IN_FLIGHT_MAX, fast_acquire=True)
 
-    async def _in_thread(self, work: Callable[[], T], limiter: anyio.CapacityLimiter | None = None) -> T:
-        return await anyio.to_thread.run_sync(work, limiter=limiter or self._readers)
+    async def _in_thread(self, work: Callable[[], T], lane: Lane = READING) -> T:
+        return await self.workers.work(work, lane)
 
     def start(self) -> None:
         self._committer.start()
@@ -250,13 +250,13 @@ class DiskStore:
         return await self._in_thread(lambda: self._reader.directory(directory, day))
 
     async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
-        return await self._in_thread(lambda: directory_digests(self.archive, key_from, key_to), self._upkeep)
+        return await self._in_thread(lambda: directory_digests(self.archive, key_from, key_to), UPKEEP)
 
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
-        return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), self._upkeep)
+        return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), UPKEEP)
 
     async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
-        return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), self._upkeep)
+        return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), UPKEEP)
 
     async def work(self, work: Callable[[Archive, Intake], T]) -> T:
         return await self._in_thread(lambda: work(self.archive, self._intake))
@@ -287,7 +287,7 @@ class DiskStore:
 
     async def delete(self, ids: Iterable[CaptureId]) -> int:
         victims = list(ids)
-        return await self._in_thread(lambda: delete(self.archive, self._intake, victims), self._upkeep)
+        return await self._in_thread(lambda: delete(self.archive, self._intake, victims), UPKEEP)
 
     async def delete_url(self, url: str) -> int:
         return await self.delete([version.id for version in await self.history(url)])
@@ -296,9 +296,7 @@ class DiskStore:
         return await self.delete(await self.of_payload(digest))
 
     async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
-        return await self._in_thread(
-            lambda: expunge(self.archive, self._intake, before_s, limit), self._upkeep
-        )
+        return await self._in_thread(lambda: expunge(self.archive, self._intake, before_s, limit), UPKEEP)
 
     async def outdated(self, before_s: int, limit: int) -> tuple[int, list[tuple[CaptureId, str]]]:
         """What `expunge` would delete: how many, and the first of them with their URLs."""
@@ -306,27 +304,29 @@ class DiskStore:
         def work() -> tuple[int, list[tuple[CaptureId, str]]]:
             return count_outdated(self.archive, before_s), outdated(self.archive, before_s, limit)
 
-        return await self._in_thread(work, self._upkeep)
+        return await self._in_thread(work, UPKEEP)
 
     async def verify(self, *, repair: bool = False) -> Verification:
-        return await self._in_thread(lambda: verify(self.archive, repair=repair), self._upkeep)
+        return await self._in_thread(lambda: verify(self.archive, repair=repair), UPKEEP)
 
     async def rebuild(self) -> None:
-        await self._in_thread(lambda: rebuild(self.archive), self._upkeep)
+        await self._in_thread(lambda: rebuild(self.archive), UPKEEP)
 
     async def seal(self) -> Sealed:
-        return await self._in_thread(lambda: seal(self.archive, self._pace()), self._upkeep)
+        return await self._in_thread(lambda: seal(self.archive, self._pace()), UPKEEP)
 
     async def compact(self, dead_min: float = DEAD_MIN) -> Sealed:
-        return await self._in_thread(lambda: compact(self.archive, dead_min, self._pace()), self._upkeep)
+        return await self._in_thread(lambda: compact(self.archive, dead_min, self._pace()), UPKEEP)
 
     def _pace(self) -> Pace:
+        """As fast as disks like it; where work holds up the loop itself, waiting would end nothing."""
         throttle = Throttle(
-            self.archive.settings.upkeep_bytes_per_s, clock.monotonic_seconds, self._closing.wait
+            self.archive.settings.upkeep_bytes_per_s, self.workers.steady_s, self._closing.wait
         )
 
         def pace(moved: int) -> None:
-            throttle(moved)
+            if self.workers.has_threads:
+                throttle(moved)
             if self._closing.is_set():
                 raise UpkeepStoppedError
 
@@ -337,7 +337,7 @@ class DiskStore:
         self._closing.set()
 
     async def statistics(self) -> ArchiveStatistics:
-        return await self._in_thread(lambda: statistics_of(self.archive), self._upkeep)
+        return await self._in_thread(lambda: statistics_of(self.archive), UPKEEP)
 
 
 def digests_of(archive: Archive, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
@@ -370,13 +370,13 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
 
 
 @asynccontextmanager
-async def open_store(archive: Archive) -> AsyncIterator[DiskStore]:
+async def open_store(archive: Archive, workers: Workers) -> AsyncIterator[DiskStore]:
     """Recover, serve, and on leaving commit what was submitted."""
-    await anyio.to_thread.run_sync(open_archive, archive)
-    store = DiskStore(archive, current_bell())
+    await workers.work(lambda: open_archive(archive), OPENING)
+    store = DiskStore(archive, current_bell(), workers)
     store.start()
     try:
         yield store
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(store.stop)
+            await workers.work(store.stop, OPENING)

@@ -14,7 +14,6 @@ from enum import Enum
 from urllib.parse import urlsplit
 
 import anyio
-import anyio.to_thread
 
 from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
@@ -30,6 +29,7 @@ from herodotus.core.index_rows import (
     decode_numbers,
     encode_numbers,
 )
+from herodotus.core.ports import Lane
 from herodotus.core.warc import format_digits
 from herodotus.crawl.gear import capture_of
 from herodotus.store.engine import Archive
@@ -43,6 +43,7 @@ CAPTURES_A_STEP = 64
 SLICES = 256
 """A step looks at one of so many parts of the ring, so that a large index is not walked through at once."""
 VALUE_BYTES_MAX = 255
+SURVEYING = Lane("survey of the archive", 1)
 PERIOD_S = 10.0
 PAUSE_MAX_S = 600.0
 """Before what failed is tried again; from `PERIOD_S` on it is doubled."""
@@ -261,7 +262,7 @@ async def keep_surveyed(
     while True:
         try:
             started = anyio.current_time()
-            while await anyio.to_thread.run_sync(survey.step):
+            while await store.workers.work(survey.step, SURVEYING):
                 worked_s = anyio.current_time() - started
                 await anyio.sleep(worked_s * (1 / work_share - 1))
                 started = anyio.current_time()
@@ -273,6 +274,6 @@ async def keep_surveyed(
             logger.exception("the archive could not be surveyed")
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
             with suppress(Exception):  # what fails again is tried again later, ever more rarely
-                await anyio.to_thread.run_sync(survey.step_one_by_one)
+                await store.workers.work(survey.step_one_by_one, SURVEYING)
                 pause_s = period_s
         await anyio.sleep(pause_s)

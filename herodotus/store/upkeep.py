@@ -7,11 +7,10 @@ one begins it again.
 import logging
 
 import anyio
-import anyio.to_thread
 
 from herodotus.core.archive_errors import ArchiveError, StoreRefusedError, UpkeepStoppedError
 from herodotus.store.sealing import NOTHING, Sealed
-from herodotus.store.store import DiskStore
+from herodotus.store.store import READING, DiskStore
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +21,7 @@ PERIOD_S = 60.0
 
 async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
     """Seal when the log is long enough, then rewrite segments of which a good part is dead."""
-    if await anyio.to_thread.run_sync(_log_bytes, store) < from_bytes:
+    if await store.workers.work(lambda: _log_bytes(store), READING) < from_bytes:
         return NOTHING
     try:
         sealed = await store.seal()

@@ -38,6 +38,7 @@ def crawl_for(folder: Path, minutes: float, days: int, connections: int) -> None
     from crawler.core.scope import ScopeKind
     from herodotus.crawl.gear import CrawlOrder
     from herodotus.crawl.single_run import crawl_into
+    from herodotus.machine import Machine
     from herodotus.operate.heap import keep_heap_small
     from scripts.benches.crawling.clients import DAY_S, RUDE, START_S
 
@@ -59,7 +60,7 @@ def crawl_for(folder: Path, minutes: float, days: int, connections: int) -> None
             (home / "state").mkdir(parents=True)
             for day in range(days):
                 clock = partial(float, START_S + day * DAY_S)
-                found = await crawl_into(home, order, wall_clock=clock, console=None)
+                found = await crawl_into(home, order, Machine(), wall_clock=clock, console=None)
                 fetched += int(str(found["fetched"]))
                 failed += int(str(found["failed"]))
             await anyio.to_thread.run_sync(shutil.rmtree, home)

@@ -89,6 +89,7 @@ def steward() -> RingSteward:
         fetcher=alone,  # type: ignore[arg-type]  # it never fetches
         product_token=ROBOT,
         wall_clock=lambda: 0.0,
+        slept_s=lambda: 0.0,
         ring=lambda: alone,
         calls=lambda: alone,
         may_visit_private=False,

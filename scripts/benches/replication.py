@@ -24,6 +24,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import WHOLE_RING
 from herodotus.core.copies.places import Places
 from herodotus.core.signatures import signed
+from herodotus.machine import Machine
 from herodotus.peers.calls import Services
 from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
@@ -105,7 +106,10 @@ async def archives(count: int, differences: int, scratch: Path) -> None:
             Files([OsDisk(folder)]), RocksIndex(scratch / f"{name}.index"), now=lambda: float(NOW_S)
         )
 
-    async with open_store(opened("ours")) as ours, open_store(opened("theirs")) as theirs:
+    async with (
+        open_store(opened("ours"), Machine()) as ours,
+        open_store(opened("theirs"), Machine()) as theirs,
+    ):
         await fill(ours, count, 0, rng)
         await fill(theirs, count, differences, rng)
         answers = CopyServices(parts_of(theirs), on_come=lambda: None)

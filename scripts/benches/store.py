@@ -22,6 +22,7 @@ from pathlib import Path
 import anyio
 
 from herodotus.core.index_rows import FilePlace
+from herodotus.machine import Machine
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.members import decode_member
 from herodotus.store.store import open_store
@@ -168,7 +169,7 @@ async def measure_our_clients(pages: Pages, folder: Path) -> list[float]:
     """The same through the store's own face, where clients are tasks and wait for one flush together."""
     rates = []
     times = iter(range(NOW_S, 2**32))
-    async with open_store(archive_of(folder)) as store:
+    async with open_store(archive_of(folder), Machine()) as store:
 
         async def client(pairs: Iterator[tuple[str, bytes]]) -> None:
             for url, body in pairs:

@@ -9,6 +9,7 @@ import pytest
 
 from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
+from herodotus.machine import Machine
 from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
@@ -32,7 +33,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     folder = tmp_path / "archive"
     folder.mkdir()
     archive = Archive(Files([OsDisk(folder)]), RocksIndex(tmp_path / "index"), now=lambda: float(NOW_S))
-    async with open_store(archive) as opened:
+    async with open_store(archive, Machine()) as opened:
         yield opened
 
 

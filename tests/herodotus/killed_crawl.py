@@ -8,6 +8,7 @@ from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
 from herodotus.crawl.gear import CrawlOrder
 from herodotus.crawl.single_run import crawl_into
+from herodotus.machine import Machine
 
 QUICK = PolitenessPolicy(
     delay_floor_s=0.0,
@@ -30,6 +31,6 @@ def crawl_as_process(home: str, urls: list[str], now: float) -> None:
     )
 
     async def crawl() -> None:
-        await crawl_into(Path(home), order, wall_clock=lambda: now, console=None)
+        await crawl_into(Path(home), order, Machine(), wall_clock=lambda: now, console=None)
 
     anyio.run(crawl)

@@ -10,7 +10,7 @@ import pytest
 from crawler.core.capture import Capture
 from crawler.core.politeness import HostSteward, Wait
 from crawler.ports import Fetcher, FetchRequest, Skipped
-from herodotus import clock
+from herodotus import machine
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.orders import Pause
 from herodotus.crawl import daily
@@ -18,6 +18,7 @@ from herodotus.crawl.daily import CrawlState, DailyCrawl, DailyParts
 from herodotus.crawl.gear import CrawlOrder, local_steward
 from herodotus.home.folder import Home
 from herodotus.home.seeds import add_seeds
+from herodotus.machine import Machine
 from herodotus.operate.lab_ring import make_home
 from herodotus.store.holdings import Holdings
 from tests.crawler.synthetic import QUICK, synthetic_web
@@ -67,15 +68,15 @@ async def crawling(
     def close() -> None:
         gate.closed_s = 3_600.0
 
-    holdings = Holdings(home)
+    holdings = Holdings(home, Machine())
     core = HostSteward(QUICK)
     crawl = DailyCrawl(
         DailyParts(
             home=home,
             order=what,
             holdings=holdings,
-            make_steward=local_steward(what, core, wall_clock=clock.unix_seconds),
-            wall_clock=clock.unix_seconds,
+            make_steward=local_steward(what, core, wall_clock=machine.unix_seconds),
+            wall_clock=machine.unix_seconds,
             within=lambda inner: Counting(inner, closes_after, close),
             closed_s=gate,
         )

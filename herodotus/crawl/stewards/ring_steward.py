@@ -22,7 +22,6 @@ from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
-from herodotus import clock
 from herodotus.core.status import StewardStatus
 from herodotus.core.tenure import Tenure
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, Desk
@@ -75,11 +74,12 @@ class StewardParts:
     """For robots.txt, and to see where names lead; not the crawl's own, which comes and goes."""
     product_token: str
     wall_clock: Callable[[], float]
+    slept_s: Callable[[], float]
+    """Grows from one look to the next by as long as the machine slept."""
     ring: Callable[[], StewardRing]
     calls: Callable[[], Questions]
     may_visit_private: bool
     opted_out: OptOutList = field(default_factory=OptOutList)
-    slept_s: Callable[[], float] = clock.slept_seconds
 
 
 class RingSteward(LocalSteward):

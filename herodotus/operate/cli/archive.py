@@ -19,7 +19,7 @@ import anyio.from_thread
 import anyio.to_thread
 import click
 
-from herodotus import clock
+from herodotus import machine
 from herodotus.core.index_rows import DAY_S
 from herodotus.core.orders import (
     ArchiveOrder,
@@ -54,11 +54,11 @@ NOT_FOUND = 3
 
 
 def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
-    return archive_at(home, clock.unix_seconds, settings)
+    return archive_at(home, machine.unix_seconds, settings)
 
 
 def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsyncContextManager[DiskStore]:
-    return open_store(archive_of(home, settings))
+    return open_store(archive_of(home, settings), machine.ThreadWorkers())
 
 
 def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:
@@ -318,7 +318,7 @@ def expunge_command(
     """
     if (days is None) == (before is None):
         raise click.UsageError("say which: either --older-than DAYS or --before DATE")
-    before_s = parse_moment(before) if days is None else max(0, int(clock.unix_seconds()) - days * DAY_S)
+    before_s = parse_moment(before) if days is None else max(0, int(machine.unix_seconds()) - days * DAY_S)
     if not (dry_run or yes):
         click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)
     found = perform_order(home, by, Expunge(before_s=before_s, is_rehearsal=dry_run)).facts

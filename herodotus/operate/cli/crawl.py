@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.recrawl import Recrawl
 from crawler.core.scope import ContentChoice, ScopeKind
-from herodotus.clock import unix_seconds
 from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, WorldFailure
 from herodotus.home.folder import locked, open_home, running_on
+from herodotus.machine import Machine, unix_seconds
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.settings import Effective
 
@@ -135,6 +135,7 @@ def crawl(
             return await crawl_into(
                 home,
                 order,
+                Machine(),
                 wall_clock=unix_seconds,
                 console=console,
                 budget=effective.settings.budget,

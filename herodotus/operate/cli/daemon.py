@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import click
 
-from herodotus import clock
+from herodotus import machine
 from herodotus.core.errors import WorldFailure
 from herodotus.core.orders import HandOver
 from herodotus.core.status import PeerStatus
@@ -151,14 +151,21 @@ def run(
             charter=charter,
             settings=with_offered_positions(frame.home, charter, effective.settings),
             key=key,
-            previous_key=standing_previous_key(frame.home, key, passphrase, clock.unix_seconds()),
+            previous_key=standing_previous_key(frame.home, key, passphrase, machine.unix_seconds()),
         )
         frame.configure_logs(effective, into_home=True)
         if seed:
             wanted = checked_seeds(seed, charter, effective.settings.crawl.opt_out)
-            add_seeds(frame.home.path, wanted, now=clock.unix_seconds())
+            add_seeds(frame.home.path, wanted, now=machine.unix_seconds())
         on_ready = partial(_announce, frame, ready_fd)
-        anyio.run(peers.run, parts, on_ready, backend="asyncio", backend_options={"use_uvloop": True})
+        anyio.run(
+            peers.run,
+            parts,
+            machine.Machine(),
+            on_ready,
+            backend="asyncio",
+            backend_options={"use_uvloop": True},
+        )
 
 
 def _check_open(descriptor: int) -> None:

@@ -13,7 +13,7 @@ import click
 from platformdirs import user_data_path
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from herodotus import clock
+from herodotus import machine
 from herodotus.core.charter import Charter
 from herodotus.core.orders import Begin
 from herodotus.home.folder import Home, check_network, running_on
@@ -160,7 +160,7 @@ def _seed(home: Home, urls: list[str]) -> None:
     """Given to one peer when the ring is ideal: who owns what is then agreed on."""
     from herodotus.operate.order_socket import ask_at_door
 
-    add_seeds(home.path, urls, now=clock.unix_seconds())
+    add_seeds(home.path, urls, now=machine.unix_seconds())
     ask_at_door(home, Begin(urls=tuple(urls)), lambda _words: None)
 
 

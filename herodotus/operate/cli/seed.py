@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from herodotus.clock import unix_seconds
 from herodotus.core.errors import HerodotusError, NotFound
 from herodotus.home.folder import open_home
 from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
+from herodotus.machine import unix_seconds
 from herodotus.operate.cli.crawl import checked_seeds
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 

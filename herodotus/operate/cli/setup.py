@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from herodotus import clock
+from herodotus import machine
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import IdentityError, KeyLocked
 from herodotus.home.durable import write_durably
@@ -197,7 +197,7 @@ def identity_rotate(frame: CommandFrame) -> None:
     """
     open_home(frame.home)
     _, secret = unlocked_key(frame.home.key)
-    rotation = rotate(frame.home, secret, now_s=int(clock.unix_seconds()))
+    rotation = rotate(frame.home, secret, now_s=int(machine.unix_seconds()))
     old, new = (shown_peer_id(peer_id(key.public_key())) for key in (rotation.old, rotation.new))
     if frame.is_json:
         frame.print_json({"old": old, "new": new, "record": rotation.fingerprint})

@@ -4,11 +4,11 @@ In two steps, because the parts of a peer that answer calls also make them: insi
 inside `answering` they are called.
 """
 
-import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from random import Random
 
 from anyio.abc import SocketListener
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -36,6 +36,7 @@ class CallPortParts:
     is_one_machine: bool
     """All peers may share an address: a network that allows private ones."""
     wall_clock: Callable[[], float]
+    chance: Random
     urgent: Collection[str] = ()
     """Services whose calls wait for no others."""
 
@@ -77,7 +78,7 @@ class CallPort:
             services=services,
             limits=limits,
             idle_s=settings.idle_s,
-            entropy=secrets.token_bytes,
+            entropy=parts.chance.randbytes,
         )
         self._calling.serve_own(services)
         listening = await SocketListener.from_socket(listener)

@@ -8,11 +8,10 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, unquote
 
-import anyio
-import anyio.to_thread
 import msgspec
 
 from herodotus.core.archive_errors import ArchiveError, CursorExpiredError, MalformedRecordError
+from herodotus.core.ports import Lane, Workers
 from herodotus.portal.answer import PUBLIC, Answer, problem, told_to_readers
 from herodotus.portal.api.endpoints import (
     AbsentError,
@@ -34,7 +33,7 @@ from herodotus.portal.request import BODY_BYTES_MAX, Request
 from herodotus.portal.targets import BadTargetError
 
 DESCRIPTION_PATH = "/api/v1/openapi.json"
-_WRITERS = 2
+WRITING = Lane("long answers", 2)
 _WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 
 
@@ -44,6 +43,7 @@ class RestApi:
         endpoints: Sequence[ApiEndpoint],
         limits: ClientLimits,
         operator: OperatorRule,
+        workers: Workers,
         *,
         elsewhere: Elsewhere | None = None,
         peer: str = "",
@@ -53,7 +53,7 @@ class RestApi:
         self._operator = operator
         self._elsewhere = elsewhere
         self._peer = peer
-        self._writers = anyio.CapacityLimiter(_WRITERS)
+        self._workers = workers
 
     @cached_property
     def _description(self) -> bytes:
@@ -113,7 +113,7 @@ class RestApi:
             return reply
         # A long answer takes longer to write than others should wait.
         write = partial(_written, endpoint, asked.request, reply)
-        return await anyio.to_thread.run_sync(write, limiter=self._writers)
+        return await self._workers.work(write, WRITING)
 
     async def _absent(self, asked: Asked, url: str) -> Answer:
         if self._elsewhere is not None:

@@ -34,6 +34,7 @@ from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler
 from herodotus.crawl.single_run import crawl_into
+from herodotus.machine import Machine
 from herodotus.operate.heap import keep_heap_small
 from tests.crawler.aiohttp_fetcher import AiohttpFetcher
 
@@ -197,7 +198,7 @@ async def ours_store(run: Run) -> None:
     clock = partial(float, START_S)
     keep_heap_small()
     async with (
-        open_archive_at(run.folder, wall_clock=clock) as store,
+        open_archive_at(run.folder, Machine(), wall_clock=clock) as store,
         open_crawler(run.folder, store, _whole_order(run), wall_clock=clock) as crawler,
     ):
         run.begin()
@@ -213,7 +214,7 @@ async def ours_sealed(run: Run, *, days: int = 1) -> None:
     for day in range(days):
         run.begin()
         clock = partial(float, START_S + day * DAY_S)
-        found = await crawl_into(run.folder, _whole_order(run), wall_clock=clock, console=None)
+        found = await crawl_into(run.folder, _whole_order(run), Machine(), wall_clock=clock, console=None)
     run.fetched = int(str(found["fetched"]))
     run.more = {name: found[name] for name in ("stored", "unchanged", "failed")}
 

@@ -25,6 +25,7 @@ from herodotus.core.copies.places import Places
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
+from herodotus.machine import Machine
 from herodotus.peers.calls import Calls, PeerUnreachableError, Services
 from herodotus.store.memory import MemoryStore
 from tests.herodotus.store.making import NOW_S, page
@@ -179,6 +180,7 @@ class Net:
             sign=partial(signed, peer.key),
             random=random.Random(self.random.random()),
             now=anyio.current_time,
+            workers=Machine(),
         )
         peer.copies = Copies(ports, self.settings)
         peer.is_up = peer.is_in_ring = True

@@ -16,7 +16,7 @@ from crawler.core.urls import Origin
 from crawler.frontier import FoundLink
 from crawler.http import HttpFetcher
 from crawler.ports import StewardPort, UrlOwner
-from herodotus import clock
+from herodotus import machine
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.orders import Begin, Pause, Resume
 from herodotus.crawl import daily
@@ -24,6 +24,7 @@ from herodotus.crawl.daily import CrawlState, DailyCrawl, DailyParts, NotCrawlin
 from herodotus.crawl.gear import ArchiveSink, CrawlOrder, StewardMaker, local_steward
 from herodotus.home.folder import Home
 from herodotus.home.seeds import add_seeds
+from herodotus.machine import Machine
 from herodotus.operate.lab_ring import make_home
 from herodotus.store.holdings import Holdings
 from tests.crawler.synthetic import QUICK, SyntheticWeb, synthetic_web
@@ -47,7 +48,7 @@ class DayClock:
     ahead_s: float = 0.0
 
     def __call__(self) -> float:
-        return clock.unix_seconds() + self.ahead_s
+        return machine.unix_seconds() + self.ahead_s
 
 
 def order(**changes: object) -> CrawlOrder:
@@ -61,14 +62,14 @@ def order(**changes: object) -> CrawlOrder:
 async def crawling(
     home: Home,
     *,
-    now: Callable[[], float] = clock.unix_seconds,
+    now: Callable[[], float] = machine.unix_seconds,
     what: CrawlOrder | None = None,
     make_steward: StewardMaker | None = None,
     owner: UrlOwner | None = None,
 ) -> AsyncIterator[DailyCrawl]:
     what = what or order(scope=order().scope.ANY)
     core = HostSteward(what.politeness)
-    holdings = Holdings(home)
+    holdings = Holdings(home, Machine())
     crawl = DailyCrawl(
         DailyParts(
             home=home,
@@ -205,7 +206,9 @@ async def test_an_error_ends_the_crawl_and_not_the_peer_and_it_begins_again(
 
     def make(fetcher: HttpFetcher, sink: ArchiveSink) -> StewardPort:
         core = HostSteward(QUICK)
-        return FailingOnce(local_steward(what, core, wall_clock=clock.unix_seconds)(fetcher, sink), failures)
+        return FailingOnce(
+            local_steward(what, core, wall_clock=machine.unix_seconds)(fetcher, sink), failures
+        )
 
     async with synthetic_web(6, hosts=3, troubles=False) as web:
         seeded(home, web)

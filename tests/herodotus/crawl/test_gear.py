@@ -20,6 +20,7 @@ from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.crawl import single_run
 from herodotus.crawl.gear import CrawlOrder, canonical_seeds, open_archive_at
 from herodotus.crawl.single_run import crawl_into
+from herodotus.machine import Machine
 from herodotus.store.upkeep import tidy_before_leaving
 from tests.crawler.synthetic import FIRST_DAY, QUICK, SyntheticWeb, synthetic_web
 from tests.herodotus.killed_crawl import crawl_as_process
@@ -39,14 +40,14 @@ def order(web: SyntheticWeb, policy: PolitenessPolicy = QUICK) -> CrawlOrder:
 
 async def archived(home: Path, urls: set[str]) -> Counter[str]:
     """How many captures the archive has of each."""
-    async with open_archive_at(home, wall_clock=wall_clock) as store:
+    async with open_archive_at(home, Machine(), wall_clock=wall_clock) as store:
         return Counter({url: len(found) for url in urls if (found := await store.history(url))})
 
 
 @pytest.mark.anyio
 async def test_a_crawl_ends_in_the_archive_and_the_next_day_adds_what_changed(tmp_path: Path) -> None:
     async with synthetic_web(11, hosts=4) as web:
-        await crawl_into(tmp_path, order(web), wall_clock=wall_clock, console=None)
+        await crawl_into(tmp_path, order(web), Machine(), wall_clock=wall_clock, console=None)
         reachable = web.reachable(0)
         kept = await archived(tmp_path, reachable)
         first = answered_well(web) & set(kept)
@@ -55,7 +56,7 @@ async def test_a_crawl_ends_in_the_archive_and_the_next_day_adds_what_changed(tm
         def tomorrow() -> float:
             return wall_clock() + DAY_S
 
-        again = await crawl_into(tmp_path, order(web), wall_clock=tomorrow, console=None)
+        again = await crawl_into(tmp_path, order(web), Machine(), wall_clock=tomorrow, console=None)
         assert int(str(again["unchanged"])) > int(str(again["stored"])) > 0
         both = first & answered_well(web, 304)
         later = await archived(tmp_path, both)
@@ -73,7 +74,7 @@ async def test_a_crawl_seals_what_it_stored_when_that_is_enough(
 ) -> None:
     monkeypatch.setattr(single_run, "tidy_before_leaving", partial(tidy_before_leaving, from_bytes=1))
     async with synthetic_web(13, hosts=2, pages_max=5) as web:
-        ended = await crawl_into(tmp_path, order(web), wall_clock=wall_clock, console=None)
+        ended = await crawl_into(tmp_path, order(web), Machine(), wall_clock=wall_clock, console=None)
         assert ended["ended"] == "done"
         assert list((tmp_path / "archive" / "segments").rglob("*.zst"))
         reachable = web.reachable(0)
@@ -89,13 +90,13 @@ async def test_a_full_disk_ends_a_crawl_with_a_clear_error_and_it_goes_on_when_t
         with monkeypatch.context() as patch:
             patch.setattr("herodotus.store.disk.OsDisk.free_bytes", lambda disk: next(room, 0))
             with pytest.raises(BaseExceptionGroup) as failed:
-                await crawl_into(tmp_path, order(web), wall_clock=wall_clock, console=None)
+                await crawl_into(tmp_path, order(web), Machine(), wall_clock=wall_clock, console=None)
             # One for each fetch that was under way, and nothing else.
             assert all(
                 isinstance(error, StoreRefusedError) and "the disk is full" in str(error)
                 for error in leaves(failed.value)
             ), failed.value
-        await crawl_into(tmp_path, order(web), wall_clock=lambda: wall_clock() + 1, console=None)
+        await crawl_into(tmp_path, order(web), Machine(), wall_clock=lambda: wall_clock() + 1, console=None)
         reachable = web.reachable(0)
         kept = await archived(tmp_path, reachable)
         assert set(web.fetched(web.requests())) == reachable

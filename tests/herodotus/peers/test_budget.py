@@ -25,6 +25,7 @@ from herodotus.core.layout import Compression
 from herodotus.core.settings.sections import BudgetSettings
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.home.identity import key_to_pem, peer_id, shown_peer_id
+from herodotus.machine import Machine
 from herodotus.operate.offer import archive_settings, own_peer_id, with_offered_positions
 from herodotus.operate.settings import Settings
 from herodotus.peers.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
@@ -293,7 +294,7 @@ def test_who_started_us_further_back_is_obeyed() -> None:
 @pytest.mark.anyio
 async def test_the_status_says_that_a_full_archive_takes_nothing_more(tmp_path: Path) -> None:
     for settings, is_full in ((ArchiveSettings(archive_bytes_max=1), True), (ArchiveSettings(), False)):
-        holdings = Holdings(Home(tmp_path), settings)
+        holdings = Holdings(Home(tmp_path), Machine(), settings)
         async with holdings.opened():
             await holdings.wait_open()
             problem = (await holdings.status()).problem

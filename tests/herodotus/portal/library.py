@@ -9,7 +9,9 @@ from herodotus.core.captures import Deposit, make_deposit
 from herodotus.core.notes import Visit
 from herodotus.core.status import PeerStatus
 from herodotus.core.warc import parse_digits
+from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
+from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
@@ -35,13 +37,18 @@ def response(
     return make_deposit(url=url, time_s=at(digits), head="\r\n".join(lines).encode(), body=body)
 
 
+def no_cache() -> Front:
+    """Each answer is made anew."""
+    return Front(lambda: 0, lambda: float(NOW_S))
+
+
 class Library:
     def __init__(
         self, *deposits: Deposit, public_url: str = "", visits: tuple[tuple[str, str], ...] = ()
     ) -> None:
         self.store = MemoryStore(now=lambda: float(NOW_S))
         self.add(*deposits, visits=visits)
-        self.shelf = ArchiveShelf(lambda: self.store.archive)
+        self.shelf = ArchiveShelf(lambda: self.store.archive, Machine())
         self.handlers = Handlers(
             self.status, ArchivePages(self.shelf, peer=STATUS.peer_id), public_url=public_url
         )

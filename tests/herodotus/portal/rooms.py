@@ -9,6 +9,7 @@ import anyio
 
 from herodotus.core.captures import Deposit
 from herodotus.core.orders import Order, OrderReport, Say
+from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.archive_pages import ArchivePages
@@ -94,7 +95,7 @@ class Room(Library):
         self.ring.rooms[origin] = self
         self.client = client
         view = View(self.ring, origin)
-        elsewhere = Elsewhere(view, self.ring, now=anyio.current_time)
+        elsewhere = Elsewhere(view, self.ring, Machine(), now=anyio.current_time)
         parts = RoomParts(
             shelf=self.shelf,
             status=self.status,
@@ -103,6 +104,7 @@ class Room(Library):
             directions=view,
             relay=self.ring,
             elsewhere=elsewhere,
+            workers=Machine(),
             operator=OperatorRule(TOKEN, has_public_name=bool(public_url)),
             perform=perform,
             saves=saves,

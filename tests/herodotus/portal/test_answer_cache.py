@@ -10,6 +10,7 @@ import pytest
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
+from herodotus.machine import Machine
 from herodotus.portal import Portal
 from herodotus.portal.answer import Answer, moved
 from herodotus.portal.answer_cache import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Front
@@ -194,7 +195,7 @@ def test_another_archive_at_the_same_count_has_another_stamp() -> None:
     first = Library(response(HOME, "20260101", b"a"))
     second = Library(response(HOME, "20260102", b"b"))
     opened = [first.store.archive]
-    shelf = ArchiveShelf(lambda: opened[0])
+    shelf = ArchiveShelf(lambda: opened[0], Machine())
     stamps = [shelf.stamp]
     assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260101")
     opened[0] = second.store.archive

@@ -15,6 +15,7 @@ import pytest
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.replay import NEWER_MARK
 from herodotus.core.warc import TIME_MAX_S, format_digits
+from herodotus.machine import Machine
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
@@ -503,7 +504,7 @@ def test_an_archive_that_is_not_open_is_told(library: Library) -> None:
         raise UnusableArchiveError("/home/x", "the disk is gone")
 
     library = Library()
-    library.handlers = Handlers(library.status, ArchivePages(ArchiveShelf(closed)))
+    library.handlers = Handlers(library.status, ArchivePages(ArchiveShelf(closed, Machine())))
     answer = library.get(f"/web/2026/{HOME}")
     assert (answer.status, b"the disk is gone" in answer.body) == (503, True)
     assert library.get("/healthz").status == 200

@@ -15,7 +15,7 @@ from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal import Portal
 from herodotus.portal.other_holders import RELAYED
 from tests.herodotus.portal.browser import browser
-from tests.herodotus.portal.library import HOME, ORIGIN, SITE, response
+from tests.herodotus.portal.library import HOME, ORIGIN, SITE, no_cache, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_save_pages import OwnSaves
 from tests.herodotus.portal.test_server import LOOPBACK, exchange, request
@@ -128,7 +128,7 @@ def test_what_is_not_archived_can_be_asked_for_where_the_network_allows_it(takes
 
 @asynccontextmanager
 async def served(room: Room) -> AsyncIterator[Portal]:
-    portal = Portal(HttpSettings(listen=LOOPBACK), room.handlers)
+    portal = Portal(HttpSettings(listen=LOOPBACK), room.handlers, no_cache())
     with anyio.fail_after(120):
         async with portal.serving(stop_s=0.5):
             yield portal

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from herodotus.portal.answer import Answer, document, html
-from herodotus.portal.archive_questions import LARGE_READERS, Exact
+from herodotus.portal.archive_questions import LARGE, Exact
 from herodotus.portal.http_finish import _gzipped as gzipped
 from herodotus.portal.moments import NEWEST
 from herodotus.portal.replay import Replay, replay_answer
@@ -132,9 +132,9 @@ def test_a_large_capture_waits_for_no_turn_in_memory_and_holds_up_no_small_one(
 
     answers = anyio.run(work)
     assert {(answer.status, len(answer.body)) for answer in answers} == {(200, len(large)), (200, 8)}
-    assert 1 <= counts["most"] <= LARGE_READERS
+    assert 1 <= counts["most"] <= LARGE.width
     assert counts["now"] == 0
-    monkeypatch.setattr("herodotus.portal.archive_questions.LARGE_WAITING_MAX", 0)
+    monkeypatch.setattr(library.shelf._reading_large, "_asked_max", 0)
     busy = library.get(f"/web/20260101000000id_/{SITE}/large")
     assert (busy.status, busy.headers["Retry-After"]) == (503, "5")
     assert library.get(f"/web/20260101000000id_/{HOME}").status == 200

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from herodotus.core.captures import url_key
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
+from herodotus.machine import Machine
 from herodotus.portal import Portal
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_pages import ArchivePages, Asked
@@ -27,7 +28,7 @@ from herodotus.portal.replay_origin import ReplayPlace
 from herodotus.portal.request import Request
 from herodotus.portal.save_pages import TOLD_BYTES_MAX, SaveOutcome, SavePages
 from tests.herodotus.portal.browser import browser
-from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, response
+from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, no_cache, response
 from tests.herodotus.portal.test_save_pages import OwnSaves
 
 THERE = "http://192.0.2.66:5484"
@@ -98,7 +99,7 @@ class Hostile:
 
 def gateway(peer: Hostile, replay: ReplayPlace | None = None) -> Handlers:
     library = Library()
-    elsewhere = Elsewhere(peer, peer, now=lambda: 0.0, is_gateway=True, replay=replay)
+    elsewhere = Elsewhere(peer, peer, Machine(), now=lambda: 0.0, is_gateway=True, replay=replay)
     pages = ArchivePages(library.shelf, elsewhere=elsewhere, peer="us", replay=replay)
     return Handlers(library.status, pages)
 
@@ -171,7 +172,7 @@ def test_pages_with_an_origin_of_their_own_have_it_there_too() -> None:
         Request(target=f"/web/{DATE}/{HOME}", headers={"host": HOST, "sec-fetch-dest": "document"}),
     )
     assert f'src="http://pages.example/web/{DATE}mp_/{HOME}"'.encode() in frame.body
-    elsewhere = Elsewhere(peer, peer, now=lambda: 0.0, is_gateway=True)
+    elsewhere = Elsewhere(peer, peer, Machine(), now=lambda: 0.0, is_gateway=True)
     pages = ArchivePages(Library().shelf, elsewhere=elsewhere, replay=place)
     request = Request(target=f"/web/{DATE}mp_/{HOME}", headers={"host": "pages.example"})
     shown = anyio.run(pages.answer, Asked(request=request, origin="http://pages.example", is_replay=True))
@@ -584,10 +585,10 @@ Promise.all([
 async def test_a_hostile_peer_gains_nothing_in_a_browser(tmp_path: Path) -> None:
     library = await anyio.to_thread.run_sync(Library)
     peer = Hostile(lambda request: capture(b"" if request.method == "HEAD" else EVIL))
-    elsewhere = Elsewhere(peer, peer, now=lambda: 0.0, is_gateway=True)
+    elsewhere = Elsewhere(peer, peer, Machine(), now=lambda: 0.0, is_gateway=True)
     rooms = [DiffPages(library.shelf, ClientLimits(lambda: 0.0), elsewhere)]
     handlers = Handlers(library.status, ArchivePages(library.shelf, elsewhere=elsewhere), rooms=rooms)
-    made = Portal(HttpSettings(listen=HostPort(host="127.0.0.1", port=0)), handlers)
+    made = Portal(HttpSettings(listen=HostPort(host="127.0.0.1", port=0)), handlers, no_cache())
     async with made.serving(stop_s=0.5), browser(tmp_path) as window:
         base = f"http://127.0.0.1:{made.endpoint.port}"
         await window.visit(f"{base}/web/{DATE}/{HOME}")

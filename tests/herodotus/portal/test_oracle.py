@@ -14,6 +14,7 @@ import pytest
 from herodotus.core.warc import format_digits
 from herodotus.crawl.gear import open_archive_at
 from herodotus.crawl.single_run import crawl_into
+from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
@@ -45,7 +46,7 @@ async def crawled(web: SyntheticWeb, home: Path) -> Seen:
     seen: Seen = defaultdict(dict)
     for day in range(DAYS):
         web.server.day = day
-        await crawl_into(home, order(web), wall_clock=lambda day=day: noon(day), console=None)  # type: ignore[misc]
+        await crawl_into(home, order(web), Machine(), wall_clock=lambda day=day: noon(day), console=None)  # type: ignore[misc]
         for line in web.requests():
             assert line["day"] == day
             seen[str(line["url"])][day] = int(str(line["status"]))
@@ -81,12 +82,12 @@ async def test_every_page_of_every_day_replays_as_the_oracle_says(tmp_path: Path
     counts: Counter[str] = Counter()
     async with synthetic_web(SEED, hosts=6, pages_max=30, huge_bytes=HUGE_BYTES) as web:
         seen = await crawled(web, tmp_path)
-        async with open_archive_at(tmp_path, wall_clock=lambda: noon(DAYS)) as store:
+        async with open_archive_at(tmp_path, Machine(), wall_clock=lambda: noon(DAYS)) as store:
 
             async def status() -> object:
                 return STATUS
 
-            shelf = ArchiveShelf(lambda: store.archive)
+            shelf = ArchiveShelf(lambda: store.archive, Machine())
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]  # a fixed status
             for url in sorted(seen):
                 await compare(web, reader, url, seen[url], counts)
@@ -142,13 +143,13 @@ async def compare(
 @pytest.mark.anyio
 async def test_what_was_never_there_is_told_plainly(tmp_path: Path) -> None:
     async with synthetic_web(SEED, hosts=1, pages_max=3) as web:
-        await crawl_into(tmp_path, order(web), wall_clock=lambda: noon(0), console=None)
-        async with open_archive_at(tmp_path, wall_clock=lambda: noon(1)) as store:
+        await crawl_into(tmp_path, order(web), Machine(), wall_clock=lambda: noon(0), console=None)
+        async with open_archive_at(tmp_path, Machine(), wall_clock=lambda: noon(1)) as store:
 
             async def status() -> object:
                 return STATUS
 
-            shelf = ArchiveShelf(lambda: store.archive)
+            shelf = ArchiveShelf(lambda: store.archive, Machine())
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]
             answer = await reader.get(f"/web/{digits_of(0)}/{web.seeds[0]}never-there")
             assert answer.status == 404

@@ -6,6 +6,7 @@ from functools import partial
 import anyio
 import pytest
 
+from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers
@@ -43,7 +44,9 @@ class Asker:
         self.now = 0.0
         self.ring = Fixed(places, {{"a": A, "b": B, "c": C}[name]: one for name, one in libraries.items()})
         self.own = Library()
-        self.elsewhere = Elsewhere(self.ring, self.ring, now=lambda: self.now, is_gateway=is_gateway)
+        self.elsewhere = Elsewhere(
+            self.ring, self.ring, Machine(), now=lambda: self.now, is_gateway=is_gateway
+        )
         self.handlers = Handlers(self.own.status, ArchivePages(self.own.shelf, elsewhere=self.elsewhere))
 
     def get(self, target: str, **headers: str) -> Answer:

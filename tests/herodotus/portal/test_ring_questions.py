@@ -6,6 +6,7 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
+from herodotus.machine import Machine
 from herodotus.portal import ring_questions
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import PortalAddress
@@ -45,7 +46,7 @@ def in_virtual_time(work: Callable[[], Awaitable[None]], monkeypatch: pytest.Mon
 def test_who_keeps_everybody_waiting_is_not_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         ring = Slow()
-        gatherer = Gatherer(ring, ring)
+        gatherer = Gatherer(ring, ring, Machine())
         others = await ring.others()
         begun = anyio.current_time()
         first_time = await gatherer.ask_all("/", others, lambda answer: answer.body)
@@ -77,7 +78,7 @@ def test_who_was_not_asked_yet_is_not_blamed_for_those_who_were(monkeypatch: pyt
 
     async def run() -> None:
         ring = Crowded()
-        gatherer = Gatherer(ring, ring)
+        gatherer = Gatherer(ring, ring, Machine())
         given: list[int] = []
 
         async def ask(others: Sequence[PortalAddress]) -> None:
@@ -100,7 +101,7 @@ def test_who_was_not_asked_yet_is_not_blamed_for_those_who_were(monkeypatch: pyt
 def test_who_finds_all_turns_taken_waits_for_one_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         ring = Slow()
-        gatherer = Gatherer(ring, ring)
+        gatherer = Gatherer(ring, ring, Machine())
         others = await ring.others()
         whole: list[bool] = []
 
@@ -133,7 +134,7 @@ def test_so_many_bytes_of_others_lie_in_memory_and_who_comes_beyond_is_left_out(
 
     async def run() -> None:
         everybody = Everybody()
-        gatherer = Gatherer(everybody, everybody)
+        gatherer = Gatherer(everybody, everybody, Machine())
         for _ in range(3):  # what was held is given back each time
             gathered = await gatherer.ask_all("/", await everybody.others(), lambda answer: answer.body)
             assert (len(gathered.given), gathered.is_partial) == (2, True)

@@ -20,6 +20,7 @@ from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_connection import HttpConnection
 from herodotus.portal.request import Request
+from tests.herodotus.portal.library import no_cache
 from tests.herodotus.portal.statuses import STATUS
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,7 @@ async def portal(
     *, connections_max: int = 8, idle_s: float = 30, listen: HostPort = LOOPBACK
 ) -> AsyncIterator[Portal]:
     settings = HttpSettings(listen=listen, connections_max=connections_max, idle_s=idle_s)
-    made = Portal(settings, Handlers(status))
+    made = Portal(settings, Handlers(status), no_cache())
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
             yield made
@@ -107,7 +108,7 @@ async def test_the_old_tongue_of_a_proxy_is_noticed(version: str, is_old: bool) 
             seen.append(request.is_http_1_0)
             return await super().answer(request)
 
-    made = Portal(HttpSettings(listen=LOOPBACK), Noting(status))
+    made = Portal(HttpSettings(listen=LOOPBACK), Noting(status), no_cache())
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
             await exchange(made, request().replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
@@ -251,7 +252,7 @@ async def test_nobody_works_for_a_reader_who_left() -> None:
             raise AssertionError("it was waited for")
 
     with anyio.fail_after(30):
-        made = Portal(HttpSettings(listen=LOOPBACK), Slow(status))
+        made = Portal(HttpSettings(listen=LOOPBACK), Slow(status), no_cache())
         async with made.serving(stop_s=0.5):
             stream = await connect(made)
             await stream.send(request("/web/2026/https://example.org/"))
@@ -289,7 +290,7 @@ class Large(Handlers):
 
 async def test_a_reader_who_takes_a_large_answer_too_slowly_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "SLOWEST_BYTES_PER_S", 1e9)
-    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=1), Large(status))
+    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=1), Large(status), no_cache())
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5):
             async with await connect(made) as slow:
@@ -303,7 +304,7 @@ async def test_a_reader_who_takes_a_large_answer_too_slowly_is_left(monkeypatch:
 
 async def test_large_answers_have_a_bound_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_OUTGOING_BYTES_MAX", 20_000_000)
-    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=30), Large(status))
+    made = Portal(HttpSettings(listen=LOOPBACK, connections_max=8, idle_s=30), Large(status), no_cache())
     with anyio.fail_after(60):
         async with made.serving(stop_s=0.5), await connect(made) as slow:
             await slow.send(request("/"))

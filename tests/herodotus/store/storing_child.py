@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 
 from herodotus.core.notes import Visit
+from herodotus.machine import Machine
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store
@@ -37,7 +38,7 @@ async def seal_now_and_then(store: DiskStore) -> None:
 async def main(home: Path, first: int) -> None:
     settings = ArchiveSettings(log_bytes_max=300_000, index_flush_bytes=200_000)
     numbers = itertools.count(first)
-    async with open_store(archive_of(home, settings)) as store, anyio.create_task_group() as tasks:
+    async with open_store(archive_of(home, settings), Machine()) as store, anyio.create_task_group() as tasks:
         tasks.start_soon(seal_now_and_then, store)
         for writer in range(WRITERS):
             tasks.start_soon(write, store, random.Random(writer), numbers)

@@ -9,6 +9,7 @@ import pytest
 
 from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.captures import Deposit
+from herodotus.machine import Machine
 from herodotus.store.deletion import delete
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.index import Batch, MemoryIndex
@@ -121,7 +122,7 @@ async def test_rocksdb_on_a_disk_that_takes_no_more_refuses_and_is_opened_again(
             await store.store(deposit)
             kept.append(deposit)
 
-    async with open_store(archive_at(tmp_path, lambda: float(NOW_S), settings)) as opened:
+    async with open_store(archive_at(tmp_path, lambda: float(NOW_S), settings), Machine()) as opened:
         with _files_no_larger_than(6_000), pytest.raises(StoreRefusedError, match="File too large"):
             await store_until_refused(opened)
         with pytest.raises(StoreRefusedError, match="the index cannot be written"):
@@ -130,7 +131,7 @@ async def test_rocksdb_on_a_disk_that_takes_no_more_refuses_and_is_opened_again(
         for deposit in kept:
             assert await opened.read(deposit.id) is not None
         assert (await opened.statistics()).refusal is not None
-    async with open_store(archive_at(tmp_path, lambda: float(NOW_S), settings)) as opened:
+    async with open_store(archive_at(tmp_path, lambda: float(NOW_S), settings), Machine()) as opened:
         for deposit in kept:
             assert await opened.read(deposit.id) is not None
         await opened.store(next(deposits))

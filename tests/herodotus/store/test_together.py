@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from herodotus.core.captures import CaptureId
+from herodotus.machine import Machine
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.intake import StoreOutcome
@@ -66,7 +67,7 @@ class Everything:
 
 async def test_everything_at_once(tmp_path: Path) -> None:
     settings = ArchiveSettings(log_bytes_max=60_000, index_flush_bytes=40_000)
-    async with open_store(archive_of(tmp_path, settings)) as store:
+    async with open_store(archive_of(tmp_path, settings), Machine()) as store:
         everything = Everything(store)
         async with anyio.create_task_group() as background:
             background.start_soon(everything.delete)

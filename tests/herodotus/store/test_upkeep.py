@@ -10,6 +10,7 @@ import pytest
 
 from herodotus.core.archive_errors import StoreRefusedError, UpkeepStoppedError
 from herodotus.core.captures import Deposit
+from herodotus.machine import Machine
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.engine import ArchiveSettings
 from herodotus.store.sealing import NOTHING
@@ -27,7 +28,7 @@ def _pages(count: int) -> list[Deposit]:
 
 @asynccontextmanager
 async def _holding(folder: Path, deposits: list[Deposit]) -> AsyncIterator[DiskStore]:
-    async with open_store(archive_of(folder)) as store:
+    async with open_store(archive_of(folder), Machine()) as store:
         async with anyio.create_task_group() as tasks:
             for deposit in deposits:
                 tasks.start_soon(store.store, deposit)
@@ -98,7 +99,7 @@ async def test_a_command_that_stored_seals_before_it_ends(tmp_path: Path) -> Non
 
 async def test_tidying_before_leaving_ends_at_once_when_it_is_cancelled(tmp_path: Path) -> None:
     settings = ArchiveSettings(upkeep_bytes_per_s=1_000)  # some minutes for what is sealed here
-    async with open_store(archive_of(tmp_path, settings)) as store:
+    async with open_store(archive_of(tmp_path, settings), Machine()) as store:
         for deposit in (deposits := _pages(200)):
             await store.store(deposit)
         with anyio.fail_after(20), anyio.move_on_after(0.5) as waited:

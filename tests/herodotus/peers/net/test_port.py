@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import anyio
@@ -50,6 +51,7 @@ async def calling_peer(name: str) -> AsyncIterator[Caller]:
         settings=CallsSettings(),
         is_one_machine=True,
         wall_clock=lambda: EPOCH_S + anyio.current_time(),  # as the node's
+        chance=Random(name),
     )
     port = CallPort(parts)
     services = Services(calls={"name": say_name})
