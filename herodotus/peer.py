@@ -28,6 +28,7 @@ from herodotus.core.errors import SettingError
 from herodotus.core.orders import Begin, Drain, HandOver, Order, OrderReport, Pause, Resume, Say, Stay
 from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.sections import Settings
 from herodotus.core.signatures import signed
 from herodotus.core.status import PeerStatus
 from herodotus.crawl.daily import DailyCrawl, DailyParts
@@ -39,9 +40,7 @@ from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
 from herodotus.home.folder import Home, publish_address
 from herodotus.home.identity import PeerId, peer_id, shown_peer_id
 from herodotus.operate.logs import log_tail
-from herodotus.operate.offer import archive_settings
 from herodotus.operate.order_socket import open_door
-from herodotus.operate.settings import Settings
 from herodotus.operate.systemd import ServiceManager
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
@@ -60,6 +59,7 @@ from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.replay_origin import replay_place
 from herodotus.portal.routes import PortalRooms, RoomParts
 from herodotus.store.holdings import Holdings
+from herodotus.store.settings import archive_settings
 from herodotus.world import World
 
 logger = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from herodotus.core.charter import Charter
 from herodotus.core.service_unit import ServicePlan, unit_text
 from herodotus.core.settings.fields import fields_of, kind_of, reason_of
+from herodotus.core.settings.sections import PRESETS, SECTIONS
 from herodotus.operate.cli import main as herodotus
-from herodotus.operate.settings import PRESETS, SECTIONS
 from simnet.cli import main as simnet
 
 DOCS = Path(__file__).parents[1] / "docs" / "look-up"

@@ -58,3 +58,10 @@ class UpkeepStoppedError(ArchiveError):
 class CursorExpiredError(ArchiveError):
     def __init__(self) -> None:
         super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream anew")
+
+
+def told_to_readers(error: ArchiveError) -> str:
+    """Where on its disks a peer has something is for its operator."""
+    if isinstance(error, UnusableArchiveError | DamagedRecordError):
+        return f"this peer's archive cannot be read now: {error.reason}"
+    return str(error)

@@ -7,11 +7,14 @@ and writing it out as records, is here; deciding whether it is new is `herodotus
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from crawler.core.capture import Capture
+from crawler.core.capture import REDIRECTS, Capture, PayloadDigest, Truncation, payload_digests
+from crawler.core.content import MediaType
+from crawler.core.errors import MalformedUrlError
+from crawler.core.urls import STANDARD, UrlRules
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import (
     BLOCK_BYTES_MAX,
@@ -26,6 +29,7 @@ from herodotus.core.warc import (
     format_record,
 )
 
+_TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 URL_BYTES_MAX = 16 * 1024
 HTTP_HEAD_BYTES_MAX = 1024 * 1024
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
@@ -330,3 +334,34 @@ def format_unchanged_visit(url: str, time_s: int, original: Original, sha1: str 
     if sha1 is not None:
         fields.append(("WARC-Payload-Digest", sha1))
     return format_record(fields, b"")
+
+
+def capture_of(stored: StoredCapture, rules: UrlRules = STANDARD) -> Capture:
+    """A capture as the crawler would have made it, as far as its record tells."""
+    truncated = stored.record.get("WARC-Truncated")
+    capture = Capture(
+        url=stored.url,
+        requested_at=float(stored.time_s),
+        duration_s=0.0,
+        request=b"",
+        status=stored.status,
+        head=stored.head,
+        body=stored.body,
+        sha256=PayloadDigest(stored.id.digest),
+        sha1=payload_digests(stored.body)[1],
+        remote_ip=stored.record.get("WARC-IP-Address") or "",
+        truncated=_TRUNCATIONS.get(truncated or ""),
+    )
+    return _with_derived(capture, rules)
+
+
+def _with_derived(capture: Capture, rules: UrlRules) -> Capture:
+    """Media type and redirect target follow from the head."""
+    location = capture.header("Location") if capture.status in REDIRECTS else None
+    target = None
+    if location:
+        try:
+            target = rules.canonical(location, capture.url)
+        except MalformedUrlError:
+            target = None
+    return replace(capture, mime=MediaType.of(capture.header("Content-Type")).mime, redirect_to=target)

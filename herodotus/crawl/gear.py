@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crawler.core.addresses import is_literal, is_public
-from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, Truncation, payload_digests
-from crawler.core.content import MediaType
+from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
@@ -35,20 +34,19 @@ from crawler.ports import Fetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
-from herodotus.core.captures import StoredCapture, deposit_of
+from herodotus.core.captures import capture_of, deposit_of
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 from herodotus.core.ports import Workers
-from herodotus.operate.settings import Settings
-from herodotus.store.engine import ArchiveSettings
+from herodotus.core.settings.sections import Settings
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
 from herodotus.store.store import ArchiveStore, DiskStore, open_store
 
 ROBOT = "Herodotus"
 LOOKOUT_CONNECTIONS = 16
 PUBLIC_POLITENESS = PolitenessPolicy()
-_TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 
 
 class ArchiveSink:
@@ -76,37 +74,6 @@ class ArchiveSink:
         if stored is None or stored.time_s < since:
             return None
         return capture_of(stored, self._rules)
-
-
-def capture_of(stored: StoredCapture, rules: UrlRules = STANDARD) -> Capture:
-    """A capture as the crawler would have made it, as far as its record tells."""
-    truncated = stored.record.get("WARC-Truncated")
-    capture = Capture(
-        url=stored.url,
-        requested_at=float(stored.time_s),
-        duration_s=0.0,
-        request=b"",
-        status=stored.status,
-        head=stored.head,
-        body=stored.body,
-        sha256=PayloadDigest(stored.id.digest),
-        sha1=payload_digests(stored.body)[1],
-        remote_ip=stored.record.get("WARC-IP-Address") or "",
-        truncated=_TRUNCATIONS.get(truncated or ""),
-    )
-    return _with_derived(capture, rules)
-
-
-def _with_derived(capture: Capture, rules: UrlRules) -> Capture:
-    """Media type and redirect target follow from the head."""
-    location = capture.header("Location") if capture.status in REDIRECTS else None
-    target = None
-    if location:
-        try:
-            target = rules.canonical(location, capture.url)
-        except MalformedUrlError:
-            target = None
-    return replace(capture, mime=MediaType.of(capture.header("Content-Type")).mime, redirect_to=target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

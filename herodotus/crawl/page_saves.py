@@ -21,8 +21,10 @@ from crawler.http import FetchSettings, HttpFetcher
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.archive_errors import ArchiveError, told_to_readers
 from herodotus.core.charter import Charter
+from herodotus.core.saves import SaveOutcome, SaveResult
+from herodotus.core.settings.sections import Settings
 from herodotus.crawl.gear import (
     ROBOT,
     ArchiveSink,
@@ -32,9 +34,6 @@ from herodotus.crawl.gear import (
     opt_outs,
     url_rules,
 )
-from herodotus.operate.settings import Settings
-from herodotus.portal.answer import told_to_readers
-from herodotus.portal.save_pages import SaveOutcome, SaveResult
 from herodotus.store.store import ArchiveStore
 
 PATIENCE_S = 8.0

@@ -21,14 +21,12 @@ from rich.table import Table
 from rich.text import Text
 
 from crawler.worker import Crawler
-from herodotus.core.settings.sections import BudgetSettings
+from herodotus.core.settings.sections import BudgetSettings, Settings
 from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler, summary
 from herodotus.home.folder import Home
-from herodotus.operate.offer import archive_settings
-from herodotus.operate.settings import Settings
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
-from herodotus.store.engine import ArchiveSettings
 from herodotus.store.holdings import StoreWorld
+from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.upkeep import tidy_before_leaving
 
 logger = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from herodotus.core.charter import (
 )
 from herodotus.core.errors import CharterMismatch, FileSyntaxError, HomeInUse, Misuse, NotFound
 from herodotus.home.durable import storage_failure, sync_folder, write_durably
-from herodotus.operate.settings.load import read_toml
+from herodotus.home.toml_files import read_toml
 
 HOME_FORMAT = 1  # raised when an older release could not read a newer home
 _FOLDERS = ("archive", "index", "queue", "state", "log")

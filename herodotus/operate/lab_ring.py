@@ -24,12 +24,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, NotFound, WorldFailure
+from herodotus.core.settings.sections import HTTP_PORT_OFFSET
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home, NewHome, create_home, running_on, wait_released
 from herodotus.home.identity import key_to_pem
 from herodotus.operate.http_questions import NoAnswer, ask
 from herodotus.operate.settings import resolve
-from herodotus.operate.settings.load import HTTP_PORT_OFFSET, Layer
+from herodotus.operate.settings.load import Layer
 from herodotus.operate.settings.render import commented_file
 
 PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet

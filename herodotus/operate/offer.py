@@ -5,17 +5,14 @@ from dataclasses import replace
 
 from dht.core.records import SignedRecord
 from dht.wire import decode_record
-from herodotus import __version__
 from herodotus.core.budgets import offered_bytes, virtual_nodes_for
 from herodotus.core.charter import Charter
 from herodotus.core.errors import HerodotusError
-from herodotus.core.layout import Compression
+from herodotus.core.settings.sections import Settings
 from herodotus.home.durable import storage_failure
 from herodotus.home.folder import Home
-from herodotus.home.identity import PeerId, load_key, peer_id, shown_peer_id
-from herodotus.operate.settings import Settings
+from herodotus.home.identity import PeerId, load_key, peer_id
 from herodotus.store.disk import OsDisk
-from herodotus.store.engine import ArchiveSettings
 
 
 def step_back(niceness: int) -> None:
@@ -23,27 +20,6 @@ def step_back(niceness: int) -> None:
     with_us = os.getpriority(os.PRIO_PROCESS, 0)
     if niceness > with_us:
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
-
-
-def archive_settings(
-    settings: Settings, charter: Charter | None = None, peer: PeerId | None = None
-) -> ArchiveSettings:
-    """Each file says by which program, peer and network it was written, for whoever finds it without the rest."""
-    disk, files = settings.budget.disk, settings.archive
-    said = [("software", f"Herodotus/{__version__}")]
-    if peer is not None:
-        said.append(("herodotus-peer", shown_peer_id(peer)))
-    if settings.operator.contact:
-        said.append(("operator", settings.operator.contact))
-    if charter is not None:
-        said.append(("isPartOf", charter.name))
-    return ArchiveSettings(
-        reserve_bytes=disk.free_bytes_min,
-        archive_bytes_max=disk.archive_bytes_max,
-        codec=Compression.GZIP if files.codec == "gzip" else Compression.ZSTD,
-        dictionary_bytes=files.dictionary_kb * 1_000,
-        software=tuple((name, " ".join(value.split())) for name, value in said),
-    )
 
 
 def own_peer_id(home: Home) -> PeerId | None:

@@ -41,11 +41,11 @@ from dht.wire import decode_record, encode_record
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken
 from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.sections import Settings
 from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.rotation import previous_key_life_s, retire_previous_key
-from herodotus.operate.settings import Settings
 from herodotus.peers.net.port import claimed_port
 
 logger = logging.getLogger(__name__)

@@ -8,12 +8,6 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
-from herodotus.core.archive_errors import (
-    ArchiveError,
-    DamagedRecordError,
-    UnusableArchiveError,
-)
-
 STYLE = """
 :root { color-scheme: light dark;
   --ink: #1d1b16; --paper: #fbf8f1; --quiet: #6a6355; --line: #d9d1bf; --accent: #7a3b12; --mark: #f0ddc4;
@@ -171,13 +165,6 @@ def moved(
         body=b"",
         headers={"Location": location, **(headers or {})},
     )
-
-
-def told_to_readers(error: ArchiveError) -> str:
-    """Where on its disks a peer has something is for its operator."""
-    if isinstance(error, UnusableArchiveError | DamagedRecordError):
-        return f"this peer's archive cannot be read now: {error.reason}"
-    return str(error)
 
 
 def problem(status: HTTPStatus, detail: str) -> Answer:

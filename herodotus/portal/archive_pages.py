@@ -11,11 +11,11 @@ from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.archive_errors import ArchiveError, told_to_readers
 from herodotus.core.captures import StoredCapture
 from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, told_to_readers
+from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.histories import history_json, history_page

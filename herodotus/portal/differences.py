@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from markupsafe import escape
 
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.archive_errors import ArchiveError, told_to_readers
 from herodotus.core.captures import StoredCapture
 from herodotus.core.difference import Change, EqualRun, difference, lines_of, word_difference
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
 from herodotus.core.replay import media_type
-from herodotus.portal.answer import Answer, html, moved, told_to_readers
+from herodotus.portal.answer import Answer, html, moved
 from herodotus.portal.archive_pages import Asked, failure
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.bodies import payload_of

@@ -12,8 +12,8 @@ from dht.core.ids import key_of
 from dht.endpoint import socket_address
 from dht.errors import NoAnswerError
 from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.sections import HTTP_PORT_OFFSET
 from herodotus.home.identity import PeerId, short_name
-from herodotus.operate.settings.load import HTTP_PORT_OFFSET
 from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.other_holders import PortalAddress
 

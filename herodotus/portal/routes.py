@@ -10,6 +10,7 @@ import anyio
 
 from herodotus.core.orders import Order, OrderReport, Say
 from herodotus.core.ports import Workers
+from herodotus.core.saves import SaveOutcome
 from herodotus.core.status import PeerStatus
 from herodotus.portal.api.captures import capture_endpoints
 from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
@@ -34,7 +35,7 @@ from herodotus.portal.other_holders import Directions, Elsewhere, Relay
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
-from herodotus.portal.save_pages import SaveOutcome, SavePages
+from herodotus.portal.save_pages import SavePages
 
 
 class RingView(Directions, Members, Protocol):

@@ -12,8 +12,6 @@ form is a POST, with which browsers always say whose page it is of (`may_change`
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 from http import HTTPStatus
 from math import ceil
 from typing import Protocol
@@ -23,6 +21,7 @@ import anyio
 
 from herodotus.core.allowances import Allowances, Rate
 from herodotus.core.replay import may_change
+from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
@@ -53,28 +52,6 @@ _TITLES = {
     HTTPStatus.TOO_MANY_REQUESTS: "Not now",
     HTTPStatus.NOT_FOUND: "Not here",
 }
-
-
-class SaveResult(Enum):
-    SAVED = "saved"
-    UNCHANGED = "unchanged"
-    """As it was: the version of `time_s` is what stands there now."""
-    REFUSED = "refused"
-    """By its owner's rules, or by ours: asking again is of no use."""
-    FAILED = "failed"
-    LATER = "later"
-    """Its turn comes: the host must rest, or it takes long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SaveOutcome:
-    result: SaveResult
-    url: str
-    time_s: int = 0
-    """Of the version that there is now, for SAVED and UNCHANGED."""
-    reason: str = ""
-    """A sentence without its first word's capital, where it was not stored."""
-    retry_after_s: float = 0.0
 
 
 class SavePort(Protocol):

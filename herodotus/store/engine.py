@@ -37,17 +37,16 @@ from herodotus.core.index_rows import (
     payload_key,
     url_prefix,
 )
-from herodotus.core.layout import SEGMENT_BYTES_MAX, Compression
 from herodotus.core.notes import (
     Visit,
 )
 from herodotus.core.removals import NOTHING_REMOVED
-from herodotus.core.warc import Fields
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.files import Files
 from herodotus.store.index import Batch, Index
 from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
 from herodotus.store.log import FullDiskError, IngestLog
+from herodotus.store.settings import ArchiveSettings
 
 logger = logging.getLogger(__name__)
 
@@ -58,26 +57,6 @@ MISSING_KEY = META + b"missing"
 DAMAGE_MAX = 10_000
 FREE_UNKNOWN = 1 << 62
 NO_ROOM = "the disk is full: no new log can be begun"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArchiveSettings:
-    log_bytes_max: int = SEGMENT_BYTES_MAX
-    segment_bytes_max: int = SEGMENT_BYTES_MAX
-    index_flush_bytes: int = 32 * 1024 * 1024
-    """How much of the log is read again after a crash: less than a second's worth."""
-    reserve_bytes: int = 256 * 1024 * 1024
-    """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
-    archive_bytes_max: int | None = None
-    """What the files may come to together; sealing needs up to a segment more for a while."""
-    upkeep_bytes_per_s: int = 64 * 1024 * 1024
-    """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
-    codec: Compression = Compression.ZSTD
-    dictionary_bytes: int = 0
-    """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
-    pages of few sites, and then `zstd -dc` alone no longer reads the file."""
-    software: Fields = (("software", "Herodotus"),)
-    """What warcinfo says: the program, and which peer it was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

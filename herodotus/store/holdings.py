@@ -17,8 +17,8 @@ from herodotus.core.orders import ArchiveOrder, OrderReport, Say
 from herodotus.core.ports import Clocks, Lane, Workers
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
-from herodotus.store.engine import ArchiveSettings
 from herodotus.store.performer import perform_in_peer
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
 from herodotus.store.store import OPENING, ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.store.survey import keep_surveyed

@@ -18,7 +18,7 @@ from herodotus.core.notes import Visit
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.deletion import delete, expunge
 from herodotus.store.disk import Disk, FileStatus
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Index, MemoryIndex
 from herodotus.store.intake import Intake
@@ -26,6 +26,7 @@ from herodotus.store.items import NewVisits
 from herodotus.store.reader import HISTORY_MAX, Reader, Version, directory_digests
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import Sealed, compact, seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import (
     STREAM_PAGE,
     Acknowledge,

@@ -14,10 +14,11 @@ from pathlib import Path
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.home.removed import removals_of
 from herodotus.store.disk import OsDisk, write_file
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.external_sort import PREFIX
 from herodotus.store.files import Files
 from herodotus.store.rocks import RocksIndex
+from herodotus.store.settings import ArchiveSettings
 
 LIST_NAME, MARK_NAME = "slices.txt", "slice.txt"
 SLICES_MAX = 64

@@ -19,7 +19,7 @@ from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.captures import StoredCapture, capture_of, url_key
 from herodotus.core.index_rows import (
     KEY_BYTES,
     LINK,
@@ -31,7 +31,6 @@ from herodotus.core.index_rows import (
 )
 from herodotus.core.ports import Lane
 from herodotus.core.warc import format_digits
-from herodotus.crawl.gear import capture_of
 from herodotus.store.engine import Archive
 from herodotus.store.index import Batch
 from herodotus.store.store import DiskStore

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from herodotus.core.settings.sections import HTTP_PORT_OFFSET, Settings
 from herodotus.operate.cli import main as herodotus
-from herodotus.operate.settings import Settings
-from herodotus.operate.settings.load import HTTP_PORT_OFFSET
 from herodotus.peers.membership import RENDEZVOUS_PORT_OFFSET
 from scripts.docs import commands_of
 

@@ -13,7 +13,17 @@ PLANTED = {
     "dht imports crawler": ("dht/bad.py", "import crawler\n", "layers"),
     "crawler imports dht": ("crawler/bad.py", "import dht\n", "layers"),
     "dht imports herodotus": ("dht/bad.py", "import herodotus.core\n", "layers"),
-    "herodotus imports simnet": ("herodotus/bad.py", "import simnet\n", "layers"),
+    "herodotus imports simnet": ("herodotus/store/bad.py", "import simnet.cli\n", "layers"),
+    "the store imports the portal": ("herodotus/store/bad.py", "import herodotus.portal\n", "rooms"),
+    "copies import the crawl beside them": ("herodotus/copies/bad.py", "import herodotus.crawl\n", "rooms"),
+    "peers import the store beside them": ("herodotus/peers/bad.py", "import herodotus.store\n", "rooms"),
+    "the home imports settings of the command line": (
+        "herodotus/home/bad.py",
+        "import herodotus.operate\n",
+        "rooms",
+    ),
+    "a part builds a whole peer": ("herodotus/portal/bad.py", "import herodotus.peer\n", "rooms"),
+    "a room of which the layers know nothing": ("herodotus/attic.py", "", "rooms"),
     "a core reads a clock": ("dht/core/bad.py", "import time\n", "pure-cores"),
     "a core opens files": ("herodotus/core/bad.py", "import os\n", "pure-cores"),
     "a core uses a loop": ("crawler/core/deep/bad.py", "from asyncio import sleep\n", "pure-cores"),
@@ -31,11 +41,14 @@ def small_tree(folder: Path) -> None:
     """The shape of our packages with nothing in them, under our own configuration."""
     packages = [
         "dht", "dht/core", "crawler", "crawler/core", "crawler/core/deep", "herodotus", "herodotus/core",
-        "simnet", "simnet/world", "scripts",
+        "herodotus/home", "herodotus/store", "herodotus/peers", "herodotus/crawl", "herodotus/copies",
+        "herodotus/portal", "herodotus/operate", "simnet", "simnet/world", "scripts",
     ]  # fmt: skip
     for package in packages:
         (folder / package).mkdir()
         (folder / package / "__init__.py").touch()
+    (folder / "herodotus/peer.py").touch()
+    (folder / "simnet/cli.py").touch()
     (folder / "dht/shell.py").write_text("import asyncio\n")
     (folder / "simnet/users.py").write_text("import trio\nimport dht, herodotus, crawler\n")
     shutil.copy(ROOT / "pyproject.toml", folder)
@@ -53,7 +66,7 @@ def test_the_small_tree_itself_keeps_every_contract(tmp_path: Path) -> None:
     small_tree(tmp_path)
     result = lint(tmp_path)
     assert result.returncode == 0, result.stdout
-    assert "Contracts: 3 kept, 0 broken." in result.stdout
+    assert "Contracts: 4 kept, 0 broken." in result.stdout
 
 
 @pytest.mark.parametrize(("path", "source", "contract"), PLANTED.values(), ids=PLANTED.keys())
@@ -63,6 +76,7 @@ def test_a_planted_violation_is_caught(tmp_path: Path, path: str, source: str, c
     result = lint(tmp_path)
     names = {
         "layers": "simnet above herodotus",
+        "rooms": "the rooms of a peer",
         "pure-cores": "a core imports cores only",
         "world": "simnet.world knows",
     }

@@ -18,6 +18,7 @@ from herodotus.core.settings.fields import (
     whole,
 )
 
+HTTP_PORT_OFFSET = 1000  # DESIGN 9
 _GB, _MBIT_BYTES = 1e9, 125_000.0
 
 

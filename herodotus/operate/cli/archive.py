@@ -44,8 +44,9 @@ from herodotus.operate.cli.console import (
     show_progress,
     size,
 )
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.performer import export_to, perform
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.upkeep import tidy_before_leaving

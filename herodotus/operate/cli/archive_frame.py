@@ -17,9 +17,10 @@ from herodotus.home.folder import locked, open_home
 from herodotus.operate.cli.archive import COMMANDS, performer_of
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.cli.remove import remove_command
-from herodotus.operate.offer import archive_settings, own_peer_id
+from herodotus.operate.offer import own_peer_id
 from herodotus.operate.order_socket import ask_at_door
 from herodotus.operate.remote_archive import read_from
+from herodotus.store.settings import archive_settings
 
 _FROM_FRAME = frozenset({"home", "is_json"})
 _FOR_OTHERS = frozenset({"export_command", "get_command"})  # their files are handed on

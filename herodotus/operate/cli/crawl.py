@@ -107,8 +107,9 @@ def crawl(
     )  # with the fetcher and the store, which no other command needs
     from herodotus.home.seeds import note_crawl
     from herodotus.operate.heap import keep_heap_small
-    from herodotus.operate.offer import archive_settings, own_peer_id, step_back
+    from herodotus.operate.offer import own_peer_id, step_back
     from herodotus.peer import check_contact
+    from herodotus.store.settings import archive_settings
 
     if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
         raise click.UsageError("--resume takes URLs, scope, depth and content from the last crawl: name none")

@@ -10,12 +10,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from herodotus import machine
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER, Charter, shown_network_id
 from herodotus.core.errors import IdentityError, KeyLocked
+from herodotus.core.settings.sections import PRESETS
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import HomeOccupied, NewHome, check_network, create_home, open_home, read_charter
 from herodotus.home.identity import key_to_pem, load_key, peer_id, public_pem, shown_peer_id
 from herodotus.home.rotation import rotate
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
-from herodotus.operate.settings import PRESETS, Layer, resolve
+from herodotus.operate.settings import Layer, resolve
 from herodotus.operate.settings.load import text_layer
 from herodotus.operate.settings.render import commented_file, effective_rows
 

@@ -1,13 +1,12 @@
 """Where does each value come from? Layers, later ones winning: default, preset, file, environment, flag."""
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
+from herodotus.core.errors import SettingError
 from herodotus.core.settings.fields import (
     HostPort,
     fields_of,
@@ -17,13 +16,12 @@ from herodotus.core.settings.fields import (
     shown,
     shown_key,
 )
-from herodotus.core.settings.sections import PRESETS, SECTIONS, Settings
+from herodotus.core.settings.sections import HTTP_PORT_OFFSET, PRESETS, SECTIONS, Settings
+from herodotus.home.toml_files import read_toml
 
-HTTP_PORT_OFFSET = 1000  # DESIGN 9
 ENVIRONMENT_PREFIX = "HERODOTUS_"
 # Variables that are not settings: where the home is, and the key's passphrase.
 _OTHER_VARIABLES = frozenset({"HERODOTUS_HOME", "HERODOTUS_PASSPHRASE"})
-_FILE_BYTES_MAX = 1_000_000  # a settings file is a few kB; anything near this is not one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,42 +43,6 @@ class Effective:
 
 def known_keys() -> list[str]:
     return [f"{section}.{name}" for section, kind in SECTIONS.items() for name in fields_of(kind)]
-
-
-def read_toml(path: Path) -> dict[str, object]:
-    """The parsed file; a sentence with line and column when it is not TOML."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise StorageFailure(
-            path=str(path),
-            action="read",
-            reason=(error.strerror or str(error)).lower(),
-            hint="check the file and its owner",
-        ) from error
-    if len(raw) > _FILE_BYTES_MAX:
-        raise FileSyntaxError(
-            file=str(path), problem="is larger than 1 MB", hint="a settings file is a few kB"
-        )
-    try:
-        return tomllib.loads(raw.decode())
-    except UnicodeDecodeError as error:
-        raise FileSyntaxError(
-            file=str(path), problem=f"is not UTF-8 text (byte {error.start})", hint="save it as UTF-8"
-        ) from error
-    except tomllib.TOMLDecodeError as error:
-        raise FileSyntaxError(
-            file=str(path),
-            problem=f"is not valid TOML: {error}",
-            hint="mend that line, or move the file away",
-        ) from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets as deep
-        raise FileSyntaxError(
-            file=str(path),
-            problem="holds a number too long or lists too deep to be read",
-            hint="a settings file needs neither",
-        ) from error
 
 
 def _preset(value: object, source: str) -> str:

@@ -20,10 +20,9 @@ from crawler.core.links import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
 from herodotus.core.archive_errors import ArchiveError, DamagedRecordError
-from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.captures import StoredCapture, capture_of, url_key
 from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry
 from herodotus.core.warc import format_date, parse_date
-from herodotus.crawl.gear import capture_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Token, Url, moment_of

@@ -11,9 +11,9 @@ from herodotus.core.captures import CaptureId
 from herodotus.core.copies.ledger import PROMISE_KEPT_S
 from herodotus.core.disputes import disputed
 from herodotus.core.index_rows import CAPTURE, decode_entry
-from herodotus.store.engine import ArchiveSettings
 from herodotus.store.memory import MemoryStore
 from herodotus.store.reader import Reader
+from herodotus.store.settings import ArchiveSettings
 from simnet.host import TrioCarrier, run_world
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.copies.world import Net, Peer, deposit, key_of

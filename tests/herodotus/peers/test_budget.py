@@ -22,19 +22,18 @@ from herodotus.core.budgets import ClockReading, Spending, Volume
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
 from herodotus.core.errors import FileSyntaxError
 from herodotus.core.layout import Compression
-from herodotus.core.settings.sections import BudgetSettings
+from herodotus.core.settings.sections import BudgetSettings, Settings
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.home.identity import key_to_pem, peer_id, shown_peer_id
 from herodotus.machine import Machine
-from herodotus.operate.offer import archive_settings, own_peer_id, with_offered_positions
-from herodotus.operate.settings import Settings
+from herodotus.operate.offer import own_peer_id, with_offered_positions
 from herodotus.peers.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
 from herodotus.store.deletion import delete
-from herodotus.store.engine import ArchiveSettings
 from herodotus.store.holdings import Holdings
 from herodotus.store.intake import Intake
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
+from herodotus.store.settings import ArchiveSettings, archive_settings
 from tests.herodotus.operate.cli.processes import called, new_home, running
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 

@@ -12,6 +12,7 @@ import pytest
 from trio.testing import MockClock
 
 from herodotus.core.captures import url_key
+from herodotus.core.saves import SaveOutcome
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.machine import Machine
@@ -26,7 +27,7 @@ from herodotus.portal.other_holders import RELAYED_S, Elsewhere, PortalAddress
 from herodotus.portal.relayed_answers import Adopting, adopted_words
 from herodotus.portal.replay_origin import ReplayPlace
 from herodotus.portal.request import Request
-from herodotus.portal.save_pages import TOLD_BYTES_MAX, SaveOutcome, SavePages
+from herodotus.portal.save_pages import TOLD_BYTES_MAX, SavePages
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, no_cache, response
 from tests.herodotus.portal.test_save_pages import OwnSaves

@@ -10,13 +10,12 @@ import pytest
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.charter import TEST_CHARTER, Charter
 from herodotus.core.removals import Removals
-from herodotus.core.settings.sections import CrawlSettings
+from herodotus.core.saves import SaveOutcome, SaveResult
+from herodotus.core.settings.sections import CrawlSettings, Settings
 from herodotus.crawl.page_saves import HomeSaves
-from herodotus.operate.settings import Settings
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request
-from herodotus.portal.save_pages import SaveOutcome, SaveResult
 from herodotus.store.memory import MemoryStore
 from tests.crawler.origin import Origin, origin, says
 from tests.herodotus.portal.library import HOME, HOST, SITE

@@ -10,10 +10,11 @@ from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.deletion import delete
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
+from herodotus.store.settings import ArchiveSettings
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, page, store
 
 SITE = "http://example.org/"

@@ -21,7 +21,7 @@ from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk as AnyDisk
 from herodotus.store.disk import FileStatus, sync_folder
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Batch, MemoryIndex
 from herodotus.store.intake import Intake
@@ -29,6 +29,7 @@ from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.store.reader import Reader, entries
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal
+from herodotus.store.settings import ArchiveSettings
 from simnet.world.disk import PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, page, random_text
 

@@ -14,7 +14,7 @@ from herodotus.core.captures import Deposit
 from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome
@@ -22,6 +22,7 @@ from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
 from simnet.world.disk import Failure, SimulatedDisk

@@ -11,12 +11,12 @@ from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.captures import Deposit
 from herodotus.machine import Machine
 from herodotus.store.deletion import delete
-from herodotus.store.engine import ArchiveSettings
 from herodotus.store.index import Batch, MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.rocks import CACHE_BYTES, RocksIndex
 from herodotus.store.sealing import seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.verification import verify

@@ -12,12 +12,13 @@ from herodotus.core.bundles import format_bundle
 from herodotus.core.captures import Deposit
 from herodotus.core.layout import Compression
 from herodotus.store import resync
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.members import GZIP_MAGIC, Dictionary, first_bytes, gzip_member, zstd_frame
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.verification import verify
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, random_text, store

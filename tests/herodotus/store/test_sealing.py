@@ -16,12 +16,13 @@ from warcio.checker import Checker
 from herodotus.core.captures import Deposit
 from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.items import NewTombstones
 from herodotus.store.members import decode_member, scan_members
 from herodotus.store.reader import Reader, Version
 from herodotus.store.recovery import rebuild
 from herodotus.store.sealing import compact, dead_shares, seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.throttle import Throttle
 from herodotus.store.verification import verify
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, random_text, store

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from herodotus.core.archive_errors import CursorExpiredError
 from herodotus.core.captures import CaptureId
 from herodotus.store.deletion import delete
-from herodotus.store.engine import Archive, ArchiveSettings
+from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import Intake
 from herodotus.store.memory import MemoryDisk
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.streams import Cursor, Order, Query, Stream
 from tests.herodotus.store.making import NOW_S, page, store
 

@@ -9,8 +9,8 @@ import pytest
 from herodotus.core.captures import CaptureId
 from herodotus.machine import Machine
 from herodotus.operate.cli.archive import archive_of
-from herodotus.store.engine import ArchiveSettings
 from herodotus.store.intake import StoreOutcome
+from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.streams import Query
 from tests.herodotus.store.making import NOW_S, page, random_text

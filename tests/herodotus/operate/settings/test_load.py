@@ -6,8 +6,10 @@ import pytest
 
 from herodotus.core.errors import FileSyntaxError, SettingError, StorageFailure
 from herodotus.core.settings.fields import HostPort, fields_of, kind_of
-from herodotus.operate.settings import PRESETS, SECTIONS, Settings, environment_layer, file_layer, resolve
-from herodotus.operate.settings.load import Layer, known_keys, read_toml, text_layer
+from herodotus.core.settings.sections import PRESETS, SECTIONS, Settings
+from herodotus.home.toml_files import read_toml
+from herodotus.operate.settings import environment_layer, file_layer, resolve
+from herodotus.operate.settings.load import Layer, known_keys, text_layer
 from herodotus.operate.settings.render import commented_file, effective_rows
 
 
