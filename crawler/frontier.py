@@ -442,13 +442,6 @@ class Frontier:
         size = FINGERPRINT_BYTES
         return frozenset(row[at : at + size] for at in range(0, len(row), size))
 
-    def has_due(self) -> bool:
-        """Whether anything is due today that is not handed out."""
-        probe = self.activate(1)
-        for origin in probe:
-            self.retire(origin)
-        return bool(probe)
-
     def due_at(self, origin: Origin) -> int:
         """URLs of this origin that are due today; counted one by one."""
         prefix = DUE + origin_id_of(origin)

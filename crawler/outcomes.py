@@ -10,13 +10,13 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from crawler.core.capture import Capture, FetchOutcome, Truncation
-from crawler.core.entries import FINGERPRINT_BYTES, LINKS_KEPT_MAX, DueEntry, FoundLink
+from crawler.core.entries import LINKS_KEPT_MAX, DueEntry, FoundLink, fingerprint
 from crawler.core.errors import FetchError, ForbiddenAddressError
 from crawler.core.links import Link, LinkKind
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.similarity import SeenSketches
-from crawler.core.urls import Origin, UrlRules, url_key
+from crawler.core.urls import Origin, UrlRules
 from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import Frontier
 from crawler.ports import CaptureSink, Skipped, UrlOwner
@@ -162,7 +162,7 @@ class Outcomes:
         if source.result is Result.CHANGED:
             has_last = again is None and entry.known.visits > 0
             last = self._frontier.last_links(entry.key) if has_last else frozenset()
-            marks = [url_key(url)[:FINGERPRINT_BYTES] for url, _ in source.links[:LINKS_KEPT_MAX]]
+            marks = [fingerprint(url) for url, _ in source.links[:LINKS_KEPT_MAX]]
             new = list(source.links[: len(marks)])
             if last:
                 new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]

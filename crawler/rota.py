@@ -52,10 +52,6 @@ class Rota:
         return self._is_closed
 
     @property
-    def queued(self) -> int:
-        return len(self._ready)
-
-    @property
     def busy(self) -> int:
         return self._busy
 

@@ -21,17 +21,8 @@ from dht.wire import death_signed_bytes, departure_signed_bytes, record_signed_b
 VERIFIED_MAX: Final = 1 << 12  # who is met again soon; a record that the table has is not verified again
 
 
-def new_key() -> Ed25519PrivateKey:
-    return Ed25519PrivateKey.generate()
-
-
 def peer_key(key: Ed25519PrivateKey) -> PeerKey:
     return PeerKey(raw_public_key(key))
-
-
-def peer_id(peer: PeerKey) -> str:
-    """How people read and compare a peer: SHA-256 of its public key, in hexadecimal."""
-    return hashlib.sha256(peer).hexdigest()
 
 
 def sign_record(key: Ed25519PrivateKey, record: PeerRecord) -> SignedRecord:
@@ -58,11 +49,6 @@ def sign_rotation(old: Ed25519PrivateKey, new: Ed25519PrivateKey, record: PeerRe
         raise ValueError("a rotation names the new key, and the old one as its previous")
     signed = record_signed_bytes(record)
     return SignedRecord(record=record, signature=new.sign(signed), previous_signature=old.sign(signed))
-
-
-def verify_record(signed: SignedRecord) -> bool:
-    """Whether the key (and for a rotation the previous key too) signed it. Says nothing about its sense."""
-    return Verifier().is_record_signed(signed)
 
 
 class Verifier:

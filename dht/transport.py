@@ -6,11 +6,11 @@ so by its own deadlines, others call `request`. `dht.udp` is the real one; a sim
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from dht.core.limits import Rate
 from dht.core.link import HELLO_PER_PREFIX, LinkLimits
-from dht.core.messages import Message, Reply, Request
+from dht.core.messages import Message
 from dht.core.records import Address, Contact, SignedRecord
 
 Received = tuple[Message, Contact]  # who sent it: the session's key, at the address it came from
@@ -93,22 +93,3 @@ class TransportStatistics:
     waiting_datagrams: int
     dropped: Mapping[str, int]
     done: Mapping[str, int]
-
-
-class Transport(Protocol):
-    def send(self, message: Message, to: Contact) -> bool:
-        """Sealed delivery, tried once; a handshake goes before it where there is no session.
-
-        False when it was refused at once by some bound. True promises nothing.
-        """
-        ...
-
-    async def request(self, message: Request, to: Contact, tries: int = 3) -> Reply:
-        """The answer of this very peer. Raises `RequestFailedError` when every try stayed silent."""
-        ...
-
-    async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
-        """Meets whoever is at an address, or just this peer. Raises `RequestFailedError`."""
-        ...
-
-    def statistics(self) -> TransportStatistics: ...

@@ -129,6 +129,10 @@ class UdpTransport:
     # --- for the node
 
     def send(self, message: Message, to: Contact) -> bool:
+        """Sealed delivery, tried once; a handshake goes before it where there is no session.
+
+        False when it was refused at once by some bound. True promises nothing.
+        """
         if self._is_closed:
             raise TransportClosedError
         if self._is_draining:  # the whole batch's answers leave together
@@ -148,6 +152,7 @@ class UdpTransport:
         return batch
 
     async def request(self, message: Request, to: Contact, tries: int = 3) -> Reply:
+        """The answer of this very peer. Raises `RequestFailedError` when every try stayed silent."""
         if message.id in self._asked or len(self._asked) >= REQUESTS_MAX:
             raise RequestFailedError(_named(to.address), "too many requests, or one of this id")
         waiting = self._asked[message.id] = _Waiting(to.peer)
@@ -165,11 +170,8 @@ class UdpTransport:
             del self._asked[message.id]
         raise RequestFailedError(_named(to.address), f"silence, {tries} tries")
 
-    def round_trip_s(self, peer: bytes) -> float | None:
-        """The smoothed time of what `request` asked this peer."""
-        return self._round_trips.smooth_s(peer)
-
     async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
+        """Meets whoever is at an address, or just this peer. Raises `RequestFailedError`."""
         now = self._now()
         met = self.endpoint.met(address, now)
         if met is not None and peer in (None, met.contact.peer):

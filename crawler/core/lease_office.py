@@ -206,13 +206,6 @@ class LeaseOffice:
             book.delay_s = asked_s
             book.rests_until = max(book.rests_until, now + asked_s)
 
-    def note_rest(self, subject: str, rest_s: float, now: float) -> None:
-        """Somebody knows that the host is to be left alone for so long."""
-        book = self._book(subject, now)
-        if book is not None:
-            rest_s = min(rest_s, self._terms.policy.retry_after_max_s)
-            book.rests_until = max(book.rests_until, now + rest_s)
-
     def duration_s(self, subject: str) -> float:
         """What a fetch took lately."""
         book = self._books.get(subject)

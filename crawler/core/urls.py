@@ -49,7 +49,6 @@ _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 # An escape that follows "%" or "%x" is left alone: decoding it could make up a new escape out of the pieces.
 _ESCAPE = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])%([0-9A-Fa-f]{2})")
 _SESSION_IN_PATH = re.compile(r"(?i);jsessionid=[^/?;]*|/\(S\([a-z0-9]{24}\)\)(?=/)")
-_IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+")
 
 REFERENCES_REMEMBERED = 16_384
 """What each spelling means at its origin: pages of a host repeat most of their links. Some 5 MB."""
@@ -199,17 +198,6 @@ def host_of(url: str) -> str:
 def target_of(url: str) -> str:
     """What the request line asks for: path and query of a canonical URL."""
     return url[_path_at(url) :]
-
-
-def surt(url: str) -> str:
-    """Sort-friendly form: `org,example,www:8080)/path?query`; a host's and a domain's URLs are neighbours."""
-    path_at = _path_at(url)
-    authority = url[url.index("//") + 2 : path_at]
-    host = host_of(url)
-    port = authority[len(host) :]
-    if not host.startswith("[") and not _IPV4.fullmatch(host):
-        host = ",".join(reversed(host.split(".")))
-    return f"{host}{port}){url[path_at:]}"
 
 
 def _path_at(url: str) -> int:

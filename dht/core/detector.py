@@ -29,6 +29,7 @@ from dht.core.membership import MemberTable
 from dht.core.messages import Accuse, AliveVerdict, Ping, ProbeReply, ProbeRequest, Reply
 from dht.core.placement import Rule, first
 from dht.core.records import Contact, Death
+from dht.core.round_trips import TIMEOUT_MAX_S
 
 
 class Illness:
@@ -89,7 +90,7 @@ class Detector:
         for helper in helpers:
             request = ProbeRequest(id=self._host.new_id(), target=illness.contact)
             done = partial(self._probed, illness, answers, len(helpers))
-            self._host.ask(helper, request, done, now, timeout_s=bounds.TIMEOUT_MAX_S * bounds.TRIES)
+            self._host.ask(helper, request, done, now, timeout_s=TIMEOUT_MAX_S * bounds.TRIES)
         self._host.at(now + bounds.EXAMINED_S, partial(self._conclude, illness, answers, len(helpers)))
 
     def _helpers(self, suspect: PeerKey) -> list[Contact]:

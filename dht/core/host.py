@@ -6,7 +6,7 @@ stayed silent. Timers and deadlines are one heap; an answered question leaves it
 dropped when it comes up.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
@@ -16,6 +16,7 @@ from dht.core.effects import Effect, Send
 from dht.core.ids import PeerKey
 from dht.core.messages import Message, Reply, Request
 from dht.core.records import Contact, Notary
+from dht.core.round_trips import RoundTrips
 from dht.core.rules import RingRules
 
 OnReply = Callable[[Reply | None, float], None]
@@ -65,7 +66,7 @@ class MachineHost:
         self.health = 1  # 1 good .. 8: stretches our patience while our own network is in doubt
         self._heap: list[tuple[float, int, OnTime | int]] = []
         self._sequence = 0
-        self._round_trips: OrderedDict[PeerKey, tuple[float, float]] = OrderedDict()
+        self._round_trips = RoundTrips(bounds.ROUND_TRIPS_MAX)
         self._on_loss: Callable[[Contact, float], None] = lambda _contact, _now: None
 
     def on_loss(self, callback: Callable[[Contact, float], None]) -> None:
@@ -138,7 +139,7 @@ class MachineHost:
             return
         del self.questions[reply.id]
         if question.tries == 1 and not question.timeout_s:
-            self._measure(sender.peer, now - question.sent_at)
+            self._round_trips.measured(sender.peer, now - question.sent_at)
         if self.health > 1:
             self.health -= 1
         question.on_reply(reply, now)
@@ -150,10 +151,6 @@ class MachineHost:
     def forget_questions(self) -> None:
         self.questions.clear()
         self._heap.clear()
-
-    def round_trip_s(self, peer: PeerKey) -> float | None:
-        known = self._round_trips.get(peer)
-        return known[0] if known else None
 
     def _expire(self, question_id: int, now: float) -> None:
         question = self.questions[question_id]
@@ -168,18 +165,4 @@ class MachineHost:
         question.on_reply(None, now)
 
     def _timeout(self, peer: PeerKey) -> float:
-        known = self._round_trips.get(peer)
-        if known is None:
-            return bounds.TIMEOUT_FIRST_S * self.health
-        return min(max(known[0] + 4 * known[1], bounds.TIMEOUT_MIN_S), bounds.TIMEOUT_MAX_S) * self.health
-
-    def _measure(self, peer: PeerKey, sample_s: float) -> None:
-        known = self._round_trips.get(peer)
-        if known is None:
-            if len(self._round_trips) >= bounds.ROUND_TRIPS_MAX:
-                self._round_trips.popitem(last=False)
-            self._round_trips[peer] = (sample_s, sample_s / 2)
-            return
-        smooth, spread = known
-        spread += (abs(sample_s - smooth) - spread) / 4
-        self._round_trips[peer] = (smooth + (sample_s - smooth) / 8, spread)
+        return self._round_trips.timeout_s(peer) * self.health

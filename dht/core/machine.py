@@ -244,12 +244,6 @@ class RingMachine:
         self._is_left = True
         self._host.forget_questions()
 
-    def resumed(self) -> None:
-        """We were asleep or cut off (a laptop's lid, a network gone): whom we found silent may be well."""
-        for peer in sorted(self._detector.unwell):
-            self._detector.heard(peer)
-        self._host.health = 1
-
     def holders_known(self, key: Key, count: int) -> tuple[Contact, ...]:
         """The first distinct hosts at or after a key, by our table: no traffic, and no authority."""
         return tuple(first(self.table.clockwise(key), Rule(count), self._detector.unwell))

@@ -4,7 +4,7 @@ For the codec: every field is an int, bool, bytes, a tuple, or a value of `dht.c
 Keys are 20 bytes, public keys 32, signatures 64.  `id` is an unsigned 64-bit number that the asker draws
 and the answer repeats; an answer is taken only from the peer that was asked.  `target` and `Contact.index`
 name virtual nodes of a host.  The limits below are part of the protocol: the decoder refuses more, the
-machine never makes more.  A message fits `DATAGRAM_BYTES_MAX` sealed.
+machine never makes more.  A message fits a datagram sealed (`dht.core.frames`).
 
 The peer at the other end is known from the session, not from the message: a message that names its `source`
 is dropped by the machine unless `source.peer` is the session's peer.
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from dht.core.ids import Key
 from dht.core.records import Contact, News, SignedRecord
 
-DATAGRAM_BYTES_MAX = 1200  # below every common path MTU, IPv6's minimum of 1,280 included (ring.md 4.4)
 SUCCESSORS_MAX = 16  # r: 1.5e-5 that all die at once when half do (ring.md 3.7)
 HOLDERS_MAX = 6  # the owner and the 5 distinct hosts after it
 OWNER_RECORDS_MAX = 4  # beside six IPv6 contacts, what still fits a datagram

@@ -27,7 +27,6 @@ from dht.core.ids import (
 )
 
 RECORD_VERSION = 1
-SIGNATURE_BYTES = 64
 ADDRESSES_MAX = 4
 SLOTS = 8  # peers behind one address (ring.md 4.2)
 VIRTUAL_NODES_MAX = 64  # per anchor, whatever is offered (ring.md 4.2)

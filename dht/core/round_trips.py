@@ -31,10 +31,6 @@ class RoundTrips:
         if len(self._known) > self._max:
             self._known.popitem(last=False)
 
-    def smooth_s(self, peer: bytes) -> float | None:
-        known = self._known.get(peer)
-        return None if known is None else known[0]
-
     def timeout_s(self, peer: bytes) -> float:
         known = self._known.get(peer)
         if known is None:

@@ -110,9 +110,6 @@ class Router:
     def way_to(self, key: Key) -> Owner | Closer:
         return self.answer(0, key)
 
-    def is_unwell(self, contact: Contact) -> bool:
-        return contact.peer in self._unwell
-
     def learned(self, records: Iterable[SignedRecord], now: float) -> None:
         if self._gossip.level < 2:
             for signed in records:
@@ -234,9 +231,6 @@ class _Newcomer:
     def way_to(self, key: Key) -> Owner | Closer:
         del key
         return Closer(id=0, contacts=())
-
-    def is_unwell(self, contact: Contact) -> bool:
-        return self._router.is_unwell(contact)
 
     def learned(self, records: Iterable[SignedRecord], now: float) -> None:
         self._router.learned(records, now)

@@ -7,12 +7,10 @@ Section numbers are those of the ring design (`docs/protocol/ring.md` and its me
 from dataclasses import dataclass
 
 from dht.core.ids import IdCheck, NetworkId
+from dht.core.round_trips import TIMEOUT_MAX_S
 
 # Requests (4.5): three tries make a false alarm 7.9e-6 at 1 % loss (3.7).
 TRIES = 3
-TIMEOUT_MIN_S = 0.5
-TIMEOUT_MAX_S = 3.0
-TIMEOUT_FIRST_S = 1.0  # before a round trip is known; RFC 6298 starts there too
 PENDING_MAX = 4_096
 ROUND_TRIPS_MAX = 1_024
 

@@ -111,10 +111,6 @@ class ZeroconfLan:
         self._heard.set()
         self._heard = anyio.Event()
 
-    async def wait_heard(self) -> None:
-        """Until another name is announced."""
-        await self._heard.wait()
-
     async def contacts(self) -> list[Endpoint]:
         if self._zeroconf is None:
             return []

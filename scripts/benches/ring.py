@@ -21,6 +21,7 @@ from itertools import islice, repeat
 from multiprocessing.connection import Connection
 
 import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core import messages as m
 from dht.core.frames import DATAGRAM_BYTES_MAX
@@ -29,7 +30,7 @@ from dht.core.limits import Rate
 from dht.core.link import LinkLimits
 from dht.core.records import Address, Contact, PeerRecord
 from dht.endpoint import SessionEndpoint, socket_address
-from dht.identity import new_key, peer_key, sign_record
+from dht.identity import peer_key, sign_record
 from dht.transport import Received, TransportLimits
 from dht.udp import open_udp, system_entropy
 from dht.wire import encode_message
@@ -57,7 +58,7 @@ class Figure:
 
 def endpoint() -> tuple[SessionEndpoint, Contact]:
     """A peer with a signed record; rates are counted in full, but never reached."""
-    key = new_key()
+    key = Ed25519PrivateKey.generate()
     address = Address(host=bytes((127, 0, 0, 1)), port=4484)
     record = PeerRecord(
         version=1,

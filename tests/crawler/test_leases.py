@@ -163,7 +163,10 @@ def test_a_window_moves_only_where_there_is_room() -> None:
 def test_the_books_are_bounded_and_those_at_rest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease_office, "SUBJECTS_MAX", 10)
     office = LeaseOffice(PUBLIC)
-    office.note_rest(HOST, 1_000.0, 0.0)
+    resting = granted(office.ask(A, HOST, 1, 0.0))
+    office.give_back(
+        A, HOST, resting.number, OriginReport(status=503, duration_s=0.1, retry_after_s=2_000.0), 0.0
+    )
     for number in range(100):
         window = granted(office.ask(A, f"host:{number}.example", 1, 10.0 * number))
         office.give_back(A, f"host:{number}.example", window.number, GOOD, 10.0 * number)

@@ -19,7 +19,6 @@ from crawler.core.urls import (
     canonical,
     host_of,
     origin_of,
-    surt,
     target_of,
     url_key,
 )
@@ -208,19 +207,6 @@ def test_the_parts_of_a_url() -> None:
     )
     assert host_of("http://a.example:81/") == "a.example"
     assert url_key(url) == hashlib.sha1(url.encode()).digest()
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://www.example.org/a?b=c", "org,example,www)/a?b=c"),
-        ("https://www.example.org:8080/", "org,example,www:8080)/"),
-        ("http://192.0.2.7/x", "192.0.2.7)/x"),
-        ("http://[2001:db8::1]/", "[2001:db8::1])/"),
-    ],
-)
-def test_surt_turns_the_host_around(url: str, expected: str) -> None:
-    assert surt(url) == expected
 
 
 @given(

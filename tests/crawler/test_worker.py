@@ -158,7 +158,7 @@ async def test_validators_and_days_are_of_the_frontier(tmp_path: Path) -> None:
         await crawler.run()
         statistics = crawler._frontier.statistics()
         assert (statistics.day, statistics.handed_out) == (FIRST_DAY, 0)
-        assert not crawler._frontier.has_due()
+        assert not crawler._frontier.activate(1)
 
 
 async def test_a_delay_is_kept_from_one_run_to_the_next(tmp_path: Path) -> None:

@@ -191,11 +191,9 @@ def test_a_rate_lets_something_through() -> None:
 def test_the_timeout_follows_rfc_6298_within_the_rings_clamp() -> None:
     trips = RoundTrips()
     assert trips.timeout_s(b"a") == 1.0
-    assert trips.smooth_s(b"a") is None
     trips.measured(b"a", 0.4)
     assert trips.timeout_s(b"a") == pytest.approx(0.4 + 4 * 0.2)
     trips.measured(b"a", 0.8)
-    assert trips.smooth_s(b"a") == pytest.approx(0.45)
     assert trips.timeout_s(b"a") == pytest.approx(0.45 + 4 * 0.25)
     trips.measured(b"near", 0.001)
     assert trips.timeout_s(b"near") == 0.5

@@ -7,6 +7,7 @@ from dht.core.effects import Effect, PeerChanged
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.records import Contact
+from dht.core.round_trips import TIMEOUT_FIRST_S
 from simnet.rings import RingWorld, how_right, learn, peer_number, ring_of
 from simnet.ringtrials import half_dies, merge
 
@@ -98,7 +99,7 @@ def test_a_run_of_dead_successors_costs_the_patience_for_two() -> None:
         world.run(0.5)
         assert world.now - start < 30
     longest_wait_s = world.rules.stabilize_s * (1 + bounds.JITTER)
-    assert world.now - start < longest_wait_s + 2.5 * bounds.TRIES * bounds.TIMEOUT_FIRST_S
+    assert world.now - start < longest_wait_s + 2.5 * bounds.TRIES * TIMEOUT_FIRST_S
 
 
 def test_a_living_peer_whose_answers_were_lost_is_well_again_within_seconds() -> None:

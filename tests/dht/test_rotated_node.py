@@ -8,7 +8,7 @@ import trio.testing
 
 from dht.core.machine import NodeView
 from dht.core.records import Contact
-from dht.identity import peer_key, verify_record
+from dht.identity import Verifier, peer_key
 from tests.dht.link_world import key_from
 from tests.dht.test_node import Peer, Ways, opened, until
 
@@ -42,7 +42,7 @@ async def test_a_peer_that_rotated_its_key_keeps_its_place_and_the_old_key_no_lo
             )
             assert berta.node.me.position == before.position
             assert neighbours(anna.node.statistics().ring.nodes[0]) == {berta.node.me}
-            assert verify_record(berta.records[-1])
+            assert Verifier().is_record_signed(berta.records[-1])
             assert berta.records[-1].record.previous == OLD
             berta.node.forget_previous_key()
             await until(lambda: anna.node.record is not None and not previous_known(anna))

@@ -22,7 +22,7 @@ def lan(number: int, network: bytes = b"ring-one") -> ZeroconfLan:
 async def until_found(service: ZeroconfLan, endpoint: tuple[str, int]) -> None:
     while await service.contacts() != [endpoint]:
         with anyio.move_on_after(0.5):  # a name may be announced while contacts() was resolving others
-            await service.wait_heard()
+            await service._heard.wait()
 
 
 async def test_peers_of_one_network_find_each_other_and_nobody_of_another() -> None:

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.ids import NetworkId
 from dht.core.records import Address, PeerRecord, SignedRecord
-from dht.identity import peer_key, sign_record, verify_record
+from dht.identity import Verifier, peer_key, sign_record
 from dht.wire import encode_record
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.errors import HomeInUse, IdentityError
@@ -58,7 +58,7 @@ def test_a_rotation_is_signed_by_both_keys_and_raises_the_incarnation(home: Home
     rotation = rotate(home, None, now_s=NOW_S)
     signed = last_record(home)
     assert isinstance(signed, SignedRecord)
-    assert verify_record(signed)
+    assert Verifier().is_record_signed(signed)
     assert signed.record.previous == peer_key(old)
     assert signed.record.peer == peer_key(load_key(home.key, None)) == peer_key(rotation.new)
     assert (signed.record.incarnation, signed.record.issued_s, signed.record.virtual_nodes) == (8, NOW_S, 3)
