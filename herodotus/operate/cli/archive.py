@@ -1,10 +1,9 @@
 """What can an operator do with an archive from the command line? import, export, get, history, verify,
 expunge, rebuild-index, stats.
 
-Each is a click command on a home's folder, ready to be added to the command line's frame. It makes an order of its
-arguments (`operations`) and prints the report; who carries the order out is the caller's choice, by default the
-archive of the home, opened here. Data goes to stdout, talk to stderr; exit 0, 1 (failed or unsound) or 3 (not
-found).
+Each is a click command on a home's folder, ready to be added to the command line's frame. It makes an order from its
+arguments (`core.orders`) and prints the report. The caller chooses the performer; by default the archive of the home
+is opened here. Data goes to stdout, messages to stderr; exit 0, 1 (failed or unsound) or 3 (not found).
 """
 
 import sys
@@ -63,7 +62,7 @@ def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsync
 
 
 def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:
-    """Orders are carried out by the archive of the home, which is opened for each."""
+    """The archive of the home, opened for each order, performs it."""
 
     def work(order: ArchiveOrder, say: Say) -> OrderReport:
         async def main() -> OrderReport:
@@ -102,7 +101,7 @@ json_option = click.option("--json", "is_json", is_flag=True, help="One JSON doc
     "--resume-at",
     type=click.IntRange(min=0),
     metavar="BYTE",
-    help="Go on at this byte; 0 begins anew. Without it, an interrupted import goes on where it was.",
+    help="Continue at this byte; 0 starts again. By default an interrupted import continues where it was.",
 )
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -110,11 +109,11 @@ json_option = click.option("--json", "is_json", is_flag=True, help="One JSON doc
 def import_command(
     home: Path, is_json: bool, resume_at: int | None, files: tuple[Path, ...], by: Performer | None = None
 ) -> None:
-    """Take in the captures of WARC, ARC and WACZ files.
+    """Import the captures of WARC, ARC and WACZ files.
 
-    WARC and ARC files may be plain, gzip or zstd. What is broken is reported with its offset and skipped; the exit
-    code is then 1. Importing a file again stores nothing twice, and an import that was interrupted goes on where it
-    was when you give the same command again.
+    WARC and ARC files may be plain, gzip or zstd. Broken records are skipped and reported with their offset; the exit
+    code is then 1. Importing a file twice stores nothing twice. Repeat the same command to continue an interrupted
+    import.
 
     \b
     Examples:
@@ -136,7 +135,7 @@ def import_command(
 
 def _counts(report: dict[str, Any]) -> str:
     if not report["records"]:
-        return "there is no WARC or ARC record in it"
+        return "it holds no WARC or ARC record"
     parts = [f"{report['stored'] + report['revisits']} captures stored"]
     for name, words in (
         ("known", "known already"),
@@ -154,9 +153,11 @@ def _counts(report: dict[str, Any]) -> str:
 @json_option
 @click.option("--warc", type=click.Path(path_type=Path), metavar="OUT", help="Write a .warc.gz; - is stdout.")
 @click.option("--wacz", type=click.Path(path_type=Path), metavar="OUT", help="Write a .wacz.")
-@click.option("--url", "url_pattern", metavar="PATTERN", help="Only URLs like this, as https://example.org/*")
-@click.option("--from", "from_", metavar="DATE", help="Not older than this.")
-@click.option("--to", metavar="DATE", help="Not newer than this.")
+@click.option(
+    "--url", "url_pattern", metavar="PATTERN", help="Only URLs that match, such as https://example.org/*"
+)
+@click.option("--from", "from_", metavar="DATE", help="Captures of this date and later.")
+@click.option("--to", metavar="DATE", help="Captures up to this date.")
 def export_command(
     home: Path,
     is_json: bool,
@@ -175,7 +176,7 @@ def export_command(
     """
     target = warc or wacz
     if target is None or (warc is not None and wacz is not None):
-        raise click.UsageError("say where to: either --warc OUT or --wacz OUT")
+        raise click.UsageError("name a target: either --warc OUT or --wacz OUT")
     from_s, to_s = parse_moment(from_), parse_moment(to, is_end=True)
     if from_s > to_s:
         raise click.UsageError(f"--from {from_} is after --to {to}")
@@ -197,7 +198,7 @@ def export_command(
         if is_json:
             print_json(report)
     if not report["captures"] and not report["skipped"]:
-        say("nothing in the archive is like that: no file was written")
+        say("no capture matches: no file was written")
         sys.exit(NOT_FOUND)
     damaged = (
         f", {report['skipped']} damaged and left out: see `herodotus verify`" if report["skipped"] else ""
@@ -225,9 +226,11 @@ def _until_cancelled(_: str) -> None:
 
 @click.command("get")
 @home_option
-@click.option("--at", metavar="DATE", help="The newest capture not newer than this.")
-@click.option("--raw", is_flag=True, help="With the response's head, as received.")
-@click.option("-o", "--output", type=click.File("wb"), default="-", help="A file instead of stdout.")
+@click.option("--at", metavar="DATE", help="The newest capture up to this date.")
+@click.option("--raw", is_flag=True, help="Include the response's head, as received.")
+@click.option(
+    "-o", "--output", type=click.File("wb"), default="-", help="Write to this file instead of stdout."
+)
 @click.argument("url")
 def get_command(
     home: Path, at: str | None, raw: bool, output: BinaryIO, url: str, by: Performer | None = None
@@ -264,26 +267,26 @@ def history_command(home: Path, is_json: bool, url: str, by: Performer | None = 
 @click.command("verify")
 @home_option
 @json_option
-@click.option("--repair", is_flag=True, help="Make the index anew when it does not fit the files.")
+@click.option("--repair", is_flag=True, help="Rebuild the index if it does not match the files.")
 def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None = None) -> None:
-    """Read every byte of the archive and compare it with its digests and with the index."""
+    """Read every byte of the archive and check it against its digests and the index."""
     found = perform_order(home, by, Verify(repair=repair)).facts
     if is_json:
         print_json(found)
     for damage in found["damage"]:
         say(f"{damage['path']} at byte {damage['offset']}: {damage['reason']}")
     for name in found["foreign"]:
-        say(f"{name} is none of ours: left alone")
+        say(f"{name} is not an archive file: left alone")
     say(
         f"{found['files']} files, {found['records']} records, {found['bytes']} bytes:"
         f" {found['damaged']} damaged, {found['missing']} missing, {found['unknown']} not indexed"
-        + (", index made anew" if found["is_repaired"] else "")
+        + (", index rebuilt" if found["is_repaired"] else "")
     )
     if found["orphans"]:
-        say(f"{found['orphans']} of them are revisits whose original is damaged or gone")
+        say(f"{found['orphans']} of them are revisits of damaged or missing originals")
     if found["damaged"]:
         say(
-            "What is damaged can only come from another copy: import it from the file or the peer that has it."
+            "Damaged records can only come from another copy: import them from a file, or wait for other holders."
         )
     if found["damaged"] or not (found["is_sound"] or found["is_repaired"]):
         sys.exit(1)
@@ -293,10 +296,14 @@ def verify_command(home: Path, is_json: bool, repair: bool, by: Performer | None
 @home_option
 @json_option
 @click.option(
-    "--older-than", "days", type=click.IntRange(min=0), metavar="DAYS", help="Of before so many days."
+    "--older-than",
+    "days",
+    type=click.IntRange(min=0),
+    metavar="DAYS",
+    help="Versions older than so many days.",
 )
-@click.option("--before", metavar="DATE", help="Of before this date.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--before", metavar="DATE", help="Versions before this date.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def expunge_command(
     home: Path,
@@ -307,10 +314,10 @@ def expunge_command(
     yes: bool,
     by: Performer | None = None,
 ) -> None:
-    """Delete old versions of pages that newer ones follow, for good.
+    """Delete old versions that newer ones follow, for good.
 
-    The newest version of each URL stays, however old it is. What was deleted is not taken back from anybody, and
-    its bytes leave the disk when the segments that hold them are rewritten.
+    The newest version of each URL stays, however old it is. This peer does not accept deleted captures again. Their
+    bytes leave the disk when their segments are rewritten.
 
     \b
     Examples:
@@ -318,7 +325,7 @@ def expunge_command(
       herodotus expunge --before 2015
     """
     if (days is None) == (before is None):
-        raise click.UsageError("say which: either --older-than DAYS or --before DATE")
+        raise click.UsageError("name an age: either --older-than DAYS or --before DATE")
     before_s = parse_moment(before) if days is None else max(0, int(machine.unix_seconds()) - days * DAY_S)
     if not (dry_run or yes):
         click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)
@@ -334,7 +341,7 @@ def expunge_command(
 @click.command("rebuild-index")
 @home_option
 def rebuild_command(home: Path, by: Performer | None = None) -> None:
-    """Make the index anew from the WARC files alone."""
+    """Rebuild the index from the WARC files alone."""
     say(f"{perform_order(home, by, RebuildIndex()).facts['captures']} captures indexed")
 
 
@@ -344,8 +351,8 @@ def rebuild_command(home: Path, by: Performer | None = None) -> None:
 def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> None:
     """Let the archive also use a folder on another disk.
 
-    It must be empty. New segments are spread over all slices; a slice that is missing later takes only its own
-    captures along.
+    The folder must be empty. New segments are spread over all slices. If a slice is missing later, only its own
+    captures are missing.
 
     \b
     Example:
@@ -362,7 +369,7 @@ def add_slice_command(home: Path, folder: Path, by: Performer | None = None) -> 
 @home_option
 @json_option
 def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> None:
-    """How much the archive holds."""
+    """Show how much the archive holds."""
     statistics = perform_order(home, by, Statistics()).facts
     if is_json:
         print_json(statistics)
@@ -373,7 +380,9 @@ def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> Non
         click.echo(f"index: {size(statistics['index_bytes'])}")
         if statistics["recovered"] or statistics["truncated_bytes"]:
             cut = statistics["truncated_bytes"]
-            click.echo(f"after a crash: {statistics['recovered']} captures indexed anew, {cut} bytes cut off")
+            click.echo(
+                f"after a crash: {statistics['recovered']} captures indexed again, {cut} bytes cut off"
+            )
         if statistics["damaged"]:
             click.echo(f"damaged records met: {statistics['damaged']}")
         if statistics["refusal"]:

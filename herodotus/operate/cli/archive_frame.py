@@ -1,7 +1,7 @@
 """How does an operator work on the archive of a home? The archive's commands, put into the frame of all commands.
 
-`herodotus.operate.cli.archive` says what each does; here they get the frame's home, its lock and its `--json`. A peer
-that runs holds the lock and the archive: then the order goes to that peer, through the door in its home.
+`herodotus.operate.cli.archive` says what each does; here they get the frame's home, its lock and its `--json`. A
+running peer holds the lock and the archive: then the order goes to that peer, through the socket in its home.
 """
 
 import os

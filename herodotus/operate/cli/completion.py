@@ -1,4 +1,4 @@
-"""How does the shell learn our commands? The completion script that click makes, printed for the user to load."""
+"""How does a shell complete our commands? Prints the script that click makes."""
 
 import click
 from click.shell_completion import get_completion_class

@@ -1,6 +1,6 @@
-"""How do the archive's commands talk with an operator? Dates that people write, progress, sizes, JSON.
+"""How do the archive's commands talk to an operator? Dates that people write, progress, sizes, JSON.
 
-Data goes to stdout, talk to stderr.
+Data goes to stdout, messages to stderr.
 """
 
 import json
@@ -14,12 +14,12 @@ from herodotus.core.warc import TIME_MAX_S, parse_digits
 
 
 def parse_moment(text: str | None, *, is_end: bool = False) -> int:
-    """14 digits or the first of them; what is missing is the earliest, or for an end the latest."""
+    """14 digits or the first of them; missing digits mean the earliest moment, or the latest for an end."""
     if text is None:
         return TIME_MAX_S if is_end else 0
     digits = "".join(c for c in text if c not in "-:T Z")
     if not (digits.isascii() and digits.isdigit()) or not 4 <= len(digits) <= 14 or len(digits) % 2:
-        raise click.BadParameter(f"{text!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+        raise click.BadParameter(f"{text!r} is not a date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
     filler = "99991231235959" if is_end else "19700101000000"
     try:
         if is_end and len(digits) == 6 and parse_digits(f"{digits}01000000") >= 0:

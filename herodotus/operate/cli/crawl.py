@@ -1,4 +1,4 @@
-"""How are pages archived now, without a ring? `crawl URL...`, and what it goes on from."""
+"""How are pages archived now, without a ring? `crawl URL...`, and what it continues from."""
 
 import os
 import sys
@@ -43,40 +43,42 @@ class RunningPeerCrawls(Misuse):
 
     def __str__(self) -> str:
         return (
-            "the running peer crawls by itself, as its charter says: give it URLs without options, or stop it first "
+            "the running peer crawls by its charter: give it URLs without options, or stop it first "
             f"(`herodotus stop --home {self.home}`)"
         )
 
 
 @main.command()
 @click.argument("urls", nargs=-1)
-@click.option("--resume", is_flag=True, help="Go on with the last crawl: its URLs, scope, depth and delay.")
+@click.option("--resume", is_flag=True, help="Continue the last crawl: its URLs, scope, depth and delay.")
 @click.option(
     "--scope",
     type=click.Choice([kind.value for kind in ScopeKind]),
     help="How far links are followed from the seeds (default: host).",
 )
-@click.option("--depth", type=click.IntRange(0), metavar="N", help="Clicks away from the seeds, at most.")
+@click.option("--depth", type=click.IntRange(0), metavar="N", help="At most so many clicks from the seeds.")
 @click.option(
     "--content",
     type=click.Choice([content.value for content in ContentChoice]),
     help="What is archived (default: the charter's).",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Fetches, at most.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most so many fetches.")
 @click.option(
     "--delay",
     type=SECONDS,
     metavar="S",
-    help="Pause between requests to a host; at least the charter's.",
+    help="Pause between requests to a host; the charter's or longer.",
 )
 @click.option(
     "--patience",
     type=SECONDS,
     default=600.0,
     metavar="S",
-    help="End when all hosts that are left rest longer (default: 600); what is due there stays due.",
+    help="End if all remaining hosts rest longer (default: 600); their URLs stay due.",
 )
-@click.option("--connections", type=click.IntRange(1, 512), metavar="N", help="Open at once (default: 56).")
+@click.option(
+    "--connections", type=click.IntRange(1, 512), metavar="N", help="Connections open at once (default: 56)."
+)
 @common_options
 @json_option
 @pass_frame
@@ -91,10 +93,10 @@ def crawl(
 ) -> None:
     """Archive pages now; no ring is needed.
 
-    Without URLs it begins at the seeds that `herodotus seed` keeps. On a later day the same command visits again:
-    what did not change is asked for conditionally and not stored twice. Ctrl-C lets the fetches under way end and
-    keeps everything, and --resume goes on; Ctrl-Z pauses, `fg` goes on. A peer that runs on the home crawls by
-    itself: it is given the URLs, without options, and `herodotus status` shows how far it is.
+    Without URLs the crawl starts at the seeds of `herodotus seed`. On a later day the same command visits all pages
+    again and stores only what changed. Ctrl-C waits for fetches under way and keeps everything; --resume continues.
+    Ctrl-Z pauses, `fg` continues. If a peer runs on the home, it gets the URLs, without options; `herodotus status`
+    shows its progress.
 
     \b
     Examples:
@@ -112,7 +114,9 @@ def crawl(
     from herodotus.store.settings import archive_settings
 
     if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
-        raise click.UsageError("--resume takes URLs, scope, depth and content from the last crawl: name none")
+        raise click.UsageError(
+            "--resume takes URLs, scope, depth and content from the last crawl: do not name them"
+        )
     charter = open_home(frame.home)
     effective = frame.effective()
     check_contact(charter, effective.settings)
@@ -151,7 +155,7 @@ def crawl(
 def _hand_over(
     frame: CommandFrame, charter: Charter, effective: Effective, urls: tuple[str, ...], *, is_plain: bool
 ) -> None:
-    """To the peer that runs on this home, and crawls by the charter's scope."""
+    """Give the URLs to the peer that runs on this home; it crawls by the charter's scope."""
     from herodotus.core.orders import Begin
     from herodotus.operate.cli.pause import order_running_peer
 
@@ -163,7 +167,7 @@ def _hand_over(
         raise RunningPeerCrawls(home=frame.home.quoted)
     if frame.is_json:
         frame.print_json({"ended": "handed over", **found})
-    frame.say(f"handed over to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
+    frame.say(f"given to the running peer: {found['urls']} URLs, {found['new']} of them new to it")
 
 
 def _order(
@@ -181,7 +185,7 @@ def _order(
     patience: float,
     connections: int | None,
 ) -> "tuple[CrawlOrder, LastCrawl]":
-    """What to do, and what to note of it when it has begun."""
+    """The crawl to do, and the note to keep once it has begun."""
     from herodotus.crawl.gear import CrawlOrder, day_offset_s, opt_outs, territory_of, url_rules
     from herodotus.home.seeds import LastCrawl, NoSeeds, NothingToResume, last_crawl, note_crawl, seeds_of
 

@@ -54,7 +54,7 @@ class StillRunning(WorldFailure):
         self.waited_s = waited_s
 
     def __str__(self) -> str:
-        return f"process {self.pid} still runs after {self.waited_s:g} s; `herodotus stop --force` kills it"
+        return f"process {self.pid} is still running after {self.waited_s:g} s; `herodotus stop --force` kills it"
 
 
 class StillHolding(WorldFailure):
@@ -63,8 +63,8 @@ class StillHolding(WorldFailure):
 
     def __str__(self) -> str:
         return (
-            f"not all that the peer holds is with others after {self.waited_s:g} s, so it goes on running; "
-            "what has been handed over stays so: try again, or stop it without --hand-over"
+            f"after {self.waited_s:g} s the peer has not handed over everything, so it keeps running; "
+            "nothing handed over is lost: try again, or stop the peer without --hand-over"
         )
 
 
@@ -77,7 +77,9 @@ class NotOurs(WorldFailure):
 
 
 @main.command()
-@click.option("--listen", metavar="IP:PORT", help="Where other peers reach this one (default: 0.0.0.0:4484).")
+@click.option(
+    "--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: 0.0.0.0:4484)."
+)
 @click.option(
     "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
 )
@@ -85,19 +87,20 @@ class NotOurs(WorldFailure):
     "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
 )
 @click.option(
-    "--seed", metavar="URL", multiple=True, help="A page to begin at; kept, as by `herodotus seed add`."
+    "--seed", metavar="URL", multiple=True, help="A page to start at; kept, as by `herodotus seed add`."
 )
 @click.option(
     "--service-worker",
     metavar="FILE",
-    help="For archived pages, in place of ours; needs http.replay_url (docs/reading.md).",
+    help="For archived pages, instead of ours; needs http.replay_url (docs/look-up/http.md).",
 )
-@click.option(
-    "--virtual", metavar="N", help="Positions on the ring (default: as many as the offered disk is worth)."
-)
+@click.option("--virtual", metavar="N", help="Positions on the ring (default: by the offered disk).")
 @click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
 @click.option(
-    "--ready-fd", metavar="N", type=click.IntRange(0), help="Write one JSON line there when serving."
+    "--ready-fd",
+    metavar="N",
+    type=click.IntRange(0),
+    help="Write one JSON line to this descriptor when serving.",
 )
 @common_options
 @json_option
@@ -113,9 +116,9 @@ def run(
     network: str | None,
     ready_fd: int | None,
 ) -> None:
-    """Run the peer until Ctrl-C; it serves, takes part in the ring, and crawls each day what falls to it.
+    """Run the peer until Ctrl-C. It serves readers, takes part in the ring, and crawls its share every day.
 
-    The first SIGINT or SIGTERM ends open work and stops, a second one stops at once.
+    The first SIGINT or SIGTERM finishes open work and stops; a second one stops at once.
 
     \b
     Examples:
@@ -169,7 +172,7 @@ def run(
 
 
 def _check_open(descriptor: int) -> None:
-    """Before anything else is opened, which could be given this very number."""
+    """Must be called before anything else is opened, because that could get this very number."""
     try:
         is_open = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except OSError:
@@ -182,7 +185,7 @@ def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> 
     facts = {"peer_id": status.peer_id, "http": status.http, "home": str(frame.home.path), "pid": status.pid}
     if ready_fd is not None:
         with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w", closefd=ready_fd > 2) as channel:
-            channel.write(json.dumps(facts) + "\n")  # who asked may have left; the peer serves all the same
+            channel.write(json.dumps(facts) + "\n")  # the starter may have left; the peer serves anyway
     if frame.is_json:
         frame.print_json(facts)
     else:
@@ -191,9 +194,7 @@ def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> 
 
 @main.command()
 @click.option("--peer", metavar="URL", help="Ask this peer instead of the one of the home.")
-@click.option(
-    "--watch", is_flag=True, help="Again and again, until Ctrl-C; rates are then those of the moment."
-)
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C; rates are then those of the moment.")
 @common_options
 @json_option
 @pass_frame
@@ -232,7 +233,7 @@ def _running_address(frame: CommandFrame) -> str:
 
 
 def _operator_token(home: Home) -> str:
-    """By it the peer knows its operator wherever it listens; without it, only at a loopback address."""
+    """Proves the operator at any address; without it the peer recognises its operator at a loopback address only."""
     try:
         return home.token.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -242,7 +243,7 @@ def _operator_token(home: Home) -> str:
 def _facts_of(address: str, token: str) -> dict[str, Any]:
     facts = ask(address, "/api/v1/status", token)
     if not isinstance(facts, dict):
-        raise NoAnswer(address, "what came back is not a peer's status")
+        raise NoAnswer(address, "the answer is not a peer's status")
     return facts
 
 
@@ -258,7 +259,7 @@ def _show(
 
 
 @main.command()
-@click.option("--force", is_flag=True, help="Kill it when it does not stop by itself.")
+@click.option("--force", is_flag=True, help="Kill the peer if it does not stop by itself.")
 @click.option(
     "--wait",
     "wait_s",
@@ -310,7 +311,9 @@ def _hand_over(frame: CommandFrame, wait_s: float) -> None:
     facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
     if not facts["is_over"]:
         raise StillHolding(wait_s)
-    frame.say(f"what it holds is with {others(facts['peers'])}" if facts["peers"] else "it holds nothing")
+    frame.say(
+        f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it holds nothing"
+    )
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -322,7 +325,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _gone(home: Home, wait_s: float) -> bool:
-    """Waited for by a daemon thread, as only such a one does not keep us when the peer never goes."""
+    """A daemon thread waits, because only a daemon thread lets us end if the peer never does."""
     released = threading.Event()
 
     def wait() -> None:

@@ -27,29 +27,29 @@ class StillDraining(WorldFailure):
 
     def __str__(self) -> str:
         return (
-            f"not all that the peer holds is with others after {self.waited_s:g} s; it goes on and ends by itself: "
-            "`herodotus drain` shows how far it is, `herodotus drain --cancel` keeps the peer"
+            f"after {self.waited_s:g} s the peer has not handed over everything; it continues and ends by itself: "
+            "`herodotus drain` shows its progress, `herodotus drain --cancel` keeps the peer"
         )
 
 
 @main.command()
 @click.option(
-    "--wait", "wait_s", type=SECONDS, metavar="S", help="Look on for so long at most (default: to the end)."
+    "--wait", "wait_s", type=SECONDS, metavar="S", help="Watch for at most so long (default: to the end)."
 )
-@click.option("--cancel", is_flag=True, help="Take it back: the peer stays and crawls again.")
+@click.option("--cancel", is_flag=True, help="Stay after all: the peer crawls again.")
 @common_options
 @json_option
 @pass_frame
 def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
-    """Hand over all that the peer holds to others, then stop it: for who leaves for good.
+    """Leave for good: hand over everything that the peer holds, then stop it.
 
-    The peer stops crawling, delivers its links, and compares with those who will hold its share until they have all
-    of it. Ctrl-C ends the looking on, not the draining, which outlives restarts, too.
+    The peer stops crawling, delivers its links, and compares with the next holders of its share until they have all
+    of it. Ctrl-C only ends the watching. Draining continues, also after a restart.
 
     \b
     Examples:
       herodotus drain
-      herodotus drain --wait 0        begin it, and look at `herodotus status` now and then
+      herodotus drain --wait 0        start it, then watch `herodotus status`
       herodotus drain --cancel
     """
     from herodotus.copies.hand_over import others
@@ -70,14 +70,16 @@ def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
     if not facts["is_over"] and wait_s:
         raise StillDraining(wait_s)
     if facts["is_over"]:
-        frame.say(f"what it held is with {others(facts['peers'])}" if facts["peers"] else "it held nothing")
+        frame.say(
+            f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it held nothing"
+        )
         end_process(frame, running.pid, _ENDS_WITHIN_S)
     if frame.is_json:
         frame.print_json(facts)
 
 
 def _once(frame: CommandFrame) -> Callable[[str], None]:
-    """Tells only what is new: the peer repeats itself."""
+    """Prints only what is new, because the peer repeats itself."""
     last = ""
 
     def say(words: str) -> None:

@@ -1,7 +1,7 @@
 """What do all commands share? Options that stand before or after the subcommand, errors, exit codes, logging.
 
-Data goes to stdout and talk to stderr. An expected error is one sentence and its family's exit code; what nobody
-expected is one sentence, too, and its traceback with `--debug`.
+Data goes to stdout and messages to stderr. An expected error is one sentence and its family's exit code. An
+unexpected one is a sentence too, with its traceback under `--debug`.
 """
 
 import json
@@ -32,7 +32,7 @@ class _Seconds(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         seconds: float = super().convert(value, param, ctx)
         if isnan(seconds):
-            self.fail(f"{value!r} is no number of seconds.", param, ctx)
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
         return seconds
 
 
@@ -129,7 +129,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What really happened: task groups wrap what their tasks raise, once for each group it passed."""
+    """The error itself: each task group that it passed has wrapped it once."""
     while isinstance(error, BaseExceptionGroup):
         expected = error.subgroup(HerodotusError)
         error = (expected or error).exceptions[0]
@@ -153,7 +153,7 @@ def _sentence(error: BaseException) -> tuple[str, int]:
 
 
 class FramedGroup(click.Group):
-    """Turns every failure into a sentence and an exit code, at the one place where all commands pass."""
+    """Turns every failure into a sentence and an exit code. All commands pass here."""
 
     def main(self, *arguments: Any, **options: Any) -> NoReturn:
         frame = CommandFrame()
@@ -167,7 +167,7 @@ class FramedGroup(click.Group):
             error.show()
             sys.exit(error.exit_code)
         except BrokenPipeError:
-            sys.stderr.close()  # the reader of our output left; there is nobody to tell
+            sys.stderr.close()  # the reader of our output has left
             sys.exit(1)
         except Exception as error:  # noqa: BLE001  # the last place where a mistake of ours can be reported
             if frame.is_debug:
@@ -189,8 +189,8 @@ class FramedGroup(click.Group):
             raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
 
-# Which module of this package registers which command: only what is asked for is imported, as some bring a whole
-# archive or HTTP server along.
+# Which module of this package registers which command. Only the requested one is imported, because some import a
+# whole archive or HTTP server.
 COMMAND_MODULES = {
     **dict.fromkeys(("config", "identity", "init"), "setup"),
     **dict.fromkeys(("run", "status", "stop"), "daemon"),
@@ -236,7 +236,7 @@ class Commands(FramedGroup):
 @click.version_option(__version__, prog_name="herodotus")
 @common_options
 def main() -> None:
-    """A peer of the web archive that nobody can switch off.
+    """Run a peer of the web archive that nobody can switch off.
 
     \b
     First steps:

@@ -30,15 +30,15 @@ def order_running_peer(frame: CommandFrame, order: CrawlControl) -> dict[str, An
 @json_option
 @pass_frame
 def pause(frame: CommandFrame) -> None:
-    """Let the peer begin no fetch until `resume`; it goes on serving.
+    """Pause crawling until `resume`. Readers are still served.
 
-    Returns when the fetches under way have ended. It outlives restarts, and may be said of a peer that does not run.
+    Returns when the fetches under way have ended. The pause lasts through restarts. The peer need not be running.
     """
     open_home(frame.home)
     found = order_running_peer(frame, Pause())
     if found is None:
         write_durably(frame.home.paused, b"")
-    _tell(frame, "paused" if found is not None else "paused: the peer will not crawl when it runs")
+    _tell(frame, "paused" if found is not None else "paused: the peer will not crawl when you run it")
 
 
 @main.command()
@@ -46,7 +46,7 @@ def pause(frame: CommandFrame) -> None:
 @json_option
 @pass_frame
 def resume(frame: CommandFrame) -> None:
-    """Let a paused peer crawl again."""
+    """Continue crawling after `pause`."""
     open_home(frame.home)
     was_paused = frame.home.paused.exists()
     if order_running_peer(frame, Resume()) is None:

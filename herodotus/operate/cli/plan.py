@@ -30,9 +30,9 @@ def _assumption_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @json_option
 @pass_frame
 def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
-    """How many nodes, how much disk and line it takes to archive so much (the thesis's chapter 6).
+    """Compute how many nodes, how much disk and line an archive needs (the thesis's chapter 6).
 
-    Without options, its own assumptions of 2002, its results beside ours, and where they differ.
+    Without options it takes the thesis's assumptions of 2002 and shows its results beside ours.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
         rows.append((name.replace("_", " "), _shown(name, value), beside))
     lines = table_lines(rows)
     if is_thesis:
-        lines += ["", "Where the thesis does not agree with itself:", *(f"  {slip}" for slip in SLIPS)]
+        lines += ["", "Where the thesis contradicts itself:", *(f"  {slip}" for slip in SLIPS)]
     click.echo("\n".join(lines))
 
 

@@ -20,9 +20,14 @@ from herodotus.operate.cli.console import print_json, say
 @click.command("remove")
 @home_option
 @json_option
-@click.option("--host", "is_host", is_flag=True, help="The names are hosts: all of them and all below them.")
-@click.option("--erase", is_flag=True, help="Also rewrite the files now; else upkeep does it in time.")
-@click.option("--forget", is_flag=True, help="Allow them again. What was deleted stays deleted.")
+@click.option(
+    "--host",
+    "is_host",
+    is_flag=True,
+    help="The names are hosts: remove all pages of them and of hosts below.",
+)
+@click.option("--erase", is_flag=True, help="Also rewrite the files now; otherwise upkeep does so later.")
+@click.option("--forget", is_flag=True, help="Allow these addresses again. Deleted captures stay deleted.")
 @click.option("--list", "is_listed", is_flag=True, help="Show what was removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.argument("names", nargs=-1, metavar="URL...")
@@ -39,8 +44,8 @@ def remove_command(
 ) -> None:
     """Delete pages or hosts for good, and never archive them again.
 
-    Every capture goes, and a lasting note keeps this peer from visiting the addresses and from taking them in again
-    from files or other peers. Other peers decide for themselves. A URL means both http and https.
+    Every capture is deleted. A lasting note keeps this peer from visiting the addresses and from accepting captures of
+    them from files or other peers. Other peers decide for themselves. A URL means both http and https.
 
     \b
     Examples:
@@ -69,7 +74,7 @@ def remove_command(
     covered = [seed.url for seed in seeds_of(home) if removals.covers(seed.url)]
     if covered:
         remove_seeds(home, covered)
-        say(f"{len(covered)} of your seeds went, too")
+        say(f"{len(covered)} of your seeds were removed too")
     rewritten = f", {report['rewritten']} files rewritten" if erase else ""
     say(f"{report['captures']} captures of {report['addresses']} addresses deleted{rewritten}")
 
@@ -83,7 +88,7 @@ def _urls(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _hosts(names: tuple[str, ...]) -> tuple[str, ...]:
     if any("/" in name for name in names):
-        raise click.UsageError("with --host, name hosts alone, as in example.org")
+        raise click.UsageError("with --host, name hosts, such as example.org")
     try:
         return tuple(sorted(OptOutList.of(names).hosts))
     except MalformedUrlError as error:

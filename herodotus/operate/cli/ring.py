@@ -1,4 +1,4 @@
-"""How does a tester start, look at, hurt and end a ring of real peers on this machine? `ring ...`."""
+"""How does a tester start, watch, hurt and end a ring of real peers on this machine? `ring ...`."""
 
 import signal
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ wait_option = click.option(
 
 @main.group()
 def ring() -> None:
-    """A ring of real peers on this machine, for tests and demonstrations.
+    """Run a ring of real peers on this machine, for tests and demonstrations.
 
     \b
     Examples:
@@ -68,7 +68,9 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
             charter = replace(charter, name=f"{charter.name} demo", delay_floor_s=DEMO_DELAY_S)
         return charter if day_length_s is None else replace(charter, day_length_s=day_length_s)
     if day_length_s is not None:
-        raise click.UsageError("--day-length is for the built-in charters: write day_length_s into the file")
+        raise click.UsageError(
+            "--day-length works with the built-in charters: write day_length_s into your file"
+        )
     if has_web and not charter.allow_private_addresses:
         raise click.UsageError(f"--web is on this machine, and {network} does not allow_private_addresses")
     return charter
@@ -79,7 +81,7 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
 @click.option("--base-port", type=click.IntRange(1024, 60_000), default=4484, show_default=True, metavar="P")
 @click.option("--network", metavar="FILE", default="test", show_default=True, help="Charter of the ring.")
 @click.option(
-    "--web", type=click.Choice(["demo"]), help="Also serve a made-up web, and let the ring crawl it."
+    "--web", type=click.Choice(["demo"]), help="Also serve a made-up web and let the ring crawl it."
 )
 @click.option(
     "--web-hosts",
@@ -102,7 +104,7 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
     "day_length_s",
     type=click.IntRange(10, 86_400),
     metavar="S",
-    help="Seconds that a day of the ring, and of its web, lasts (default: the charter's; the web's day stays).",
+    help="Seconds in a day of the ring and its web (default: the charter's day; the web does not change).",
 )
 @wait_option
 @folder_option
@@ -121,7 +123,7 @@ def up(
     wait_s: float,
     folder: Path,
 ) -> None:
-    """Start peers with homes of their own, each joining the first, and wait until the ring is ideal."""
+    """Start peers, each with its own home, and wait until their ring is ideal."""
     folder = folder.absolute()
     _refuse_running(folder)
     charter = _charter_of(network, has_web=web is not None, day_length_s=day_length_s)
@@ -261,7 +263,7 @@ def ring_status(frame: CommandFrame, folder: Path) -> None:
 @common_options
 @pass_frame
 def kill(frame: CommandFrame, numbers: tuple[int, ...], folder: Path) -> None:
-    """Kill these peers (0 is the first) with SIGKILL, as a power cut would."""
+    """Kill these peers with SIGKILL, as a power cut would (0 is the first)."""
     for number, peer in _chosen(lab_ring.load(folder.absolute()), numbers):
         frame.say(f"killed peer {number}" if lab_ring.kill(peer) else f"peer {number} was not running")
 
@@ -273,7 +275,7 @@ def kill(frame: CommandFrame, numbers: tuple[int, ...], folder: Path) -> None:
 @common_options
 @pass_frame
 def revive(frame: CommandFrame, numbers: tuple[int, ...], wait_s: float, folder: Path) -> None:
-    """Start these peers again with the homes they had, and wait until the ring is ideal."""
+    """Start these peers again in their homes, and wait until the ring is ideal."""
     folder = folder.absolute()
     lab = lab_ring.load(folder)
     alive = [peer for peer in lab.peers if lab_ring.is_running(peer)]
@@ -282,7 +284,7 @@ def revive(frame: CommandFrame, numbers: tuple[int, ...], wait_s: float, folder:
         if not lab_ring.is_running(peer):
             started[peer.home] = _start(peer, join=alive[0].peer if alive else None)
             alive.append(peer)
-    _wait(frame, tuple(alive), started, wait_s, "mending the ring")
+    _wait(frame, tuple(alive), started, wait_s, "repairing the ring")
     lab_ring.save(folder, Lab(peers=tuple(map(_with_pid, lab.peers)), web=lab.web))
 
 
@@ -298,7 +300,7 @@ def _chosen(lab: Lab, numbers: tuple[int, ...]) -> list[tuple[int, LabPeer]]:
 @common_options
 @pass_frame
 def down(frame: CommandFrame, folder: Path) -> None:
-    """Stop all peers of the ring and its web; their homes stay."""
+    """Stop all peers of the ring and its web. Their homes stay."""
     folder = folder.absolute()
     homes = lab_ring.homes_of(folder)
     webs = lab_web.end(folder)
@@ -306,4 +308,4 @@ def down(frame: CommandFrame, folder: Path) -> None:
         raise lab_ring.NoLab(folder)
     stopped, killed = anyio.run(lab_ring.end, homes, 15.0)
     lab_ring.note_in(folder).unlink(missing_ok=True)
-    frame.say(f"stopped {stopped} peers" + (f", killed {killed} that would not stop" if killed else ""))
+    frame.say(f"stopped {stopped} peers" + (f", killed {killed} that did not stop" if killed else ""))

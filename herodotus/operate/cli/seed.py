@@ -24,7 +24,7 @@ class NoSuchSeed(NotFound):
 
     def __str__(self) -> str:
         more = f" and {len(self.urls) - 3} more" if len(self.urls) > 3 else ""
-        return f"no seed: {', '.join(self.urls[:3])}{more}; `herodotus seed list` shows what there is"
+        return f"not a seed: {', '.join(self.urls[:3])}{more}; `herodotus seed list` shows the seeds"
 
 
 @main.group()
@@ -46,13 +46,13 @@ def seed() -> None:
     "file",
     type=click.Path(exists=True, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="Also those in a file, one a line; - is stdin, # begins a comment.",
+    help="Also the URLs in a file, one on each line; - is stdin, # starts a comment.",
 )
 @common_options
 @json_option
 @pass_frame
 def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
-    """Keep URLs as seeds; without a scheme https is meant."""
+    """Keep URLs as seeds. A URL without a scheme means https."""
     typed = urls + (_lines_of(file) if file is not None else ())
     if not typed:
         raise click.UsageError("name at least one URL, or a --file of them")
@@ -66,11 +66,11 @@ def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
     for url in new:
         frame.say(f"added {url}")
     for url in sorted(set(wanted) - set(new)):
-        frame.say(f"was there already: {url}")
+        frame.say(f"already a seed: {url}")
 
 
 def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
-    """It looks at the list when a day begins; told, it begins now."""
+    """The peer reads the list when a day begins. Told about new seeds, it starts now."""
     if not new or not frame.home.door.exists():
         return
     from herodotus.core.orders import Begin
@@ -80,7 +80,7 @@ def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
         for at in range(0, len(new), SEEDS_TOLD_AT_ONCE):
             order_running_peer(frame, Begin(urls=tuple(new[at : at + SEEDS_TOLD_AT_ONCE])))
     except HerodotusError as error:
-        frame.say(f"kept; the peer will find them when its next day begins: {error}")
+        frame.say(f"kept; the peer reads them when its next day begins: {error}")
 
 
 @seed.command(name="list")
@@ -108,7 +108,7 @@ def list_(frame: CommandFrame) -> None:
 @common_options
 @pass_frame
 def remove(frame: CommandFrame, urls: tuple[str, ...]) -> None:
-    """Drop seeds. What was archived stays, and so do the pages that are known."""
+    """Remove seeds. Archived pages and known URLs stay."""
     from crawler.core.errors import MalformedUrlError
     from herodotus.crawl.gear import canonical_seeds, url_rules
 
@@ -135,6 +135,6 @@ def _lines_of(file: str) -> tuple[str, ...]:
     found = tuple(line for line in lines if line and not line.startswith("#"))
     if len(found) > SEEDS_MAX:
         raise click.UsageError(
-            f"{len(found):,} lines are more than the {SEEDS_MAX:,} seeds that a home may have"
+            f"{len(found):,} lines are more than the {SEEDS_MAX:,} seeds that a home keeps"
         )
     return found

@@ -1,4 +1,4 @@
-"""How does a peer run by itself, from the start of the machine on? `service install|uninstall|status`."""
+"""How does a peer start with the machine? `service install|uninstall|status`."""
 
 import click
 
@@ -19,7 +19,7 @@ from herodotus.operate.service import (
 
 
 class _UnitName(click.ParamType[str]):
-    """What systemd takes as a name, and no path."""
+    """A name that systemd accepts; not a path."""
 
     name = "unit name"
 
@@ -28,7 +28,7 @@ class _UnitName(click.ParamType[str]):
             0 < len(value) <= 64 and value.isascii() and value.replace("-", "").replace("_", "").isalnum()
         )
         if not is_fit:
-            self.fail(f"{value!r} is no name: letters, digits, - and _ make one.", param, ctx)
+            self.fail(f"{value!r} is not a name: use letters, digits, - and _.", param, ctx)
         return value
 
 
@@ -38,23 +38,21 @@ _name_option = click.option(
     default="herodotus",
     show_default=True,
     metavar="N",
-    help="The unit's name; a second peer of yours needs another.",
+    help="The unit's name; your second peer needs another.",
 )
-_replace_option = click.option(
-    "--replace", is_flag=True, help="Also when you changed the unit since it was written."
-)
+_replace_option = click.option("--replace", is_flag=True, help="Do it even if you changed the unit.")
 
 
 @main.group()
 @common_options
 def service() -> None:
-    """The peer as a service of yours, under systemd."""
+    """Run the peer as your service, under systemd."""
 
 
 @service.command()
 @_name_option
-@click.option("--print", "is_shown", is_flag=True, help="Only show the unit; nothing is written or started.")
-@click.option("--confined", is_flag=True, help="Let it write to its home alone; needs user namespaces.")
+@click.option("--print", "is_shown", is_flag=True, help="Only show the unit; write and start nothing.")
+@click.option("--confined", is_flag=True, help="Allow writing only to its home; needs user namespaces.")
 @click.option("--no-start", is_flag=True, help="Write the unit, but do not start it now or at boot.")
 @_replace_option
 @common_options
@@ -64,8 +62,8 @@ def install(
 ) -> None:
     """Run the peer of this home as a systemd user service.
 
-    Given again, it brings the unit up to date. A unit that you changed is left as it is, unless you say --replace:
-    then yours is kept beside it.
+    Run it again to update the unit. A unit that you changed stays as it is unless you say --replace; then your version
+    is kept beside the new one.
 
     \b
     Examples:
@@ -94,8 +92,8 @@ def install(
         return
     order("enable the service", "enable", f"{name}.service")
     order("start the service", "start" if written.outcome != "updated" else "restart", f"{name}.service")
-    frame.say(f"{name} runs; `herodotus service status` and `herodotus status` tell how it is")
-    frame.say("To run while you are logged out, too: loginctl enable-linger")
+    frame.say(f"{name} is running; see `herodotus service status` and `herodotus status`")
+    frame.say("To let it run while you are logged out: loginctl enable-linger")
 
 
 @service.command()
@@ -119,7 +117,7 @@ def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
         order("stop the service", "disable", "--now", f"{name}.service")
     remove_unit(file, replaces=replace)
     order("read its units again", "daemon-reload")
-    frame.say(f"stopped {name} and removed {file}; {frame.home.path} is as it was")
+    frame.say(f"stopped {name} and removed {file}; {frame.home.path} is unchanged")
 
 
 @service.command()
@@ -128,7 +126,7 @@ def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
 @json_option
 @click.pass_context
 def status(context: click.Context, name: str) -> None:
-    """Tell whether the service is installed and runs: exit 0 runs, 1 does not, 3 is not installed.
+    """Show whether the service is installed and running: exit 0 running, 1 not running, 3 not installed.
 
     \b
     Example:

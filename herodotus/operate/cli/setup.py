@@ -1,4 +1,4 @@
-"""How does a home come to be, and what does it hold? `init`, `config show`, `identity`."""
+"""How is a home made, and what does it hold? `init`, `config show`, `identity`."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def passphrase_from_environment() -> bytes | None:
 
 
 def unlocked_key(path: Path) -> tuple[Ed25519PrivateKey, bytes | None]:
-    """The key and its passphrase, from the environment or, where somebody sits at a terminal, from him."""
+    """The key and its passphrase, from the environment or typed at a terminal."""
     secret = passphrase_from_environment()
     try:
         return load_key(path, secret), secret
@@ -100,7 +100,7 @@ def init(
     frame.say("Keep a copy of identity.key: it is the peer's name, and nobody can replace it.")
     if charter.contact_required and not chosen.settings.operator.contact:
         frame.say(
-            f"Before the first run, set operator.contact in {frame.home.config}: this network requires it."
+            f"Set operator.contact in {frame.home.config} before the first run: this network requires it."
         )
 
 
@@ -112,7 +112,7 @@ def _ask_passphrase() -> bytes:
 @main.group()
 @common_options
 def config() -> None:
-    """Settings of this peer."""
+    """Show the settings of this peer."""
 
 
 @config.command()
@@ -120,9 +120,9 @@ def config() -> None:
 @json_option
 @pass_frame
 def show(frame: CommandFrame) -> None:
-    """Print the settings in force and where each came from.
+    """Print each setting and where its value came from.
 
-    Order, later wins: default, preset, config.toml, environment HERODOTUS_SECTION_NAME, flag.
+    Later wins: default, preset, config.toml, environment HERODOTUS_SECTION_NAME, flag.
     """
     rows = effective_rows(frame.effective())
     if frame.is_json:
@@ -137,7 +137,7 @@ def show(frame: CommandFrame) -> None:
 @main.group()
 @common_options
 def identity() -> None:
-    """The key that is this peer's name."""
+    """Show, export or replace the key that is this peer's name."""
 
 
 def _own_key(frame: CommandFrame) -> tuple[Ed25519PrivateKey, bytes | None]:
@@ -175,7 +175,7 @@ def identity_export(frame: CommandFrame, private: bool, output: Path | None) -> 
       herodotus identity export --private -o /media/stick/identity.key
     """
     if private and output is None:
-        raise click.UsageError("a private key is not printed: say where to write it with -o FILE")
+        raise click.UsageError("a private key is never printed: name a file with -o FILE")
     key, secret = _own_key(frame)
     content = key_to_pem(key, secret) if private else public_pem(key)
     if output is None:
@@ -194,7 +194,7 @@ def identity_export(frame: CommandFrame, private: bool, output: Path | None) -> 
 def identity_rotate(frame: CommandFrame) -> None:
     """Replace the key; the old one signs for the new one.
 
-    The peer must not be running. The old key stays beside the new one until the ring has taken the change.
+    The peer must not be running. The old key stays beside the new one until the ring has accepted the change.
     """
     open_home(frame.home)
     _, secret = unlocked_key(frame.home.key)
@@ -205,6 +205,6 @@ def identity_rotate(frame: CommandFrame) -> None:
         return
     click.echo(f"old  {old}\nnew  {new}")
     if rotation.record is None:
-        frame.say("This peer never told a ring of itself, so nobody needs to learn of the change.")
+        frame.say("This peer was never in a ring, so no peer needs to learn of the change.")
     else:
         click.echo(f"record signed by both keys  {rotation.fingerprint}")

@@ -1,7 +1,7 @@
-"""How does a peer's status read in a terminal? Small tables, made from what its HTTP port said.
+"""How does a terminal show a peer's status? Small tables, made from the answer of its HTTP port.
 
-What was said may come from any peer, a lying one included: whatever is not as it should be is left out, and nothing
-of it can steer the terminal.
+The answer may come from any peer, even a lying one. Malformed parts are left out, and nothing in it can steer the
+terminal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _Facts = Mapping[str, Any]
 
 
 def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
-    """`previous` is what the same peer said some seconds ago: then rates are of that time."""
+    """`previous` is the same peer's answer of some seconds ago; rates are then of the time between."""
     names = ("peer_id", "nickname", "version", "network", "network_id", "http", "pid", "started", "uptime_s")
     lines = [_line(name, facts.get(name, "")) for name in names]
     lines += [_line("alarm", one) for one in _list(facts.get("alarms"))]
@@ -34,7 +34,7 @@ def status_lines(facts: _Facts, previous: _Facts | None = None) -> list[str]:
 
 
 def _copying_lines(copying: _Facts) -> list[str]:
-    """With whom copies were compared, what audits found, who is under suspicion."""
+    """The last comparison with each holder, the results of audits, the suspects."""
     lines = []
     for holder in _dicts(copying.get("holders")):
         ago = holder.get("compared_s_ago")
@@ -92,7 +92,7 @@ def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[st
 
 
 def _place(ring: _Facts) -> str:
-    """The slot only where it is not the first: then there are others at our address."""
+    """The slot only if it is not the first: then other peers share our address."""
     slot = _number(ring.get("slot"))
     return f"{ring.get('address', '-')}{f', slot {slot:.0f}' if slot else ''}"
 

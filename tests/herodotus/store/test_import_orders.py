@@ -48,8 +48,8 @@ def test_names_in_a_package_lead_nowhere_and_hold_no_secrets(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "there is no WARC or ARC record in it"),
-        (b"root:x:0:0:root\n" * 1_000, "there is no WARC or ARC record in it"),
+        (b"", "it holds no WARC or ARC record"),
+        (b"root:x:0:0:root\n" * 1_000, "it holds no WARC or ARC record"),
         (None, "there is no WARC file in this ZIP"),
     ],
 )

@@ -65,7 +65,7 @@ def test_a_command_that_is_offered_can_be_pasted_though_the_home_has_a_space(tmp
 def test_the_public_network_asks_for_a_contact_before_the_first_run(tmp_path: Path) -> None:
     home = tmp_path / "peer"
     made = called("init", "--home", home)
-    assert f"Before the first run, set operator.contact in {home}/config.toml" in made.err
+    assert f"Set operator.contact in {home}/config.toml" in made.err
     run = called("run", "--home", home, "--http", "127.0.0.1:0")
     assert run.code == 2
     assert "operator.contact must be set: the charter of network 'herodotus' requires" in run.err
@@ -384,4 +384,4 @@ def test_a_crawl_of_nothing_says_how_to_name_something(tmp_path: Path) -> None:
 def test_a_number_of_seconds_is_a_number() -> None:
     done = called("stop", "--wait", "nan")
     assert (done.code, done.out) == (2, "")
-    assert "no number of seconds" in done.err
+    assert "not a number of seconds" in done.err

@@ -122,7 +122,7 @@ def test_a_crawl_that_is_paused_and_interrupted_goes_on_and_fetches_nothing_twic
     assert first["stored"] + again["stored"] == 31
     assert again["by_host"][site.origin]["failed"] == 0
     nothing = herodotus("crawl", "--resume", "--home", str(home))
-    assert "all 31 known URLs have had their visit today" in nothing.err
+    assert "all 31 known URLs were visited today" in nothing.err
 
 
 def test_a_crawl_that_takes_in_more_looks_through_the_archive_and_fetches_only_the_rest(
@@ -169,6 +169,6 @@ def test_a_crawl_does_not_wait_for_hours_and_says_until_when_a_host_rests(tmp_pa
         1,
         [origin],
     )
-    assert f"1 URLs are waiting for hosts that rest: {origin} until 20" in again.err
+    assert f"1 URLs wait for hosts that rest: {origin} until 20" in again.err
     assert "crawl --resume" in again.err
     assert asked == ["/robots.txt", "/page"]  # the rest is kept by the second command

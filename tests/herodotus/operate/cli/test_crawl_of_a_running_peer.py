@@ -62,7 +62,7 @@ async def test_a_running_peer_crawls_its_seeds_and_takes_orders(tmp_path: Path) 
             crawl = await status_when(peer, is_done)
             assert (crawl["failed"], crawl["fetched"]) == (0, crawl["known"])
             refused = await do("crawl", "--home", home, third, "--depth", "2")
-            assert (refused.code, "crawls by itself" in refused.err) == (2, True)
+            assert (refused.code, "crawls by its charter" in refused.err) == (2, True)
             assert web.fetched(web.requests()) == Counter(web.reachable(0))
             shown = await do("status", "--home", home)
             assert "done for today" in shown.out

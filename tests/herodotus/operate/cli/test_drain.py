@@ -54,7 +54,7 @@ def test_who_leaves_hands_over_first_and_may_change_his_mind_or_be_killed_at_it(
     assert called("import", "--home", leaver.home, warc_of(tmp_path / "made", *records)).code == 0
 
     waited = herodotus("drain", "--home", leaver.home, "--wait", "2")
-    assert (waited.code, "not all that the peer holds" in waited.err) == (1, True), waited.err
+    assert (waited.code, "has not handed over everything" in waited.err) == (1, True), waited.err
     stays = herodotus("drain", "--home", leaver.home, "--cancel", "--json")
     assert (stays.code, stays.json) == (0, {"was_draining": True}), stays.err
     (shown,) = statuses([leaver])
@@ -73,7 +73,7 @@ def test_who_leaves_hands_over_first_and_may_change_his_mind_or_be_killed_at_it(
         lambda: [one.get("store") for one in statuses([slow, other])],
     )
     left = herodotus("drain", "--home", slow.home)
-    assert (left.code, "what it held is with 1 other peer\n" in left.err) == (0, True), left.err
+    assert (left.code, "everything it held is with 1 other peer\n" in left.err) == (0, True), left.err
     assert [running_on(Home(Path(peer.home))) is None for peer in peers] == [True, True, False]
     assert all(read_through(other, n) == body_of(n) for n in range(0, PAGES, 7))
 

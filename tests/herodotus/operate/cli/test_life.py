@@ -163,7 +163,7 @@ def test_stop_says_when_a_peer_does_not_and_forces_it_when_asked(home: Path) -> 
         stop = herodotus("stop", "--home", home, "--wait", "0.1")
         assert stop.code == 1
         assert stop.err == (
-            f"herodotus: error: process {peer.process.pid} still runs after 0.1 s; "
+            f"herodotus: error: process {peer.process.pid} is still running after 0.1 s; "
             "`herodotus stop --force` kills it\n"
         )
         forced = herodotus("stop", "--home", home, "--wait", "0.1", "--force", "-q")
@@ -311,7 +311,7 @@ def test_a_locked_key_is_rotated_with_a_passphrase_typed_at_a_terminal(tmp_path:
         (b"", "remote end closed connection without response"),
         (b"garbage\r\n\r\n", "that is not HTTP (BadStatusLine)"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "not found"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "what came back is not a peer's status"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "the answer is not a peer's status"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "what came back is not JSON"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "what came back is not JSON"),
         (b"HTTP/1.1 200 OK\r\n\r\n\xff", "what came back is not JSON"),
