@@ -58,7 +58,7 @@ from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.replay_origin import replay_place
 from herodotus.portal.routes import PortalRooms, RoomParts
-from herodotus.store.holdings import Holdings
+from herodotus.store.home_archive import HomeArchive
 from herodotus.store.settings import archive_settings
 from herodotus.world import World
 
@@ -89,7 +89,7 @@ class Peer:
         self._budget = Budget(parts.settings.budget, parts.home.traffic, lambda: moment_by(world))
         http = parts.settings.http
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
-        self._holdings = Holdings(parts.home, world, files, is_surveyed=http.survey)
+        self._holdings = HomeArchive(parts.home, world, files, is_surveyed=http.survey)
         shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive, world)
         self._membership = RingMembership(
             MembershipParts(

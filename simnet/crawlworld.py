@@ -42,7 +42,7 @@ from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.home.folder import Home
 from herodotus.peers.calls import Services
 from herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
-from herodotus.store.holdings import Holdings
+from herodotus.store.home_archive import HomeArchive
 from herodotus.store.memory import MemoryStore
 from herodotus.store.store import ArchiveStore, DiskStore
 from simnet.rings import NETWORK, RingWorld, peer_number
@@ -129,7 +129,7 @@ class WorldFetcher:
 
 
 class _OpenStore:
-    """What of `Holdings` a daily crawl needs."""
+    """What of `HomeArchive` a daily crawl needs."""
 
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
@@ -220,7 +220,7 @@ class CrawlPeer:
             DailyParts(
                 home=Home(self.folder),
                 order=self._world.order,
-                holdings=cast("Holdings", _OpenStore(self.store)),  # it is asked for its store alone
+                holdings=cast("HomeArchive", _OpenStore(self.store)),  # it is asked for its store alone
                 make_steward=lambda _fetcher, sink: self.steward.attach(sink),
                 wall_clock=self.wall_clock,
                 owner=self.exchange,

@@ -30,7 +30,7 @@ from herodotus.crawl.gear import CrawlGear, CrawlOrder, FetcherWrapper, GearOpen
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.seeds import seeds_of
-from herodotus.store.holdings import Holdings
+from herodotus.store.home_archive import HomeArchive
 from herodotus.store.store import DiskStore
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class NotCrawling(WorldFailure):
 class DailyParts:
     home: Home
     order: CrawlOrder
-    holdings: Holdings
+    holdings: HomeArchive
     make_steward: StewardMaker
     wall_clock: Callable[[], float]
     owner: UrlOwner | None = None

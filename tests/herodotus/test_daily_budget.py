@@ -20,7 +20,7 @@ from herodotus.home.folder import Home
 from herodotus.home.seeds import add_seeds
 from herodotus.machine import Machine
 from herodotus.operate.lab_ring import make_home
-from herodotus.store.holdings import Holdings
+from herodotus.store.home_archive import HomeArchive
 from tests.crawler.synthetic import QUICK, synthetic_web
 from tests.herodotus.crawl.test_daily import order, until
 
@@ -68,7 +68,7 @@ async def crawling(
     def close() -> None:
         gate.closed_s = 3_600.0
 
-    holdings = Holdings(home, Machine())
+    holdings = HomeArchive(home, Machine())
     core = HostSteward(QUICK)
     crawl = DailyCrawl(
         DailyParts(

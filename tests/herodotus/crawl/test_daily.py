@@ -26,7 +26,7 @@ from herodotus.home.folder import Home
 from herodotus.home.seeds import add_seeds
 from herodotus.machine import Machine
 from herodotus.operate.lab_ring import make_home
-from herodotus.store.holdings import Holdings
+from herodotus.store.home_archive import HomeArchive
 from tests.crawler.synthetic import QUICK, SyntheticWeb, synthetic_web
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
@@ -69,7 +69,7 @@ async def crawling(
 ) -> AsyncIterator[DailyCrawl]:
     what = what or order(scope=order().scope.ANY)
     core = HostSteward(what.politeness)
-    holdings = Holdings(home, Machine())
+    holdings = HomeArchive(home, Machine())
     crawl = DailyCrawl(
         DailyParts(
             home=home,

@@ -29,7 +29,7 @@ from herodotus.machine import Machine
 from herodotus.operate.offer import own_peer_id, with_offered_positions
 from herodotus.peers.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
 from herodotus.store.deletion import delete
-from herodotus.store.holdings import Holdings
+from herodotus.store.home_archive import HomeArchive
 from herodotus.store.intake import Intake
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
@@ -293,7 +293,7 @@ def test_who_started_us_further_back_is_obeyed() -> None:
 @pytest.mark.anyio
 async def test_the_status_says_that_a_full_archive_takes_nothing_more(tmp_path: Path) -> None:
     for settings, is_full in ((ArchiveSettings(archive_bytes_max=1), True), (ArchiveSettings(), False)):
-        holdings = Holdings(Home(tmp_path), Machine(), settings)
+        holdings = HomeArchive(Home(tmp_path), Machine(), settings)
         async with holdings.opened():
             await holdings.wait_open()
             problem = (await holdings.status()).problem

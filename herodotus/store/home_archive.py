@@ -50,7 +50,7 @@ class NotOpenError(ArchiveError):
         super().__init__(problem)
 
 
-class Holdings:
+class HomeArchive:
     """`opened` holds the archive open; `store` is None while it is not."""
 
     def __init__(
