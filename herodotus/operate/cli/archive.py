@@ -34,15 +34,8 @@ from herodotus.core.orders import (
     Statistics,
     Verify,
 )
-from herodotus.operate.cli.console import (
-    end_progress,
-    parse_moment,
-    print_json,
-    printable,
-    say,
-    show_progress,
-    size,
-)
+from herodotus.operate.cli.console import end_progress, parse_moment, show_progress, size
+from herodotus.operate.cli.printing import print_json, print_line, say
 from herodotus.store.engine import Archive
 from herodotus.store.performer import export_to, perform
 from herodotus.store.settings import ArchiveSettings
@@ -261,7 +254,7 @@ def history_command(home: Path, is_json: bool, url: str, by: Performer | None = 
         visits, last_seen = version.get("visits"), version.get("last_seen")
         unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
         line = f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
-        click.echo(printable(line))
+        print_line(line)
 
 
 @click.command("verify")
@@ -334,7 +327,7 @@ def expunge_command(
         print_json(found)
     elif dry_run:
         for version in found["first"]:
-            click.echo(printable(f"{version['date']}  {version['url']}"))
+            print_line(f"{version['date']}  {version['url']}")
     say(f"{found['captures']} captures {'would be' if dry_run else 'were'} deleted")
 
 
@@ -374,19 +367,19 @@ def stats_command(home: Path, is_json: bool, by: Performer | None = None) -> Non
     if is_json:
         print_json(statistics)
     else:
-        click.echo(f"captures: {statistics['captures']}")
-        click.echo(f"WARC files: {statistics['files']}, {size(statistics['bytes'])}")
-        click.echo(f"not sealed yet: {statistics['logs']} of them")
-        click.echo(f"index: {size(statistics['index_bytes'])}")
+        print_line(f"captures: {statistics['captures']}")
+        print_line(f"WARC files: {statistics['files']}, {size(statistics['bytes'])}")
+        print_line(f"not sealed yet: {statistics['logs']} of them")
+        print_line(f"index: {size(statistics['index_bytes'])}")
         if statistics["recovered"] or statistics["truncated_bytes"]:
             cut = statistics["truncated_bytes"]
-            click.echo(
+            print_line(
                 f"after a crash: {statistics['recovered']} captures indexed again, {cut} bytes cut off"
             )
         if statistics["damaged"]:
-            click.echo(f"damaged records met: {statistics['damaged']}")
+            print_line(f"damaged records met: {statistics['damaged']}")
         if statistics["refusal"]:
-            click.echo(f"nothing can be stored: {statistics['refusal']}")
+            print_line(f"nothing can be stored: {statistics['refusal']}")
 
 
 COMMANDS = (

@@ -1,16 +1,15 @@
-"""How do the archive's commands talk to an operator? Dates that people write, progress, sizes, JSON.
+"""How do the archive's commands talk to an operator? Dates that people write, progress, sizes.
 
 Data goes to stdout, messages to stderr.
 """
 
-import json
 import sys
-from typing import Any
 
 import click
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.warc import TIME_MAX_S, parse_digits
+from herodotus.operate.cli.printing import escaped
 
 
 def parse_moment(text: str | None, *, is_end: bool = False) -> int:
@@ -37,7 +36,7 @@ def _end_of_month(digits: str) -> int:
 
 def show_progress(words: str) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{words}", err=True, nl=False)
+        click.echo(f"\r\x1b[K{escaped(words)}", err=True, nl=False)
 
 
 def end_progress() -> None:
@@ -52,15 +51,3 @@ def size(count: int) -> str:
             break
         value /= 1_000
     return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def say(words: str) -> None:
-    click.echo(words, err=True)
-
-
-def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False))
-
-
-def printable(line: str) -> str:
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)

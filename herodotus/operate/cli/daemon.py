@@ -38,6 +38,7 @@ from herodotus.operate.cli.frame import (
     main,
     pass_frame,
 )
+from herodotus.operate.cli.printing import print_line, print_text
 from herodotus.operate.cli.setup import chosen_charter, unlocked_key
 from herodotus.operate.cli.status_text import harmless, status_lines
 from herodotus.operate.http_questions import NoAnswer, ask
@@ -189,7 +190,7 @@ def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> 
     if frame.is_json:
         frame.print_json(facts)
     else:
-        click.echo(f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)")
+        print_line(f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)")
 
 
 @main.command()
@@ -255,7 +256,7 @@ def _show(
         return
     tail = log_tail(log)[-_LOG_LINES:] if log is not None else []
     lines = ["", "the log's last lines", *map(harmless, tail)] if tail else []
-    click.echo("\n".join([*status_lines(facts, previous), *lines]))
+    print_text("\n".join([*status_lines(facts, previous), *lines, ""]))
 
 
 @main.command()

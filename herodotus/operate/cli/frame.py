@@ -4,12 +4,12 @@ Data goes to stdout and messages to stderr. An expected error is one sentence an
 unexpected one is a sentence too, with its traceback under `--debug`.
 """
 
-import json
 import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
+from io import StringIO
 from math import isnan
 from typing import Any, NoReturn
 
@@ -20,6 +20,7 @@ from crawler.core.errors import CrawlWorldError
 from herodotus import __version__
 from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
 from herodotus.home.folder import Home, choose_home
+from herodotus.operate.cli.printing import escaped, print_json, say, say_text
 from herodotus.operate.logs import configure
 from herodotus.operate.settings import Effective, Layer, environment_layer, file_layer, resolve
 
@@ -61,13 +62,10 @@ class CommandFrame:
     def say(self, words: str) -> None:
         """For people; `-q` is silent, and `--json` leaves stdout to machines anyway."""
         if self.loudness >= 0:
-            self.console.print(words, markup=False, soft_wrap=True)
+            self.console.print(escaped(words), markup=False, soft_wrap=True)
 
     def print_json(self, value: Any) -> None:
-        text = json.dumps(
-            value, ensure_ascii=False
-        )  # another peer's words may be in it, as in `status --peer`
-        click.echo("".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text))
+        print_json(value)
 
     def effective(self, *flags: Layer) -> Effective:
         """The settings in force; without a home yet, the defaults and the environment."""
@@ -164,7 +162,9 @@ class FramedGroup(click.Group):
         except click.exceptions.Abort:
             self._fail("interrupted", 130)
         except click.ClickException as error:
-            error.show()
+            told = StringIO()
+            error.show(told)
+            say_text(told.getvalue())
             sys.exit(error.exit_code)
         except BrokenPipeError:
             sys.stderr.close()  # the reader of our output has left
@@ -176,7 +176,7 @@ class FramedGroup(click.Group):
         sys.exit(code if isinstance(code, int) else 0)
 
     def _fail(self, sentence: str, code: int) -> NoReturn:
-        click.echo(f"{self.name}: error: {sentence}", err=True)
+        say(f"{self.name}: error: {sentence}")
         sys.exit(code)
 
     def resolve_command(

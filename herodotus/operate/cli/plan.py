@@ -9,6 +9,7 @@ import click
 from herodotus.core.planning import SLIPS, THESIS, Assumptions, plan
 from herodotus.core.settings.fields import fields_of, kind_of, read_table, reason_of
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_text
 from herodotus.operate.cli.status_text import table_lines
 
 _SHARES = frozenset({"lost_in_a_repair", "lost_in_a_year", "reachable"})
@@ -54,7 +55,7 @@ def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
     lines = table_lines(rows)
     if is_thesis:
         lines += ["", "Where the thesis contradicts itself:", *(f"  {slip}" for slip in SLIPS)]
-    click.echo("\n".join(lines))
+    print_text("\n".join([*lines, ""]))
 
 
 def _shown(name: str, value: float) -> str:

@@ -14,7 +14,7 @@ from herodotus.core.removals import Removals
 from herodotus.home.removed import read_removed
 from herodotus.home.seeds import remove_seeds, seeds_of
 from herodotus.operate.cli.archive import home_option, json_option, perform_order
-from herodotus.operate.cli.console import print_json, say
+from herodotus.operate.cli.printing import print_json, print_line, say
 
 
 @click.command("remove")
@@ -102,7 +102,7 @@ def _list(home: Path, is_json: bool) -> None:
         print_json([{"kind": kind, "name": one.name, "removed": _date(one.removed)} for kind, one in rows])
         return
     for kind, one in rows:
-        click.echo(f"{_date(one.removed)}  {kind:<4}  {one.name}")
+        print_line(f"{_date(one.removed)}  {kind:<4}  {one.name}")
     if not rows:
         say("nothing was removed")
 

@@ -20,6 +20,7 @@ from herodotus.home.folder import Home, check_network, running_on
 from herodotus.home.seeds import add_seeds
 from herodotus.operate import lab_ring, lab_web
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line
 from herodotus.operate.cli.setup import BUILT_IN_CHARTERS, chosen_charter
 from herodotus.operate.lab_ring import Lab, LabPeer
 
@@ -153,9 +154,9 @@ def up(
         frame.print_json(lab.to_json())
         return
     for peer in lab.peers:
-        click.echo(f"{peer.peer}  {peer.http}/  pid {peer.pid}")
+        print_line(f"{peer.peer}  {peer.http}/  pid {peer.pid}")
     if control is not None:
-        click.echo(f"web   {control}  log {lab_web.log_in(folder)}")
+        print_line(f"web   {control}  log {lab_web.log_in(folder)}")
 
 
 def _seed(home: Home, urls: list[str]) -> None:
@@ -254,7 +255,7 @@ def ring_status(frame: CommandFrame, folder: Path) -> None:
         return
     for number, peer, view in rows:
         state = "down" if view is None else f"members {view.get('members')}  ideal {view.get('ideal')}"
-        click.echo(f"{number:>3}  {peer.peer}  {peer.http}/  {state}")
+        print_line(f"{number:>3}  {peer.peer}  {peer.http}/  {state}")
 
 
 @ring.command()

@@ -13,6 +13,7 @@ from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
 from herodotus.machine import unix_seconds
 from herodotus.operate.cli.crawl import checked_seeds
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line
 
 FILE_CHARACTERS_MAX = 64 * 2**20
 SEEDS_TOLD_AT_ONCE = 200  # of at most some 2,000 characters each: an order may have 1 MB
@@ -98,7 +99,7 @@ def list_(frame: CommandFrame) -> None:
         frame.print_json(shown)
         return
     for one in seeds:
-        click.echo(one.url)
+        print_line(one.url)
     if not seeds:
         frame.say("no seeds yet: `herodotus seed add URL` keeps one")
 

@@ -5,6 +5,7 @@ import click
 from herodotus.core.service_unit import ServicePlan, is_unchanged, unit_text
 from herodotus.home.folder import open_home
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line, print_text
 from herodotus.operate.service import (
     NotInstalled,
     check_manager,
@@ -79,7 +80,7 @@ def install(
     )
     text = unit_text(plan)
     if is_shown:
-        click.echo(text, nl=False)
+        print_text(text)
         return
     check_manager()
     written = write_unit(unit_file(name), text, replaces=replace)
@@ -155,5 +156,5 @@ def status(context: click.Context, name: str) -> None:
     else:
         for key, value in shown.items():
             words = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
-            click.echo(f"{key:<15} {words}")
+            print_line(f"{key:<15} {words}")
     context.exit(0 if is_active else 1)

@@ -16,6 +16,7 @@ from herodotus.home.folder import HomeOccupied, NewHome, check_network, create_h
 from herodotus.home.identity import key_to_pem, load_key, peer_id, public_pem, shown_peer_id
 from herodotus.home.rotation import rotate
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line, print_text
 from herodotus.operate.settings import Layer, resolve
 from herodotus.operate.settings.load import text_layer
 from herodotus.operate.settings.render import commented_file, effective_rows
@@ -131,7 +132,7 @@ def show(frame: CommandFrame) -> None:
     width_key = max(len(key) for key, _, _ in rows)
     width_value = min(40, max(len(value) for _, value, _ in rows))
     for key, value, origin in rows:
-        click.echo(f"{key:<{width_key}} = {value:<{width_value}}  # {origin}")
+        print_line(f"{key:<{width_key}} = {value:<{width_value}}  # {origin}")
 
 
 @main.group()
@@ -156,7 +157,7 @@ def identity_show(frame: CommandFrame) -> None:
     if frame.is_json:
         frame.print_json({"peer_id": shown, "public_key": key.public_key().public_bytes_raw().hex()})
     else:
-        click.echo(shown)
+        print_line(shown)
 
 
 @identity.command("export")
@@ -179,7 +180,7 @@ def identity_export(frame: CommandFrame, private: bool, output: Path | None) -> 
     key, secret = _own_key(frame)
     content = key_to_pem(key, secret) if private else public_pem(key)
     if output is None:
-        click.echo(content.decode(), nl=False)
+        print_text(content.decode())
         return
     if output.exists():
         raise IdentityError(file=str(output), problem="already exists", hint="choose another name")
@@ -203,8 +204,9 @@ def identity_rotate(frame: CommandFrame) -> None:
     if frame.is_json:
         frame.print_json({"old": old, "new": new, "record": rotation.fingerprint})
         return
-    click.echo(f"old  {old}\nnew  {new}")
+    print_line(f"old  {old}")
+    print_line(f"new  {new}")
     if rotation.record is None:
         frame.say("This peer was never in a ring, so no peer needs to learn of the change.")
     else:
-        click.echo(f"record signed by both keys  {rotation.fingerprint}")
+        print_line(f"record signed by both keys  {rotation.fingerprint}")

@@ -7,6 +7,8 @@ terminal.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from herodotus.operate.cli.printing import escaped
+
 CIRCLE = 1 << 160
 SHOWN_MAX = 64
 """Rows of a table: a peer has at most 16 successors and 64 positions."""
@@ -65,7 +67,7 @@ def _line(name: str, value: object) -> str:
 
 def harmless(value: object) -> str:
     """Another peer's words must not steer this terminal."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in str(value)[:1000])
+    return escaped(str(value)[:1000])
 
 
 def _ring_lines(ring: _Facts, facts: _Facts, previous: _Facts | None) -> list[str]:

@@ -331,7 +331,7 @@ def test_anothers_peer_cannot_steer_our_terminal() -> None:
     assert result.code == 0
     assert "\x1b" not in result.out
     assert "\x07" not in result.out
-    assert " a\N{REPLACEMENT CHARACTER}[2Jb\n" in result.out
+    assert " a\\u001b[2Jb\n" in result.out
 
 
 def asked_of(reply: bytes) -> Result:
