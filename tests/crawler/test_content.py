@@ -79,3 +79,30 @@ def test_any_bytes_are_survived(body: bytes, coding: str) -> None:
 )
 def test_media_types_are_read_from_the_header(header: str | None, mime: str, charset: str | None) -> None:
     assert MediaType.of(header) == MediaType(mime, charset)
+
+
+def test_more_codings_than_an_honest_server_uses_are_not_undone() -> None:
+    thrice = gzip.compress(gzip.compress(gzip.compress(TEXT)))
+    assert decoded(thrice, "gzip, gzip, gzip") == (b"", False)
+
+
+def test_of_a_brotli_bomb_no_more_is_unpacked_than_may_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked: list[int] = []
+    decompressor = brotli.Decompressor
+
+    class Counting:
+        def __init__(self) -> None:
+            self._inner = decompressor()
+
+        def process(self, data: bytes, **limits: int) -> bytes:
+            piece: bytes = self._inner.process(data, **limits)
+            unpacked.append(len(piece))
+            return piece
+
+        def is_finished(self) -> bool:
+            return bool(self._inner.is_finished())
+
+    bomb = brotli.compress(bytes(20_000_000), quality=3)
+    monkeypatch.setattr(brotli, "Decompressor", Counting)
+    assert decoded(bomb, "br", 500_000) == (bytes(500_000), True)
+    assert sum(unpacked) < 2_000_000

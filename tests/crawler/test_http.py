@@ -5,7 +5,7 @@ import asyncio
 import anyio
 import pytest
 
-from crawler.core.capture import Capture
+from crawler.core.capture import Capture, FetchOutcome, payload_digests
 from crawler.core.errors import UnreachableError
 from crawler.http import LARGE_BODIES_AT_ONCE, FetchSettings, HttpFetcher
 from crawler.ports import FetchRequest
@@ -55,3 +55,27 @@ async def test_waiting_for_other_large_bodies_is_not_held_against_an_origin() ->
             capture = await client.fetch(FetchRequest(url=served.url()))
         assert isinstance(capture, Capture)
         assert (capture.truncated, capture.body == body) == (None, True)
+
+
+async def test_a_304_that_nobody_asked_for_is_no_word_of_an_unchanged_page() -> None:
+    """The digest is sent along to compare bodies; without a validator there was no condition."""
+    digest, _ = payload_digests(b"known")
+    async with origin({"/": says(b"HTTP/1.1 304 Not Modified\r\n\r\n")}) as served, fetcher() as client:
+        unasked = await client.fetch(FetchRequest(url=served.url(), digest=digest))
+        asked = await client.fetch(FetchRequest(url=served.url(), digest=digest, etag='"e"'))
+    assert isinstance(unasked, Capture)
+    assert isinstance(asked, Capture)
+    assert (unasked.outcome, unasked.sha256 == digest) == (FetchOutcome.STORED, False)
+    assert (asked.outcome, asked.sha256) == (FetchOutcome.NOT_MODIFIED, digest)
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
+async def test_a_validator_cannot_add_a_line_to_our_request(end: str) -> None:
+    async with origin({"/": says(b"HTTP/1.1 304 Not Modified\r\n\r\n")}) as served, fetcher() as client:
+        bad = f'"e"{end}X-Smuggled: yes{end}'
+        await client.fetch(FetchRequest(url=served.url(), etag=bad, last_modified=bad))
+    (head,) = served.requests
+    fields = [line.partition(b":")[0] for line in head.replace(b"\r", b"\n").split(b"\n") if line][1:]
+    assert fields == [
+        b"Host", b"User-Agent", b"Accept", b"Accept-Encoding", b"If-None-Match", b"If-Modified-Since",
+    ]  # fmt: skip

@@ -227,3 +227,22 @@ def test_a_window_is_never_wider_for_its_holder_whatever_the_clocks_and_the_way_
     slip = 1e-6
     assert held.starts_at + steward_ahead >= decided + starts_in - slip
     assert held.ends_at + steward_ahead <= decided + starts_in + lasts + slip
+
+
+def test_a_window_is_over_at_its_end_whatever_is_left_of_it() -> None:
+    """Its holder may have been asleep; others have the host by now."""
+    window = HeldWindow.received(1, 0.0, 10.0, 5, 2.0, asked=100.0, got=100.5)
+    assert not window.is_over(105.0)
+    assert not window.is_over(110.0)
+    assert window.is_over(110.1)
+    assert window.left == 5
+
+
+def test_a_window_cannot_be_moved_to_where_its_host_rests() -> None:
+    office = LeaseOffice(PUBLIC)
+    window = granted(office.ask(A, HOST, 1, 0.0))
+    office.set_crawl_delay(HOST, 20.0, 0.0)
+    assert office.shift(A, HOST, window.number, 19.0, 21.0, 0.0) is None
+    moved = office.shift(A, HOST, window.number, 20.0, 21.0, 0.0)
+    assert moved is not None
+    assert (moved.starts_at, moved.ends_at) == (20.0, 21.0)

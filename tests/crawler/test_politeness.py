@@ -201,3 +201,15 @@ def test_an_opt_out_covers_subdomains_only() -> None:
     assert not opted_out.covers("notexample.org")
     assert not opted_out.covers("org")
     assert not OptOutList().covers("example.org")
+
+
+def test_with_many_hosts_those_are_forgotten_that_are_at_rest_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(politeness, "ORIGINS_MAX", 2)
+    steward = HostSteward(PolitenessPolicy(delay_floor_s=20.0))
+    steward.give_back(granted(steward.lease(A, 0)), FINE, 1)
+    granted(steward.lease(B, 2))
+    granted(steward.lease(C, 3))  # no room for a third, and nobody is at rest
+    assert waits(steward.lease(A, 3)).until == 21
+    assert waits(steward.lease(B, 3)).reason == "another lease is out"

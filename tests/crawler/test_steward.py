@@ -1,12 +1,15 @@
 """The steward of a peer alone: how it comes by robots.txt, and whom it leaves alone on the way."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import anyio
 import pytest
 
-from crawler.core.capture import Capture, FetchOutcome, payload_digests
+from crawler.core.capture import Capture, FetchOutcome, Truncation, payload_digests
 from crawler.core.errors import UnreachableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, PolitenessPolicy, Wait
-from crawler.core.robots import RobotsRules
+from crawler.core.robots import REDIRECTS_MAX, RobotsRules
 from crawler.core.urls import Origin
 from crawler.ports import FetchRequest
 from crawler.steward import LocalSteward
@@ -158,3 +161,25 @@ async def test_a_host_that_does_not_answer_for_robots_txt_has_its_rest_all_the_s
 async def test_a_robots_txt_that_cannot_be_read_forbids_everything_for_now(found: Capture) -> None:
     rules = await rules_of(steward_of(Fetcher(found)))
     assert (rules.is_reachable, rules.allows("/")) == (False, False)
+
+
+@pytest.mark.parametrize("how", [Truncation.TIME, Truncation.DISCONNECT])
+async def test_half_a_robots_txt_forbids_everything_for_now(how: Truncation) -> None:
+    """What is forbidden may have been in the half that did not come."""
+    rules = await rules_of(steward_of(Fetcher(replace(answer(HERE, CLOSES), truncated=how))))
+    assert (rules.is_reachable, rules.allows("/open")) == (False, False)
+    assert rules.problem == "robots.txt broke off"
+
+
+async def test_of_a_robots_txt_that_a_limit_cut_the_beginning_counts() -> None:
+    rules = await rules_of(steward_of(Fetcher(replace(answer(HERE, CLOSES), truncated=Truncation.LENGTH))))
+    assert (rules.allows("/open"), rules.allows("/closed")) == (True, False)
+
+
+async def test_a_robots_txt_that_redirects_for_ever_is_left_after_five_redirects() -> None:
+    hosts = [f"http://{number}.example/robots.txt" for number in range(9)]
+    chain = [HERE, *hosts]
+    fetcher = Fetcher(*(answer(url, status=302, redirect_to=to) for url, to in pairwise(chain)))
+    rules = await rules_of(steward_of(fetcher))
+    assert fetcher.asked == chain[: 1 + REDIRECTS_MAX]
+    assert rules.allows("/")  # as if there were none (RFC 9309, 2.3.1.2)

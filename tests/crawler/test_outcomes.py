@@ -1,0 +1,167 @@
+"""What becomes of a visit: what is archived of it, what is recorded, and in which order."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from crawler.core.capture import Capture
+from crawler.core.recrawl import Recrawl, Result
+from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
+from crawler.core.urls import STANDARD
+from crawler.counts import CrawlCounts
+from crawler.frontier import DueEntry, FoundLink, Frontier
+from crawler.frontier_rows import frontier_rows
+from crawler.outcomes import Outcomes
+from crawler.ports import CaptureSink
+from tests.crawler.memory import MemorySink
+from tests.crawler.visiting import DAY, DAY_S, Owner, answer
+
+pytestmark = pytest.mark.anyio
+URL = "http://a.example/page"
+
+
+class Visits:
+    """One URL of one frontier, visited as often as a test likes."""
+
+    def __init__(self, frontier: Frontier, sink: CaptureSink) -> None:
+        self.frontier = frontier
+        self.owner = Owner()
+        self.counts = CrawlCounts()
+        self.outcomes = Outcomes(
+            frontier,
+            sink,
+            self.owner,
+            CrawlScope(),
+            self.counts,
+            recrawl=Recrawl.DAILY,
+            robot="Herodotus",
+            reads_sitemaps=True,
+            rules=STANDARD,
+            day_start=lambda: frontier.day * DAY_S,
+        )
+
+    def begin(self, url: str = URL) -> DueEntry:
+        taken: dict[str, DueEntry] = {}
+        for origin in self.frontier.activate(9):
+            while (entry := self.frontier.take(origin)) is not None:
+                taken[entry.known.url] = entry
+        wanted = taken.pop(url)
+        for entry in taken.values():
+            self.frontier.release(entry)
+        self.frontier.retire(wanted.origin)
+        return wanted
+
+    async def visit(self, found: Capture) -> None:
+        await self.outcomes.visited(self.begin(found.url), found)
+
+    def next_day(self, days: int = 1) -> None:
+        self.frontier.start_day(self.frontier.day + days)
+
+
+@pytest.fixture
+def sink() -> MemorySink:
+    return MemorySink()
+
+
+@pytest.fixture
+def visits(tmp_path: Path, sink: MemorySink) -> Iterator[Visits]:
+    frontier = Frontier(frontier_rows(tmp_path), day=DAY)
+    frontier.add([FoundLink(url=URL, is_seed=True)])
+    yield Visits(frontier, sink)
+    frontier.close()
+
+
+@pytest.mark.parametrize("status", [404, 410])
+async def test_that_a_page_is_gone_is_archived_once_and_again_after_it_came_back(
+    visits: Visits, sink: MemorySink, status: int
+) -> None:
+    gone, there = answer(URL, b"no such page", status=status), answer(URL, b"<p>here</p>")
+    for found, days in ((there, 1), (gone, 1), (gone, 2), (there, 1), (gone, 1)):
+        await visits.visit(found)
+        visits.next_day(days)
+    assert [one.status for one in sink.captures] == [200, status, 200, status]
+    assert visits.counts.gone == 3
+
+
+async def test_the_very_first_visit_of_a_page_that_is_not_there_is_archived(
+    visits: Visits, sink: MemorySink
+) -> None:
+    await visits.visit(answer(URL, b"no such page", status=404))
+    assert [one.status for one in sink.captures] == [404]
+
+
+async def test_a_server_that_fails_is_noted_and_not_archived(visits: Visits, sink: MemorySink) -> None:
+    await visits.visit(answer(URL, b"overloaded", status=503))
+    assert sink.captures == []
+    known = visits.frontier.known(URL)
+    assert known is not None
+    assert (known.last_result, known.due_day) == (Result.FAILED.value, DAY)  # tried once more today
+
+
+async def test_a_page_that_asks_not_to_be_archived_is_visited_and_not_kept(
+    visits: Visits, sink: MemorySink
+) -> None:
+    fields = b"Content-Type: text/html\r\nX-Robots-Tag: noarchive\r\n"
+    await visits.visit(answer(URL, b"<a href=/next>next</a>", fields=fields))
+    assert sink.captures == []
+    assert visits.counts.noarchive == 1
+    assert visits.frontier.known("http://a.example/next") is not None
+    visits.next_day()
+    assert visits.begin().known.visits == 1
+
+
+class FullDisk(MemorySink):
+    async def store(self, capture: Capture) -> None:
+        raise OSError(f"no room for {capture.url}")
+
+
+async def test_a_visit_whose_capture_could_not_be_stored_is_not_recorded(tmp_path: Path) -> None:
+    frontier = Frontier(frontier_rows(tmp_path), day=DAY)
+    frontier.add([FoundLink(url=URL, is_seed=True)])
+    visits = Visits(frontier, FullDisk())
+    entry = visits.begin()
+    with pytest.raises(OSError, match="no room"):
+        await visits.outcomes.visited(entry, answer(URL, b"<a href=/next>next</a>"))
+    known = frontier.known(URL)
+    assert known is not None
+    assert (known.visits, known.due_day) == (0, DAY)
+    assert frontier.known("http://a.example/next") is None
+    frontier.close()
+
+
+async def test_only_links_that_the_last_version_did_not_have_are_given_to_their_owners(
+    visits: Visits,
+) -> None:
+    await visits.visit(answer(URL, b"<a href=/1>1</a><a href=/2>2</a>"))
+    assert visits.owner.divided == ["http://a.example/1", "http://a.example/2"]
+    visits.owner.divided.clear()
+    visits.next_day()
+    await visits.visit(answer(URL, b"<a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>"))
+    assert visits.owner.divided == ["http://a.example/3"]
+
+
+async def test_a_chain_of_redirects_ends_after_twenty_hops(tmp_path: Path) -> None:
+    frontier = Frontier(frontier_rows(tmp_path), day=DAY)
+    near, far = (f"http://a.example/{number}" for number in (REDIRECT_HOPS_MAX - 1, REDIRECT_HOPS_MAX))
+    frontier.add(
+        [FoundLink(url=near, hops=REDIRECT_HOPS_MAX - 1), FoundLink(url=far, hops=REDIRECT_HOPS_MAX)]
+    )
+    visits = Visits(frontier, MemorySink())
+    for url, target in ((near, "http://a.example/near"), (far, "http://a.example/far")):
+        await visits.visit(answer(url, status=302, redirect_to=target))
+    assert frontier.known("http://a.example/near") is not None
+    assert frontier.known("http://a.example/far") is None
+    assert visits.counts.links_left["trap: redirects"] == 1
+    frontier.close()
+
+
+async def test_what_a_crash_left_is_recovered_by_todays_capture_and_not_by_an_older_one(
+    visits: Visits, sink: MemorySink
+) -> None:
+    sink.captures.append(answer(URL, b"yesterday's", requested_at=(DAY - 1) * DAY_S))
+    entry = visits.begin()
+    assert not await visits.outcomes.recover(entry)
+    sink.captures.append(answer(URL, b"today's", requested_at=DAY * DAY_S + 5))
+    assert await visits.outcomes.recover(entry)
+    assert (visits.counts.recovered, visits.counts.stored) == (1, 1)
