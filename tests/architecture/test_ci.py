@@ -15,6 +15,7 @@ def landed(root: Path, **codes: int) -> int:
     shutil.copy(ROOT / ".ci" / "run", root / ".ci")
     parts = {
         "test": "scripts/test",
+        "mutants": "scripts/mutants",
         "bench": "scripts/bench",
         "audit": "scripts/audit",
         "sbom": ".venv/bin/python",
@@ -29,17 +30,18 @@ def landed(root: Path, **codes: int) -> int:
     ).returncode
 
 
-def test_a_landing_tests_lists_what_it_is_made_of_measures_and_audits(tmp_path: Path) -> None:
+def test_a_landing_tests_plants_bugs_lists_what_it_is_made_of_measures_and_audits(tmp_path: Path) -> None:
     assert landed(tmp_path) == 0
     assert (tmp_path / "ran").read_text().splitlines() == [
         "test",
+        "mutants --share 1/10 --no-baseline",
         "sbom scripts/sbom.py .venv/sbom.json",
         "bench all --short --only rewriting",
         "audit",
     ]
 
 
-@pytest.mark.parametrize("part", ["test", "sbom", "bench", "audit"])
+@pytest.mark.parametrize("part", ["test", "mutants", "sbom", "bench", "audit"])
 def test_each_part_can_end_it(tmp_path: Path, part: str) -> None:
     assert landed(tmp_path, **{part: 1}) == 1
 
