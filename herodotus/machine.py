@@ -8,12 +8,16 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 
+from crawler.core.rows import RowLimits
+from crawler.rocks import RocksRows
 from herodotus.core.ports import Lane
+from herodotus.store.slices import LocalStorage
 
 T = TypeVar("T")
 
@@ -44,7 +48,7 @@ class ThreadWorkers:
         return anyio.to_thread.run_sync(job, limiter=limiter)
 
 
-class Machine(ThreadWorkers):
+class Machine(ThreadWorkers, LocalStorage):
     """Implements `herodotus.world.World`."""
 
     def __init__(self) -> None:
@@ -60,3 +64,6 @@ class Machine(ThreadWorkers):
 
     def local_offset_s(self, unix_s: float) -> float:
         return float(time.localtime(unix_s).tm_gmtoff)
+
+    def rows(self, folder: Path, limits: RowLimits) -> RocksRows:
+        return RocksRows(folder, limits)

@@ -225,6 +225,7 @@ class Peer:
         return Exchange(
             ExchangeParts(
                 folder=parts.home.exchange,
+                open_rows=self._world.rows,
                 settings=parts.settings.links,
                 copies=charter.copies,
                 id_check=self._membership.rules.id_check,

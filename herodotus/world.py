@@ -8,13 +8,15 @@ mistake: it takes what it needs from here, by `peer.py`.
 Sleeping, deadlines, locks and task groups are anyio's in both worlds; steady time in the loop is `anyio.current_time`.
 """
 
+from pathlib import Path
 from random import Random
 from typing import Protocol
 
-from herodotus.core.ports import Clocks, Workers
+from crawler.core.rows import RowLimits, Rows
+from herodotus.store.home_archive import StoreWorld
 
 
-class World(Clocks, Workers, Protocol):
+class World(StoreWorld, Protocol):
     @property
     def chance(self) -> Random:
         """For all draws, and for secrets."""
@@ -22,3 +24,7 @@ class World(Clocks, Workers, Protocol):
 
     @property
     def process_id(self) -> int: ...
+
+    def rows(self, folder: Path, limits: RowLimits) -> Rows:
+        """Raises RowsUnusableError."""
+        ...

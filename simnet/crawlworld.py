@@ -31,6 +31,7 @@ from crawler.core.urls import STANDARD, target_of
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.ports import FetchRequest, Skipped
+from crawler.rocks import RocksRows
 from dht.core.ids import PeerKey
 from dht.core.records import PeerRecord
 from dht.core.rules import RingRules
@@ -186,6 +187,7 @@ class CrawlPeer:
         return Exchange(
             ExchangeParts(
                 folder=self.folder / "exchange",
+                open_rows=RocksRows,
                 settings=LinksSettings(wait_s=settings.wait_s),
                 copies=COPIES,
                 id_check="ip",

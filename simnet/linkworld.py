@@ -20,6 +20,7 @@ from crawler.core.recrawl import Known, priority_of
 from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD, url_key
 from crawler.frontier import LEFT, FoundLink
+from crawler.rocks import RocksRows
 from dht import Arc, Contact, EventsLost, Subscription
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.membership import MemberTable
@@ -276,6 +277,7 @@ class LinkWorld:
         return Exchange(
             ExchangeParts(
                 folder=folder,
+                open_rows=RocksRows,
                 settings=self._settings,
                 copies=self._copies,
                 id_check="ip",

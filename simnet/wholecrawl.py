@@ -31,7 +31,7 @@ from crawler.worker import Crawler, WorkerSettings
 from dht.core.rules import RingRules
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.crawl.gear import ROBOT, ArchiveSink
-from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.memory import MemoryStore
 from herodotus.store.store import Stored
 from simnet.host import SimulatedPort, TrioCarrier
@@ -55,11 +55,11 @@ class SurvivingIndex(MemoryIndex):
 
     def __init__(self, content: Mapping[bytes, bytes] | None = None) -> None:
         self._kept = dict(content or {})
-        self._since: list[Batch | None] = []  # None: a clear
+        self._since: list[IndexBatch | None] = []  # None: a clear
         super().__init__(self._kept.items())
 
-    def write(self, batch: Batch) -> None:
-        self._since.append(Batch(list(batch.changes)))
+    def write(self, batch: IndexBatch) -> None:
+        self._since.append(IndexBatch(list(batch.changes)))
         super().write(batch)
 
     def clear(self) -> None:

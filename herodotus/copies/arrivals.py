@@ -14,6 +14,7 @@ from herodotus.copies.push_queue import Pusher
 from herodotus.copies.shared_state import Parts
 from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import capture_key
+from herodotus.core.ports import Workers
 from herodotus.store.bell import Bell, current_bell
 
 ACKNOWLEDGE_S = 60.0
@@ -36,9 +37,9 @@ class Arrivals:
         self._bell: Bell
         self.stored = 0
 
-    def listen(self) -> None:
+    def listen(self, workers: Workers) -> None:
         """In the loop that `run` is in, before anything is stored."""
-        self._bell = current_bell()
+        self._bell = current_bell(workers)
 
     def on_stored(self, ids: Sequence[CaptureId]) -> None:
         """In the thread that made it durable."""

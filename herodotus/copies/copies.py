@@ -118,7 +118,7 @@ class Copies:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        self._arrivals.listen()
+        self._arrivals.listen(self._ports.workers)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._work, tasks)
             try:

@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
+from herodotus.core.ports import Workers
+
 Call = Callable[[], object]
 
 
@@ -31,8 +33,14 @@ class Bell:
             self._calls.popleft()()
 
 
-def current_bell() -> Bell:
-    """Of the loop that runs the caller."""
+def _at_once(call: Call) -> object:
+    return call()
+
+
+def current_bell(workers: Workers) -> Bell:
+    """Of the loop that runs the caller; where there are no other threads, a ring is a call."""
+    if not workers.has_threads:
+        return Bell(_at_once, RuntimeError)
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:

@@ -1,16 +1,24 @@
 """How do many small stores share one flush?
 
-One thread per archive takes whatever has queued up while the last flush ran, commits it as one batch and then
-tells each waiter. Under load a batch is large and the flush costs each capture little; alone, a capture waits
-for one flush. When a commit fails, all that is queued behind it fails too: it may refer to what was lost.
+Whatever has queued up while the last flush ran is committed as one batch, and then each waiter is told. Under load a
+batch is large and the flush costs each capture little; alone, a capture waits for one flush. When a commit fails, all
+that is queued behind it fails too: it may refer to what was lost.
+
+`CommitQueue` decides; a driver says when. A daemon has a thread for it, so that the next batch begins while the loop is
+busy. Where there are no threads, as in a simulation, a task of the loop does the same.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from threading import Condition, Thread
+from typing import NamedTuple, Protocol
+
+import anyio
 
 from herodotus.core.archive_errors import ArchiveError, StoreRefusedError
+from herodotus.core.ports import Workers
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
@@ -27,76 +35,59 @@ class PreparedInVainError(ArchiveError):
     """Something was deleted or lost between preparing an item and committing it: prepare it again."""
 
 
-class Committer:
+class _Waiting(NamedTuple):
+    item: Item
+    done: Done
+    generation: int | None
+    """Of the intake, when the item was prepared; None for what depends on nothing."""
+
+
+class CommitQueue:
+    """`submit`, `take` and `give_up` are for one at a time, which the driver sees to; `commit` may run beside them."""
+
     def __init__(self, archive: Archive, intake: Intake) -> None:
         self._archive = archive
         self._intake = intake
-        self._queue: deque[tuple[Item, Done, int | None]] = deque()
-        self._changed = Condition()
-        self._is_stopping = False
-        self._thread = Thread(target=self._run, name="archive-committer", daemon=True)
+        self._queue: deque[_Waiting] = deque()
+        self.is_stopping = False
 
-    def start(self) -> None:
-        self._thread.start()
+    def __len__(self) -> int:
+        return len(self._queue)
 
-    def submit(self, item: Item, done: Done, generation: int | None = None) -> bool:
-        """False when the item was prepared in a hope that has failed since: prepare it again. `done` is
-        called once,
-        in the committer's thread, with the error that refused the item or with None when it is durable."""
-        with self._changed:
-            if generation is not None and generation != self._intake.generation:
-                return False
-            if self._is_stopping:
-                raise StoreRefusedError("the archive is closing")
-            if len(self._queue) >= QUEUE_ITEMS_MAX:
-                raise StoreRefusedError(f"{QUEUE_ITEMS_MAX} stores are waiting for the disk")
-            self._queue.append((item, done, generation))
-            self._changed.notify()
-            return True
+    def submit(self, item: Item, done: Done, generation: int | None) -> bool:
+        if generation is not None and generation != self._intake.generation:
+            return False
+        if self.is_stopping:
+            raise StoreRefusedError("the archive is closing")
+        if len(self._queue) >= QUEUE_ITEMS_MAX:
+            raise StoreRefusedError(f"{QUEUE_ITEMS_MAX} stores are waiting for the disk")
+        self._queue.append(_Waiting(item, done, generation))
+        return True
 
-    def stop(self) -> None:
-        """What was submitted is still committed."""
-        with self._changed:
-            self._is_stopping = True
-            self._changed.notify()
-        self._thread.join()
+    def take(self) -> list[_Waiting]:
+        return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_ITEMS_MAX))]
 
-    def _run(self) -> None:
-        while batch := self._take():
-            # A deletion bumps the generation under the archive's lock: what was prepared before must not go
-            # in after.
-            with self._archive.lock:
-                stale = [
-                    done for _, done, generation in batch if generation not in (None, self._intake.generation)
-                ]
-                fresh = [
-                    (item, done)
-                    for item, done, generation in batch
-                    if generation in (None, self._intake.generation)
-                ]
-                error = self._commit([item for item, _ in fresh]) if fresh else None
-            for done in stale:
-                self._tell(done, PreparedInVainError())
-            if error is not None:
-                with self._changed:
-                    self._intake.forget()
-                    fresh += [(item, done) for item, done, _ in self._queue]
-                    self._queue.clear()
-            for _, done in fresh:
-                self._tell(done, error)
+    def commit(
+        self, batch: Sequence[_Waiting]
+    ) -> tuple[list[tuple[Done, ArchiveError | None]], ArchiveError | None]:
+        """What to tell to whom, and the error that ends all that is queued behind."""
+        # A deletion bumps the generation under the archive's lock: what was prepared before must not go in after.
+        with self._archive.lock:
+            now = self._intake.generation
+            fresh = [one for one in batch if one.generation in (None, now)]
+            error = self._committed([one.item for one in fresh]) if fresh else None
+        stale = [one.done for one in batch if one.generation not in (None, now)]
+        told: list[tuple[Done, ArchiveError | None]] = [(done, PreparedInVainError()) for done in stale]
+        return told + [(one.done, error) for one in fresh], error
 
-    def _tell(self, done: Done, error: ArchiveError | None) -> None:
-        try:
-            done(error)
-        except Exception:  # a waiter's own failure must not stop the thread that all others wait for
-            logger.exception("waiter failed")
+    def give_up(self, error: ArchiveError) -> list[tuple[Done, ArchiveError | None]]:
+        """All that is queued; what comes from now on is prepared without what was lost."""
+        self._intake.forget()
+        rest = [one.done for one in self._queue]
+        self._queue.clear()
+        return [(done, error) for done in rest]
 
-    def _take(self) -> list[tuple[Item, Done, int | None]]:
-        with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._is_stopping)
-            return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_ITEMS_MAX))]
-
-    def _commit(self, items: Sequence[Item]) -> ArchiveError | None:
+    def _committed(self, items: Sequence[Item]) -> ArchiveError | None:
         try:
             self._archive.commit(items)
         except ArchiveError as error:
@@ -105,3 +96,100 @@ class Committer:
             logger.exception("commit failed")
             return StoreRefusedError(f"commit failed: {error!r}")
         return None
+
+
+class Committer(Protocol):
+    def submit(self, item: Item, done: Done, generation: int | None = None) -> bool:
+        """False when the item was prepared in a hope that has failed since: prepare it again. `done` is called once,
+        by whoever commits, with the error that refused the item or with None when it is durable."""
+        ...
+
+    def stop(self) -> None:
+        """What was submitted is still committed. It may block."""
+        ...
+
+
+class ThreadCommitter:
+    def __init__(self, queue: CommitQueue) -> None:
+        self._queue = queue
+        self._changed = Condition()
+        self._thread = Thread(target=self._run, name="archive-committer", daemon=True)
+        self._thread.start()
+
+    def submit(self, item: Item, done: Done, generation: int | None = None) -> bool:
+        with self._changed:
+            is_taken = self._queue.submit(item, done, generation)
+            self._changed.notify()
+        return is_taken
+
+    def stop(self) -> None:
+        with self._changed:
+            self._queue.is_stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while batch := self._take():
+            told, error = self._queue.commit(batch)
+            if error is not None:
+                with self._changed:
+                    told += self._queue.give_up(error)
+            _tell(told)
+
+    def _take(self) -> list[_Waiting]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._queue or self._queue.is_stopping)
+            return self._queue.take()
+
+
+class LoopCommitter:
+    """`run` is its task."""
+
+    def __init__(self, queue: CommitQueue) -> None:
+        self._queue = queue
+        self._changed = anyio.Event()
+
+    def submit(self, item: Item, done: Done, generation: int | None = None) -> bool:
+        is_taken = self._queue.submit(item, done, generation)
+        self._changed.set()
+        return is_taken
+
+    def stop(self) -> None:
+        self._queue.is_stopping = True
+        self._commit_all()
+
+    async def run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            self._commit_all()
+
+    def _commit_all(self) -> None:
+        while batch := self._queue.take():
+            told, error = self._queue.commit(batch)
+            if error is not None:
+                told += self._queue.give_up(error)
+            _tell(told)
+
+
+def _tell(told: Sequence[tuple[Done, ArchiveError | None]]) -> None:
+    for done, error in told:
+        try:
+            done(error)
+        except Exception:  # a waiter's own failure must not stop whoever commits for all others
+            logger.exception("waiter failed")
+
+
+@asynccontextmanager
+async def open_committer(queue: CommitQueue, workers: Workers) -> AsyncIterator[Committer]:
+    """Leaving stops nothing: `stop` does, and may be called within."""
+    if workers.has_threads:
+        yield ThreadCommitter(queue)
+        return
+    committer = LoopCommitter(queue)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(committer.run)
+        try:
+            yield committer
+        finally:
+            tasks.cancel_scope.cancel()

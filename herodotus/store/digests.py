@@ -29,7 +29,7 @@ from herodotus.core.index_rows import (
     after,
     bucket_of,
 )
-from herodotus.store.index import Batch, Index
+from herodotus.store.index import Index, IndexBatch
 
 SKETCH_CELLS = 4_096  # gives away some 3,000 differences of a bucket; 16 of them take 5 MB
 SAVED_EVERY = 16_384  # changes: applied again after a crash in a tenth of a second
@@ -65,7 +65,7 @@ class DirectoryDigests:
             self._next_change = int.from_bytes(key[1:5], "big") + 1
             self._fold(_decode_changes(value))
 
-    def prepare(self, batch: Batch) -> list[Change]:
+    def prepare(self, batch: IndexBatch) -> list[Change]:
         """Add to a batch what it changes here; `apply` follows when it was written."""
         changes = self._changes_of(batch)
         if changes:
@@ -85,7 +85,7 @@ class DirectoryDigests:
         if self._unsaved >= SAVED_EVERY:
             self._save()
 
-    def _changes_of(self, batch: Batch) -> list[Change]:
+    def _changes_of(self, batch: IndexBatch) -> list[Change]:
         """Members that the batch brings or takes away; which of them have several captures goes into it, too."""
         keys: dict[bytes, dict[bytes, bool]] = {}
         for key, value in batch.changes:
@@ -111,7 +111,7 @@ class DirectoryDigests:
             sketch.add(element_of(member), sign)
 
     def _save(self) -> None:
-        batch = Batch()
+        batch = IndexBatch()
         for bucket, sketch in sorted(self._sketches.items()):
             batch.put(SKETCH + bytes((bucket,)), sketch.encode())
         for key, _ in self._index.scan(CHANGES, after(CHANGES)):
@@ -134,7 +134,7 @@ class DirectoryDigests:
         if self._is_clean[top]:
             return _decode_digests(top, self._index.get(key) or b"")
         digests = self._computed(bytes((top,)), bytes((top + 1,)) if top + 1 < TOPS else None)
-        batch = Batch()
+        batch = IndexBatch()
         batch.put(key, b"".join(bytes((at & 0xFF,)) + digests[at] for at in sorted(digests)))
         self._index.write(batch)
         self._is_clean[top] = 1

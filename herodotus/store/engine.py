@@ -7,6 +7,7 @@ opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sea
 
 import hashlib
 import logging
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ from herodotus.core.notes import (
 from herodotus.core.removals import NOTHING_REMOVED
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.files import Files
-from herodotus.store.index import Batch, Index
+from herodotus.store.index import Index, IndexBatch
 from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
 from herodotus.store.log import FullDiskError, IngestLog
 from herodotus.store.settings import ArchiveSettings
@@ -78,7 +79,7 @@ class StoreCounters:
 
 @dataclass(slots=True)
 class Applying:
-    batch: Batch = field(default_factory=Batch)
+    batch: IndexBatch = field(default_factory=IndexBatch)
     visits: list[Visit] = field(default_factory=list)
 
 
@@ -92,6 +93,7 @@ class Archive:
         settings: ArchiveSettings | None = None,
         free_bytes: Callable[[int], int] | None = None,
         scratch: Path | None = None,
+        random_bytes: Callable[[int], bytes] = secrets.token_bytes,
         digest_of: Callable[[bytes], bytes] = lambda body: hashlib.sha256(body).digest(),
     ) -> None:
         self.files = files
@@ -106,7 +108,7 @@ class Archive:
         self.upkeep_lock = RLock()
         """Held by sealing, compaction and deletion, which take one another's records for granted."""
         self.now = now
-        self.log = IngestLog(files, self.settings.software)
+        self.log = IngestLog(files, self.settings.software, random_bytes)
         self._free_bytes = free_bytes
         self.scratch = scratch
         """For what is sorted on disk; the system's place for such files if None."""
@@ -258,7 +260,7 @@ class Archive:
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
 
     def put(
-        self, batch: Batch, id_: CaptureId, entry: IndexEntry, *, url: str = "", is_checked: bool = False
+        self, batch: IndexBatch, id_: CaptureId, entry: IndexEntry, *, url: str = "", is_checked: bool = False
     ) -> None:
         """Deleted is deleted: a tombstone outlives whatever comes back from elsewhere."""
         key = capture_key(id_)
@@ -276,7 +278,7 @@ class Archive:
             )
         batch.put(payload_key(key, id_.digest, entry.kind))
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexBatch) -> None:
         """Every change of captures passes here, as the batch carries their number."""
         if batch.added:
             batch.put(COUNT_KEY, encode_numbers((self.captures + batch.added,)))
@@ -285,7 +287,7 @@ class Archive:
         self.captures += batch.added
         self.standing.apply(changes)
 
-    def put_tombstones(self, batch: Batch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
+    def put_tombstones(self, batch: IndexBatch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
         self.has_tombstones = True
         batch.put(auxiliary_key(number, offset))
         gone_before: set[bytes] = set()
@@ -344,7 +346,7 @@ class Archive:
         changes: list[tuple[bytes, bytes | None]] = [
             (key, encode_visits(value)) for key, value in counts.items()
         ]
-        self.index.write(Batch([*changes, position]))
+        self.index.write(IndexBatch([*changes, position]))
 
     def version_at(self, url: str, time_s: int) -> bytes | None:
         """The index key of the newest capture of a URL that is not newer than a time."""

@@ -19,7 +19,7 @@ from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
 from herodotus.store.performer import perform_in_peer
 from herodotus.store.settings import ArchiveSettings
-from herodotus.store.slices import archive_at
+from herodotus.store.slices import Storage, archive_at
 from herodotus.store.store import OPENING, ArchiveStatistics, DiskStore, open_store, statistics_of
 from herodotus.store.survey import keep_surveyed
 from herodotus.store.upkeep import keep_tidy
@@ -40,7 +40,7 @@ class ArchiveState(Enum):
     UNUSABLE = "unusable"
 
 
-class StoreWorld(Clocks, Workers, Protocol):
+class StoreWorld(Clocks, Workers, Storage, Protocol):
     """What an archive that is held open asks of the world."""
 
 
@@ -114,7 +114,8 @@ class HomeArchive:
         with anyio.CancelScope(shield=True):
             try:
                 archive = await self._world.work(
-                    lambda: archive_at(self._home.path, self._world.unix_s, self._settings), OPENING
+                    lambda: archive_at(self._home.path, self._world.unix_s, self._settings, self._world),
+                    OPENING,
                 )
                 async with open_store(archive, self._world) as self.store:
                     self.state = ArchiveState.OPEN

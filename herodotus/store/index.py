@@ -11,28 +11,21 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol
 
+from crawler.core.rows import Batch
+
 
 @dataclass(slots=True)
-class Batch:
-    """Changes in order; None deletes."""
-
-    changes: list[tuple[bytes, bytes | None]] = field(default_factory=list)
+class IndexBatch(Batch):
     added: int = 0
     """Captures that the batch adds, less those that it takes away."""
     fresh: set[bytes] = field(default_factory=set)
     """Keys of captures that the batch adds."""
-
-    def put(self, key: bytes, value: bytes = b"") -> None:
-        self.changes.append((key, value))
 
     def put_new(self, key: bytes, value: bytes) -> None:
         if key not in self.fresh:
             self.fresh.add(key)
             self.added += 1
         self.changes.append((key, value))
-
-    def delete(self, key: bytes) -> None:
-        self.changes.append((key, None))
 
 
 class Index(Protocol):
@@ -46,7 +39,7 @@ class Index(Protocol):
         """The greatest key in [start, end)."""
         ...
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexBatch) -> None:
         """IndexFailedError when it cannot, as of `flush`: then nothing more may be written until it is opened anew."""
         ...
 
@@ -85,7 +78,7 @@ class MemoryIndex:
                 return None
             return self._keys[at], self._values[self._keys[at]]
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexBatch) -> None:
         with self._lock:
             for key, value in batch.changes:
                 if value is None:

@@ -11,8 +11,7 @@ taken for one, such as a member that a page had as its body.
 
 import errno
 import os
-import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from herodotus.core.archive_errors import StoreRefusedError
@@ -70,8 +69,9 @@ def marked(members: Iterable[bytes], mark: bytes) -> bytes:
 
 
 class IngestLog:
-    def __init__(self, files: Files, software: Fields) -> None:
+    def __init__(self, files: Files, software: Fields, random_bytes: Callable[[int], bytes]) -> None:
         self._files = files
+        self._random_bytes = random_bytes
         self._software = software
         self.number = 0
         self.tail = 0
@@ -99,7 +99,7 @@ class IngestLog:
     def _begin_on(self, slice_: int, time_s: int) -> None:
         disk = self._files.disk(slice_)
         name = FileName(number=self._files.take_number())
-        mark = secrets.token_bytes(MARK_BYTES)
+        mark = self._random_bytes(MARK_BYTES)
         info = marked([gzip_member(format_warcinfo(name, time_s, self._software))], mark)
         fd, tail = _create(disk, name, info)
         try:

@@ -26,7 +26,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.warc import WarcRecord, check_block, split_records
 from herodotus.store.deletion import TOMBSTONES_PER_RECORD, delete, deposit_of_stored, move_bodies
 from herodotus.store.engine import Archive
-from herodotus.store.index import Batch
+from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, compress_bundle
 from herodotus.store.items import NewTombstones
 from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
@@ -224,8 +224,8 @@ def _ids_in(archive: Archive, low: bytes, high: bytes | None) -> list[tuple[byte
     return found
 
 
-def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | None]]) -> Batch:
-    batch = Batch()
+def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | None]]) -> IndexBatch:
+    batch = IndexBatch()
     for key, id_ in victims:
         if archive.index.get(key) is None:
             continue

@@ -37,7 +37,7 @@ from herodotus.store.engine import (
     Applying,
     Archive,
 )
-from herodotus.store.index import Batch
+from herodotus.store.index import IndexBatch
 from herodotus.store.journal import settle_journals
 from herodotus.store.notes import note_at, note_places
 from herodotus.store.resync import Search
@@ -103,7 +103,7 @@ def _index_fits(archive: Archive) -> bool:
 def _note_missing(archive: Archive) -> None:
     """What the index has not heard of may lie there, too, and is passed over now: it is made anew when that is back."""
     if archive.files.missing:
-        archive.index.write(Batch([(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))]))
+        archive.index.write(IndexBatch([(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))]))
 
 
 def _has_its_files(archive: Archive) -> bool:
@@ -125,7 +125,7 @@ def _rebuild(archive: Archive) -> None:
     archive.index.clear()
     archive.load_counts()
     seed = f"{archive.now()} {sorted(archive.files.catalogue)}".encode()
-    first = Batch([(INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
+    first = IndexBatch([(INCARNATION_KEY, hashlib.sha256(seed).digest()[:8])])
     first.put(EPOCH_KEY, encode_numbers((_last_epoch(archive),)))
     first.put(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))
     archive.index.write(first)
@@ -135,7 +135,7 @@ def _rebuild(archive: Archive) -> None:
     _apply_logs(archive, 0, 0, counts_visits=False)
     _count_visits(archive)
     # Last: what a crash leaves of an index that was being made must not be taken for a whole one.
-    archive.index.write(Batch([(FORMAT_KEY, FORMAT)]))
+    archive.index.write(IndexBatch([(FORMAT_KEY, FORMAT)]))
     if archive.refusal is None:
         # With a number above every segment's, so that new captures arrive last.
         if archive.log.number < max(archive.files.catalogue) and not archive.begin_log():
@@ -156,7 +156,7 @@ def _catch_up_with_sealing(archive: Archive) -> None:
     for number in sorted(archive.files.segments()):
         if archive.files.catalogue[number].name.epoch > known:
             _Indexing(archive, number).run(0)
-    batch = Batch()
+    batch = IndexBatch()
     if not archive.files.missing:
         for key, _ in archive.index.scan(AUXILIARY, after(AUXILIARY)):
             if auxiliary_place(key)[0] not in archive.files.catalogue:
@@ -217,7 +217,7 @@ class _Indexing:
         self.archive = archive
         self.number = number
         self.counting = counting
-        self.batch = Batch()
+        self.batch = IndexBatch()
         name = archive.files.catalogue[number].name
         self.is_segment = not name.is_log
         self.is_last_log = name.is_log and number == archive.files.logs()[-1]
@@ -297,4 +297,4 @@ class _Indexing:
 
     def _write(self) -> None:
         self.archive.write(self.batch)
-        self.batch = Batch()
+        self.batch = IndexBatch()

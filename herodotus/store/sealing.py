@@ -37,7 +37,7 @@ from herodotus.store.cdxj_lines import Lines
 from herodotus.store.disk import read_file, sync_folder
 from herodotus.store.engine import EPOCH_KEY, Archive
 from herodotus.store.free_space import find_room, grown
-from herodotus.store.index import Batch
+from herodotus.store.index import IndexBatch
 from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.members import Dictionary
@@ -382,7 +382,7 @@ class _Merge:
     def _relocate(self) -> int:
         index = self._archive.index
         moved = 0
-        batch = Batch()
+        batch = IndexBatch()
         for writer in self._writers:
             for move in writer.moved:
                 if index.get(move.key) == move.value:
@@ -390,7 +390,7 @@ class _Merge:
                     moved += 1
                 if len(batch.changes) >= INDEX_BATCH:
                     index.write(batch)
-                    batch = Batch()
+                    batch = IndexBatch()
         for key, _ in list(index.scan(AUXILIARY, after(AUXILIARY))):
             if auxiliary_place(key)[0] in self._inputs:
                 batch.delete(key)

@@ -10,13 +10,15 @@ import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.home.removed import removals_of
-from herodotus.store.disk import OsDisk, write_file
+from herodotus.store.disk import Disk, OsDisk, write_file
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import PREFIX
 from herodotus.store.files import Files
+from herodotus.store.index import Index
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.settings import ArchiveSettings
 
@@ -24,12 +26,49 @@ LIST_NAME, MARK_NAME = "slices.txt", "slice.txt"
 SLICES_MAX = 64
 
 
-def archive_at(home: Path, now: Callable[[], float], settings: ArchiveSettings | None = None) -> Archive:
+class SliceDisk(Disk, Protocol):
+    def free_bytes(self) -> int: ...
+
+
+class Storage(Protocol):
+    """On what an archive lies."""
+
+    def disk(self, folder: Path) -> SliceDisk: ...
+
+    def index(self, folder: Path) -> Index:
+        """Rows that are made again where they cannot be read. Raises UnusableArchiveError where they are in use."""
+        ...
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+
+class LocalStorage:
+    """Implements `Storage`: this machine's disks."""
+
+    def disk(self, folder: Path) -> OsDisk:
+        return OsDisk(folder)
+
+    def index(self, folder: Path) -> RocksIndex:
+        return RocksIndex(folder)
+
+    def random_bytes(self, count: int) -> bytes:
+        return secrets.token_bytes(count)
+
+
+LOCAL = LocalStorage()
+
+
+def archive_at(
+    home: Path,
+    now: Callable[[], float],
+    settings: ArchiveSettings | None = None,
+    storage: Storage = LOCAL,
+) -> Archive:
     """The archive of a home: WARC files in `archive/` and its slices, what is derived in `index/`. Not open yet."""
     folder = home / "archive"
     folder.mkdir(parents=True, exist_ok=True)
-    slices = open_slices(folder)
-    index = RocksIndex(home / "index")  # which nobody else has open: what was being sorted was given up
+    slices = open_slices(folder, storage)
+    index = storage.index(home / "index")  # which nobody else has open: what was being sorted was given up
     for left in folder.glob(f"{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
     archive = Archive(
@@ -39,23 +78,24 @@ def archive_at(home: Path, now: Callable[[], float], settings: ArchiveSettings |
         settings=settings,
         free_bytes=lambda slice_: _free_bytes(slices[slice_]),
         scratch=folder,
+        random_bytes=storage.random_bytes,
     )
     archive.removed = removals_of(home / "state")
     return archive
 
 
-def _free_bytes(disk: OsDisk | None) -> int:
+def _free_bytes(disk: SliceDisk | None) -> int:
     return 0 if disk is None else disk.free_bytes()
 
 
-def open_slices(folder: Path) -> list[OsDisk | None]:
+def open_slices(folder: Path, storage: Storage) -> list[SliceDisk | None]:
     """None for a disk that is not there: its captures are missing, the others are served."""
-    disks: list[OsDisk | None] = [OsDisk(folder)]
+    disks: list[SliceDisk | None] = [storage.disk(folder)]
     if not (folder / LIST_NAME).exists():
         return disks
     name, *paths = _read(folder)
     for number, path in enumerate(paths, start=1):
-        disks.append(OsDisk(Path(path)) if _mark(Path(path)) == f"{name} {number}" else None)
+        disks.append(storage.disk(Path(path)) if _mark(Path(path)) == f"{name} {number}" else None)
     return disks
 
 

@@ -19,8 +19,8 @@ from herodotus.core.copies.cells import Sketch
 from herodotus.core.notes import Visit
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
-from herodotus.store.bell import Bell, current_bell
-from herodotus.store.committer import Committer, PreparedInVainError
+from herodotus.store.bell import current_bell
+from herodotus.store.committer import CommitQueue, Committer, PreparedInVainError, open_committer
 from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
@@ -160,13 +160,13 @@ class ArchiveStore(Protocol):
 class DiskStore:
     """The archive of a peer. Made by `open_store`, which also closes it."""
 
-    def __init__(self, archive: Archive, bell: Bell, workers: Workers) -> None:
+    def __init__(self, archive: Archive, intake: Intake, committer: Committer, workers: Workers) -> None:
         self.archive = archive
         self.workers = workers
-        self._bell = bell
-        self._intake = Intake(archive)
+        self._bell = current_bell(workers)
+        self._intake = intake
         self._reader = Reader(archive)
-        self._committer = Committer(archive, self._intake)
+        self._committer = committer
         self._closing = Event()
         self.acknowledge: Acknowledge = at_once
         # Without a turn of the loop when there is room: committing waits anyway.
@@ -174,9 +174,6 @@ class DiskStore:
 
     async def _in_thread(self, work: Callable[[], T], lane: Lane = READING) -> T:
         return await self.workers.work(work, lane)
-
-    def start(self) -> None:
-        self._committer.start()
 
     def stop(self) -> None:
         self._closing.set()
@@ -373,10 +370,11 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
 async def open_store(archive: Archive, workers: Workers) -> AsyncIterator[DiskStore]:
     """Recover, serve, and on leaving commit what was submitted."""
     await workers.work(lambda: open_archive(archive), OPENING)
-    store = DiskStore(archive, current_bell(), workers)
-    store.start()
-    try:
-        yield store
-    finally:
-        with anyio.CancelScope(shield=True):
-            await workers.work(store.stop, OPENING)
+    intake = Intake(archive)
+    async with open_committer(CommitQueue(archive, intake), workers) as committer:
+        store = DiskStore(archive, intake, committer, workers)
+        try:
+            yield store
+        finally:
+            with anyio.CancelScope(shield=True):
+                await workers.work(store.stop, OPENING)

@@ -32,7 +32,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.ports import Lane
 from herodotus.core.warc import format_digits
 from herodotus.store.engine import Archive
-from herodotus.store.index import Batch
+from herodotus.store.index import IndexBatch
 from herodotus.store.store import DiskStore
 from herodotus.store.streams import Cursor, Query, Stream
 
@@ -228,7 +228,7 @@ class ArchiveSurvey:
         return Stream(self._archive, query, cursor, arrived_from=state.done)
 
     def _write(self, found: _Found, state: _State) -> None:
-        index, batch = self._archive.index, Batch()
+        index, batch = self._archive.index, IndexBatch()
         for (property_, value), count in found.tallies.items():
             key = tally_key(property_, value)
             data = index.get(key)

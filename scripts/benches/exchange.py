@@ -27,7 +27,7 @@ from crawler.frontier import FoundLink, Frontier
 from crawler.frontier_rows import frontier_rows
 from dht import Contact
 from herodotus.core.links.silences import Silences
-from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
 from herodotus.crawl.links.standby import Standby
@@ -91,7 +91,7 @@ async def outbox_of(folder: Path, peers: int) -> dict[str, float]:
     ring, url = TableRing(records[0]), varied_urls(2)
     ring.see(records)
     links = [OutLink(url(), 3) for _ in range(WAITING)]
-    before, disk = resident_bytes(), ExchangeDisk(folder)
+    before, disk = resident_bytes(), link_rows(folder)
     try:
         outbox, start = Outbox(disk, host_links_max=WAITING + MORE), time.process_time()
         for at in range(0, WAITING, 50):  # of a page
@@ -123,13 +123,13 @@ async def received_per_s(folder: Path) -> dict[str, float]:
     records = [link_peer(number) for number in range(COPIES + 1)]
     ring, url = TableRing(records[0]), varied_urls(3)
     ring.see(records)
-    disk, frontier = ExchangeDisk(folder / "exchange"), Frontier(frontier_rows(folder / "queue"), day=1)
+    disk, frontier = link_rows(folder / "exchange"), Frontier(frontier_rows(folder / "queue"), day=1)
     receiver = LinkReceiver(
         ReceiverParts(
             view=RingView(ring, COPIES),
             frontier=_Taking(frontier),
             standby=Standby(disk),
-            make_durable=disk.sync,
+            make_durable=disk.flush,
             rules=STANDARD,
             territory=THE_WHOLE_WEB,
             fetches_all=False,

@@ -16,7 +16,7 @@ from herodotus.core.captures import CaptureId, url_key
 from herodotus.core.index_rows import FilePlace, IndexEntry, RowKind, arrival_of
 from herodotus.operate.cli.archive import archive_of
 from herodotus.store.digests import DirectoryDigests
-from herodotus.store.index import Batch
+from herodotus.store.index import IndexBatch
 from herodotus.store.items import NewTombstones
 from herodotus.store.members import gzip_member
 from herodotus.store.recovery import open_archive, rebuild
@@ -163,7 +163,7 @@ def _fill(folder: Path, captures: int) -> Iterator[Row]:
     rng = random.Random(5)
     begun = time.thread_time()
     for at in range(0, captures, 128):
-        batch = Batch()
+        batch = IndexBatch()
         for number in range(at, min(at + 128, captures)):
             digest, url = rng.randbytes(32), _made_up_url(number)
             id_ = CaptureId(key=url_key(url), time_s=NOW_S + number % 864_000, digest=digest)

@@ -17,7 +17,7 @@ import anyio
 
 from dht import Contact
 from herodotus.core.links.silences import Silences
-from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
 from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
@@ -124,7 +124,7 @@ async def walked(
     records = [link_peer(number) for number in range(peers)]
     ring = TableRing(records[0])
     ring.see(records)
-    calls, disk = CountingCalls(), ExchangeDisk(folder)
+    calls, disk = CountingCalls(), link_rows(folder)
     try:
         outbox = Outbox(disk, host_links_max=peers * per_peer)
         letters = 0

@@ -16,9 +16,11 @@ from typing import Final, Protocol
 
 import anyio
 
+from crawler.core.rows import Rows
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules
 from crawler.frontier import FoundLink
+from crawler.frontier_rows import OpenRows
 from dht import Subscription
 from dht.core.ids import IdCheck
 from herodotus.core.captures import Deposit
@@ -30,7 +32,7 @@ from herodotus.core.status import CrossFetchStatus, LinksStatus
 from herodotus.crawl.daily import NotCrawling
 from herodotus.crawl.links.comparison import Comparing, KnownKeys
 from herodotus.crawl.links.cross_fetches import Accuse, CrossFetches, CrossParts, cross_status, nobody_accused
-from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.hand_over import HandingOver
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.owner import RingOwner
@@ -77,6 +79,7 @@ class RingSide(RingTable, Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExchangeParts:
     folder: Path
+    open_rows: OpenRows
     settings: LinksSettings
     copies: int
     id_check: IdCheck
@@ -160,9 +163,9 @@ class Exchange:
     @asynccontextmanager
     async def opened(self, ring: RingSide, calls: Calls, crawl: CrawlSide) -> AsyncIterator[Services]:
         """What it answers to calls."""
-        disk = ExchangeDisk(self._parts.folder)
+        rows = link_rows(self._parts.folder, self._parts.open_rows)
         try:
-            self._open = opened = self._made(ring, calls, crawl, disk)
+            self._open = opened = self._made(ring, calls, crawl, rows)
             parts = (opened.receiver, opened.standing_in, opened.handing_over, opened.comparing)
             services = [part.services for part in parts]
             async with anyio.create_task_group() as tasks:
@@ -172,13 +175,13 @@ class Exchange:
                 tasks.cancel_scope.cancel()
         finally:
             self._open = None
-            disk.sync()
-            disk.close()
+            rows.flush()
+            rows.close()
 
-    def _made(self, ring: RingSide, calls: Calls, crawl: CrawlSide, disk: ExchangeDisk) -> _Opened:
+    def _made(self, ring: RingSide, calls: Calls, crawl: CrawlSide, rows: Rows) -> _Opened:
         parts = self._parts
         view = RingView(ring, parts.copies)
-        outbox, standby = Outbox(disk), Standby(disk)
+        outbox, standby = Outbox(rows), Standby(rows)
         owner = RingOwner(
             view,
             outbox,
@@ -193,7 +196,7 @@ class Exchange:
                 view=view,
                 frontier=crawl,
                 standby=standby,
-                make_durable=disk.sync,
+                make_durable=rows.flush,
                 rules=parts.rules,
                 territory=parts.territory,
                 fetches_all=parts.fetches_all,
@@ -209,7 +212,7 @@ class Exchange:
             receiver=receiver,
             walks=LinkWalks(outbox, calls, view, Silences(parts.random), parts.id_check),
             standing_in=StandingIn(view, calls, crawl, standby, owner),
-            handing_over=HandingOver(view, calls, crawl, standby, disk, receiver, owner.give_away),
+            handing_over=HandingOver(view, calls, crawl, standby, rows, receiver, owner.give_away),
             comparing=Comparing(view, calls, crawl, standby, receiver),
             crossing=CrossFetches(
                 CrossParts(

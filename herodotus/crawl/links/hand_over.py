@@ -17,12 +17,12 @@ from typing import Final
 import anyio
 import msgspec
 
+from crawler.core.rows import Batch, Rows
 from dht import Contact
 from dht.core.arcs import Arc, Arcs
 from dht.core.holders import Table, moves
 from dht.core.ids import KEY_BYTES, Key, is_in_arc, key_of
 from dht.core.limits import Buckets, Rate
-from herodotus.crawl.links.disk import ExchangeDisk
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
@@ -58,7 +58,7 @@ class HandingOver:
         calls: Calls,
         frontier: OwnFrontier,
         standby: Standby,
-        disk: ExchangeDisk,
+        rows: Rows,
         receiver: LinkReceiver,
         give_away: Callable[[Sequence[OutLink]], bool],
     ) -> None:
@@ -66,7 +66,7 @@ class HandingOver:
         self._calls = calls
         self._frontier = frontier
         self._standby = standby
-        self._disk = disk
+        self._rows = rows
         self._receiver = receiver
         self._buckets = Buckets(4_096)
         self._give_away = give_away
@@ -147,11 +147,11 @@ class HandingOver:
         is_news = (told, held) != (self._told, self._held)
         self._before, self._told, self._held = before, told, held
         if is_news:
-            self._disk.put(_TOLD_ROW, msgspec.msgpack.encode(list(told)))
-            self._disk.put(_HELD_ROW, msgspec.msgpack.encode(list(held)))
+            self._rows.write(Batch([(_TOLD_ROW, msgspec.msgpack.encode(list(told)))]))
+            self._rows.write(Batch([(_HELD_ROW, msgspec.msgpack.encode(list(held)))]))
 
     def _read(self, row: bytes) -> Arcs:
-        found = self._disk.get(row)
+        found = self._rows.get(row)
         return Arcs(Arc(Key(start), Key(end)) for start, end in _arcs.decode(found)) if found else Arcs()
 
     async def _ask_for(self, arc: Arc, others: Sequence[Contact]) -> bool:

@@ -1,4 +1,4 @@
-"""Which links still have to reach their holders? On disk, sorted by position, until each holder has acknowledged.
+"""Which links still have to reach their holders? On rows, sorted by position, until each holder has acknowledged.
 
 Rows of the exchange's folder (docs/protocol/links.md). Every change is one atomic batch in the write-ahead
 log, which outlives the process. A walk is a generation: links that come while it is under way belong to the next one.
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import msgspec
 
+from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import host_of
 from dht.core.ids import Key, key_of
 from herodotus.core.links.walk_plan import Keys
-from herodotus.crawl.links.disk import ExchangeDisk, new_batch
 from herodotus.crawl.links.wire import OutLink
 
 _LINK, _HAVE, _DONE = b"l", b"h", b"d"
@@ -58,15 +58,15 @@ def short(peer: bytes) -> bytes:
 class Outbox:
     """Used from one task at a time; every call is short."""
 
-    def __init__(self, disk: ExchangeDisk, *, host_links_max: int = HOST_LINKS_MAX) -> None:
-        self._disk = disk
+    def __init__(self, rows: Rows, *, host_links_max: int = HOST_LINKS_MAX) -> None:
+        self._rows = rows
         self._host_links_max = host_links_max
         self._young: set[bytes] = set()
         self._old: set[bytes] = set()
         self._of_host: Counter[str] = Counter()
         self._repeated = self._over_budget = self._given_up = 0
-        self._waiting = sum(1 for _ in self._disk.keys(_LINK))
-        found = self._disk.get(_WALK_ROW)
+        self._waiting = sum(1 for _ in self._rows.keys(_LINK, after(_LINK)))
+        found = self._rows.get(_WALK_ROW)
         self._walk, self._is_walking = (
             msgspec.msgpack.decode(found, type=tuple[int, bool]) if found else (0, False)
         )
@@ -102,10 +102,10 @@ class Outbox:
                 fresh[key] = link
         if not fresh:
             return 0
-        batch = new_batch()
+        batch = Batch()
         rows = [_LINK + key for key in fresh]
         added = 0
-        for (key, link), found in zip(fresh.items(), self._disk.get_many(rows), strict=True):
+        for (key, link), found in zip(fresh.items(), self._rows.get_many(rows), strict=True):
             self._remember(key)
             if found is not None:
                 self._repeated += 1
@@ -113,7 +113,7 @@ class Outbox:
                 row = _Row(self._walk, link.url, link.meta, int(now))
                 batch.put(_LINK + key, msgspec.msgpack.encode(row))
                 added += 1
-        self._disk.write(batch)
+        self._rows.write(batch)
         self._waiting += added
         return added
 
@@ -142,36 +142,36 @@ class Outbox:
         if not self._is_walking:
             self._set_walk(self._walk + 1, is_walking=True)
         found = bytearray()
-        for row, value in self._disk.rows(_LINK):
+        for row, value in self._rows.scan(_LINK, after(_LINK)):
             if _row(value).generation < self._walk:
                 found += row[1:]
         return Keys(bytes(found))
 
     def done(self) -> dict[bytes, bytes]:
         """Short names of those that acknowledged all that was theirs in this walk, and the mark of what that was."""
-        return {row[1:]: mark for row, mark in self._disk.rows(_DONE)}
+        return {row[1:]: mark for row, mark in self._rows.scan(_DONE, after(_DONE))}
 
     def note_done(self, peer: bytes, mark: bytes) -> None:
-        self._disk.put(_DONE + short(peer), mark)
+        self._rows.write(Batch([(_DONE + short(peer), mark)]))
 
     def read(self, keys: Sequence[Key]) -> list[OutLink | None]:
         return [OutLink.of(row.url, row.meta) if row else None for row in self._read(keys)]
 
     def have(self, keys: Sequence[Key]) -> list[frozenset[bytes]]:
         """Short names of those that acknowledged these links in earlier walks, or alone."""
-        found = self._disk.get_many([_HAVE + key for key in keys])
+        found = self._rows.get_many([_HAVE + key for key in keys])
         return [frozenset(_pieces(one)) if one else frozenset() for one in found]
 
     def note_have(self, keys: Sequence[Key], peer: bytes) -> None:
         """The peer acknowledged these, and not all that was meant for it."""
-        batch = new_batch()
+        batch = Batch()
         for key, known in zip(keys, self.have(keys), strict=True):
             batch.put(_HAVE + key, b"".join(sorted(known | {short(peer)})))
-        self._disk.write(batch)
+        self._rows.write(batch)
 
     def settle(self, keys: Sequence[Key], *, gone: Container[Key], have: dict[Key, frozenset[bytes]]) -> None:
         """At a walk's end: some links are delivered (or nobody's) and go, the others keep who has them."""
-        batch = new_batch()
+        batch = Batch()
         rows = self._read(keys)
         for key, row in zip(keys, rows, strict=True):
             if row is None:
@@ -183,7 +183,7 @@ class Outbox:
                 self._forget_host(host_of(row.url))
             elif have.get(key):
                 batch.put(_HAVE + key, b"".join(sorted(have[key])))
-        self._disk.write(batch)
+        self._rows.write(batch)
 
     def give_up(self, keys: Sequence[Key], before_s: float) -> list[Key]:
         """Those that have waited since before then: they are in other hands, or nobody's."""
@@ -193,15 +193,15 @@ class Outbox:
         return old
 
     def end(self) -> None:
-        batch = new_batch()
-        for row in list(self._disk.keys(_DONE)):
+        batch = Batch()
+        for row in list(self._rows.keys(_DONE, after(_DONE))):
             batch.delete(row)
         batch.put(_WALK_ROW, msgspec.msgpack.encode((self._walk, False)))
-        self._disk.write(batch)
+        self._rows.write(batch)
         self._is_walking = False
 
     def _set_walk(self, number: int, *, is_walking: bool) -> None:
-        self._disk.put(_WALK_ROW, msgspec.msgpack.encode((number, is_walking)))
+        self._rows.write(Batch([(_WALK_ROW, msgspec.msgpack.encode((number, is_walking)))]))
         self._walk, self._is_walking = number, is_walking
 
     def _forget_host(self, host: str) -> None:
@@ -213,7 +213,7 @@ class Outbox:
     # --- the disk
 
     def _read(self, keys: Sequence[Key]) -> list[_Row | None]:
-        return [_row(one) if one else None for one in self._disk.get_many([_LINK + key for key in keys])]
+        return [_row(one) if one else None for one in self._rows.get_many([_LINK + key for key in keys])]
 
 
 def _row(data: bytes) -> _Row:

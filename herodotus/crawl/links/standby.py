@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from crawler.core.rows import Batch, Rows, after
 from dht.core.ids import Key, key_of
-from herodotus.crawl.links.disk import ExchangeDisk, new_batch
 from herodotus.crawl.links.wire import OutLink
 
 URLS_MAX: Final = 20_000_000
@@ -25,9 +25,9 @@ _decoder = msgspec.msgpack.Decoder(tuple[str, int])
 class Standby:
     """Used from one task at a time; every call is short."""
 
-    def __init__(self, disk: ExchangeDisk) -> None:
-        self._disk = disk
-        self._count = sum(1 for _ in disk.keys(_STANDBY))
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._count = sum(1 for _ in rows.keys(_STANDBY, after(_STANDBY)))
 
     def __len__(self) -> int:
         return self._count
@@ -44,29 +44,29 @@ class Standby:
     def add(self, links: Iterable[OutLink]) -> int:
         """Says how many were new; the others change nothing. What has no room is left to the other holders."""
         fresh = {_STANDBY + key_of(link.url.encode()): link for link in links}
-        batch, added = new_batch(), 0
+        batch, added = Batch(), 0
         rows = list(fresh)
-        for row, found in zip(rows, self._disk.get_many(rows), strict=True):
+        for row, found in zip(rows, self._rows.get_many(rows), strict=True):
             if found is None and self._count + added < URLS_MAX:
                 link = fresh[row]
                 batch.put(row, msgspec.msgpack.encode((link.url, link.meta)))
                 added += 1
-        self._disk.write(batch)
+        self._rows.write(batch)
         self._count += added
         return added
 
     def forget(self, keys: Sequence[Key]) -> None:
         """Each is here."""
-        batch = new_batch()
+        batch = Batch()
         for key in keys:
             batch.delete(_STANDBY + key)
-        self._disk.write(batch)
+        self._rows.write(batch)
         self._count -= len(keys)
 
     def after(self, key: Key | None, up_to: Key | None = None) -> Iterator[tuple[Key, OutLink]]:
         """From the first key after this one, in order, up to and with another."""
         start = b"" if key is None else key + b"\0"
-        for row, value in self._disk.rows(_STANDBY, start):
+        for row, value in self._rows.scan(_STANDBY + start, after(_STANDBY)):
             found = Key(row[1:])
             if up_to is not None and found > up_to:
                 return
@@ -75,11 +75,11 @@ class Standby:
 
     def keys(self, start: Key, end: Key) -> Iterator[Key]:
         """In (start, end], in order."""
-        for row in self._disk.keys(_STANDBY, start + b"\0"):
+        for row in self._rows.keys(_STANDBY + start + b"\0", after(_STANDBY)):
             if row[1:] > end:
                 return
             yield Key(row[1:])
 
     def get(self, key: Key) -> OutLink | None:
-        value = self._disk.get(_STANDBY + key)
+        value = self._rows.get(_STANDBY + key)
         return OutLink.of(*_decoder.decode(value)) if value else None

@@ -23,7 +23,7 @@ from herodotus.store.disk import Disk as AnyDisk
 from herodotus.store.disk import FileStatus, sync_folder
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.store.reader import Reader, entries
@@ -90,11 +90,11 @@ class JournalledIndex(MemoryIndex):
 
     def __init__(self) -> None:
         super().__init__()
-        self.batches: list[Batch | None] = []
+        self.batches: list[IndexBatch | None] = []
         self.flushed = 0
 
-    def write(self, batch: Batch) -> None:
-        self.batches.append(Batch(list(batch.changes)))
+    def write(self, batch: IndexBatch) -> None:
+        self.batches.append(IndexBatch(list(batch.changes)))
         super().write(batch)
 
     def clear(self) -> None:

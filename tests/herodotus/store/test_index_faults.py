@@ -11,10 +11,10 @@ from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.captures import Deposit
 from herodotus.machine import Machine
 from herodotus.store.deletion import delete
-from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
-from herodotus.store.rocks import CACHE_BYTES, RocksIndex
+from herodotus.store.rocks import INDEX_ROWS, RocksIndex
 from herodotus.store.sealing import seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
@@ -31,7 +31,7 @@ def _pages(count: int) -> list[Deposit]:
 class _Failing(MemoryIndex):
     is_failing = False
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexBatch) -> None:
         self._fail()
         super().write(batch)
 
@@ -70,7 +70,7 @@ def test_sealing_that_cannot_tell_the_index_takes_nothing_away_and_is_finished_l
     class FailsToHearOfSegments(_Failing):
         is_armed = False
 
-        def write(self, batch: Batch) -> None:
+        def write(self, batch: IndexBatch) -> None:
             self.is_failing = self.is_armed and any(key == b"mepoch" for key, _ in batch.changes)
             super().write(batch)
 
@@ -141,16 +141,16 @@ async def test_rocksdb_on_a_disk_that_takes_no_more_refuses_and_is_opened_again(
 def test_an_opened_index_has_the_whole_cache_again(tmp_path: Path) -> None:
     for _ in range(2):
         index = RocksIndex(tmp_path / "index")
-        assert index.cache_bytes_max == CACHE_BYTES
+        assert index.cache_bytes_max == INDEX_ROWS.cache_bytes
         index.close()
 
 
 def test_rocksdb_says_what_is_wrong(tmp_path: Path) -> None:
     index = RocksIndex(tmp_path / "index")
-    index.write(Batch([(b"c%08d" % n, bytes(range(100))) for n in range(1_000)]))
+    index.write(IndexBatch([(b"c%08d" % n, bytes(range(100))) for n in range(1_000)]))
     with _files_no_larger_than(1_000), pytest.raises(IndexFailedError, match="File too large"):
         index.flush()
     with pytest.raises(IndexFailedError):
-        index.write(Batch([(b"c", b"")]))
+        index.write(IndexBatch([(b"c", b"")]))
     assert index.get(b"c00000007") == bytes(range(100))
     index.close()

@@ -26,7 +26,7 @@ from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.members import scan_members
 from herodotus.store.memory import MemoryStore
@@ -80,7 +80,7 @@ def test_an_index_whose_making_was_killed_is_made_again(batches: int) -> None:
         if batch is None:
             survivor.clear()
         else:
-            survivor.write(Batch(list(batch.changes)))
+            survivor.write(IndexBatch(list(batch.changes)))
     again = open_on(disk, survivor)
     assert all(Reader(again).read(deposit.id) is not None for deposit in deposits)
 
@@ -155,7 +155,7 @@ class _DiesWhileRelocating(JournalledIndex):
 
     is_dying = False
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexBatch) -> None:
         if self.is_dying:
             raise PowerCut
         super().write(batch)
@@ -548,7 +548,7 @@ def test_verifying_misses_notes_that_are_gone(is_cut: bool, tmp_path: Path) -> N
 def test_a_rotten_block_of_the_index_is_an_error_and_not_the_end(tmp_path: Path) -> None:
     index = RocksIndex(tmp_path)
     rng = random.Random(1)
-    index.write(Batch([(b"c" + rng.randbytes(19), rng.randbytes(12)) for _ in range(20_000)]))
+    index.write(IndexBatch([(b"c" + rng.randbytes(19), rng.randbytes(12)) for _ in range(20_000)]))
     index.flush()
     assert sum(1 for _ in index.scan(b"c", b"d")) == 20_000
     index.close()

@@ -18,7 +18,7 @@ from herodotus.store import items, notes, recovery
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
-from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.intake import Intake
 from herodotus.store.items import NOTE_TARGET
 from herodotus.store.notes import all_visits
@@ -132,7 +132,7 @@ class _Interrupted(MemoryIndex):
         super().__init__(content)
         self._rng = rng
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: IndexBatch) -> None:
         super().write(batch)
         if self._rng.random() < 0.1:
             raise _CrashError

@@ -15,7 +15,7 @@ from crawler.reading import Reading, read_capture
 from herodotus.core.captures import Deposit, url_key
 from herodotus.core.index_rows import LINK, TALLY, after
 from herodotus.store.engine import Archive
-from herodotus.store.index import Batch, MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.memory import MemoryDisk
 from herodotus.store.sealing import seal
 from herodotus.store.store import DiskStore
@@ -126,7 +126,7 @@ def _forget(archive: Archive, content: list[tuple[bytes, bytes]]) -> None:
     """Only what the survey wrote since: the archive's own part is another test's."""
     kept = dict(content)
     for key in [key for key, _ in _index(archive).content() if key[:1] in (LINK, TALLY) or key == b"msurvey"]:
-        archive.index.write(Batch([(key, kept.get(key))]))
+        archive.index.write(IndexBatch([(key, kept.get(key))]))
 
 
 def _index(archive: Archive) -> MemoryIndex:

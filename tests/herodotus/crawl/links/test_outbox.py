@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from crawler.core.rows import Batch, Rows
 from dht.core.ids import Key, key_of
 from herodotus.core.errors import StorageFailure
 from herodotus.crawl.links import outbox as outbox_module
-from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox, short
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.wire import OutLink
@@ -17,8 +18,8 @@ ANNA, BERT = b"a" * 32, b"b" * 32
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[ExchangeDisk]:
-    disk = ExchangeDisk(tmp_path / "exchange")
+def disk(tmp_path: Path) -> Iterator[Rows]:
+    disk = link_rows(tmp_path / "exchange")
     yield disk
     disk.close()
 
@@ -32,7 +33,7 @@ def keys_in(box: Outbox) -> list[Key]:
     return [keys[place] for place in range(len(keys))]
 
 
-def test_links_come_out_sorted_by_key_each_once(disk: ExchangeDisk) -> None:
+def test_links_come_out_sorted_by_key_each_once(disk: Rows) -> None:
     box = Outbox(disk)
     assert box.add([link(n) for n in range(100)], 0.0) == 100
     assert box.add([link(n) for n in range(100)], 0.0) == 0
@@ -42,7 +43,7 @@ def test_links_come_out_sorted_by_key_each_once(disk: ExchangeDisk) -> None:
     assert box.statistics().repeated == 100
 
 
-def test_what_comes_during_a_walk_is_the_next_ones(disk: ExchangeDisk) -> None:
+def test_what_comes_during_a_walk_is_the_next_ones(disk: Rows) -> None:
     box = Outbox(disk)
     box.add([link(1)], 0.0)
     first = keys_in(box)
@@ -54,7 +55,7 @@ def test_what_comes_during_a_walk_is_the_next_ones(disk: ExchangeDisk) -> None:
 
 
 def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
-    disk = ExchangeDisk(tmp_path / "x")
+    disk = link_rows(tmp_path / "x")
     box = Outbox(disk)
     box.add([link(1), link(2)], 0.0)
     first = keys_in(box)
@@ -62,7 +63,7 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     box.note_have(first[:1], BERT)
     box.add([link(3)], 0.0)
     disk.close()
-    disk = ExchangeDisk(tmp_path / "x")
+    disk = link_rows(tmp_path / "x")
     again = Outbox(disk)
     assert again.is_walking
     assert len(again) == 3
@@ -77,7 +78,7 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     disk.close()
 
 
-def test_a_page_farm_gets_its_share_and_others_theirs(disk: ExchangeDisk) -> None:
+def test_a_page_farm_gets_its_share_and_others_theirs(disk: Rows) -> None:
     box = Outbox(disk, host_links_max=500)
     farm = [OutLink(f"http://farm.example/{n}") for n in range(2_000)]
     assert box.add(farm, 0.0) == 500
@@ -89,9 +90,7 @@ def test_a_page_farm_gets_its_share_and_others_theirs(disk: ExchangeDisk) -> Non
     assert box.add([OutLink(f"http://farm.example/later/{n}") for n in range(600)], 0.0) == 500
 
 
-def test_lately_sent_links_are_remembered_up_to_a_bound(
-    disk: ExchangeDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lately_sent_links_are_remembered_up_to_a_bound(disk: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_module, "REMEMBERED_MAX", 100)
     box = Outbox(disk)
     box.add([link(n) for n in range(60)], 0.0)
@@ -103,7 +102,7 @@ def test_lately_sent_links_are_remembered_up_to_a_bound(
     assert box.add([link(0)], 0.0) == 1  # forgotten, and sent once more
 
 
-def test_what_a_peer_knows_and_holds_no_more_goes_again_though_it_went_lately(disk: ExchangeDisk) -> None:
+def test_what_a_peer_knows_and_holds_no_more_goes_again_though_it_went_lately(disk: Rows) -> None:
     """Those who got it then may be gone, or hold it no more themselves."""
     box = Outbox(disk)
     box.add([link(1)], 0.0)
@@ -115,7 +114,7 @@ def test_what_a_peer_knows_and_holds_no_more_goes_again_though_it_went_lately(di
     assert box.add([link(1)], 0.0, is_own=True) == 1
 
 
-def test_only_those_that_waited_for_long_are_given_up(disk: ExchangeDisk) -> None:
+def test_only_those_that_waited_for_long_are_given_up(disk: Rows) -> None:
     box = Outbox(disk)
     box.add([link(1)], 100.0)
     box.add([link(2)], 200.0)
@@ -124,14 +123,14 @@ def test_only_those_that_waited_for_long_are_given_up(disk: ExchangeDisk) -> Non
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:
-    disk = ExchangeDisk(tmp_path / "x")
-    disk.put(b"mformat", b"\x00\x09")
+    disk = link_rows(tmp_path / "x")
+    disk.write(Batch([(b"mformat", b"\x00\x09")]))
     disk.close()
     with pytest.raises(StorageFailure, match="format is 9"):
-        ExchangeDisk(tmp_path / "x")
+        link_rows(tmp_path / "x")
 
 
-def test_the_standby_remembers_in_the_order_of_keys(disk: ExchangeDisk) -> None:
+def test_the_standby_remembers_in_the_order_of_keys(disk: Rows) -> None:
     standby = Standby(disk)
     assert standby.add([link(n) for n in range(20)]) == 20
     assert standby.add([link(n) for n in range(25)]) == 5

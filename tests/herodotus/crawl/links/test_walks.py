@@ -13,7 +13,7 @@ import trio.testing
 from dht import Contact
 from dht.core.ids import key_of
 from herodotus.core.links.silences import Silences
-from herodotus.crawl.links.disk import ExchangeDisk
+from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
@@ -57,7 +57,7 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
     receivers.mute = {records[8].peer}
 
     async def walk_for(seconds: float) -> Outbox:
-        disk = ExchangeDisk(tmp_path / "exchange")
+        disk = link_rows(tmp_path / "exchange")
         try:
             box = Outbox(disk)
             box.add([OutLink(url) for url in urls], 0.0)
