@@ -170,6 +170,20 @@ def test_another_key_than_the_expected_one_is_refused() -> None:
     assert world.events[A] == [DialFailed(address=B, public_key=other, reason="wrong_peer", lost=1)]
 
 
+def test_who_has_not_the_key_that_it_names_opens_no_session() -> None:
+    """All but the last signature can be had without the key: anybody can say whose HELLO it is."""
+    world = pair(LinkWorld())
+    anna = key_from("anna").public_key().public_bytes_raw()
+    mallory = world.add("mallory", C)
+    mallory.public_key = anna
+    talk(world, b"believe me", C, B)
+    assert world.payloads(B) == []
+    assert world.opened(B) == []
+    assert world.links[B].dropped["signature"] >= 1
+    talk(world, b"it is me")
+    assert world.received[B] == [(b"it is me", anna)]
+
+
 def test_a_peer_does_not_shake_hands_with_itself() -> None:
     world = LinkWorld()
     world.add("anna", A)

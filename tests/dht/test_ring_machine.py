@@ -259,6 +259,34 @@ def test_a_closer_predecessor_is_taken_and_a_farther_one_only_when_the_present_i
     assert one.nodes[0].predecessor == PEERS[4]
 
 
+@pytest.mark.parametrize("answer", [Busy(id=0), Unchanged(id=0)])
+def test_a_predecessor_that_answers_is_not_replaced_by_a_farther_one(answer: Busy | Unchanged) -> None:
+    one = member(predecessor=6)
+    one.receive(Notify(id=2, source=PEERS[4], target=0), PEERS[4], NOW)
+    to, asked = only(GetState, one.take_effects())
+    assert to == PEERS[6]
+    one.receive(replace(answer, id=asked.id), to, NOW)
+    assert one.nodes[0].predecessor == PEERS[6]
+
+
+def test_a_newcomer_believes_no_single_contact_that_another_contradicts() -> None:
+    """At first: in a storm of joins honest answers differ too, so after some rounds the nearer one is taken."""
+    newcomer = machine(0)
+    newcomer.join([PEERS[4], PEERS[5]], NOW)
+    said = {PEERS[4]: PEERS[2], PEERS[5]: PEERS[1], PEERS[1]: PEERS[1], PEERS[2]: PEERS[2]}
+    rounds, now = 0, NOW
+    while rounds < 3:
+        messages = sent(newcomer.take_effects())
+        for to, message in messages:
+            assert isinstance(message, Find), "the owner is asked for its lists only once it is sure"
+            rounds += to == PEERS[4]
+            newcomer.receive(Owner(id=message.id, holders=(said[to],), records=()), to, now)
+        if not messages:
+            now = max(now, newcomer.next_deadline() or now)
+            newcomer.advance(now)
+    assert not newcomer.nodes[0].is_member
+
+
 def test_a_notify_in_anothers_name_is_dropped_and_counted() -> None:
     one = member(predecessor=5)
     one.receive(Notify(id=1, source=PEERS[6], target=0), PEERS[3], NOW)

@@ -14,7 +14,7 @@ from dht.core.messages import HAVE_MAX, Digest, MemberRecords, Offer, Pull, Rumo
 from dht.core.records import Address, SignedRecord
 from dht.core.rules import RingRules
 from simnet.rings import NETWORK, START_S, SimulatedNotary, learn, peer_number
-from tests.dht.test_ring_lies import contact, death, machine, signed
+from tests.dht.machines import contact, death, machine, signed
 
 NOW = START_S
 DAY_S = 24 * 3600.0

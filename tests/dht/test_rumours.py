@@ -6,7 +6,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import MARKS_MAX, NEWS_MAX, MemberRecords, Message, Offer, Rumour, Want
 from dht.core.records import SignedRecord
 from simnet.rings import learn
-from tests.dht.test_ring_lies import NOW, contact, converse, machine, signed
+from tests.dht.machines import NOW, contact, converse, machine, signed
 
 
 def mark_of(news: SignedRecord) -> int:
