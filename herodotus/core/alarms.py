@@ -1,6 +1,6 @@
 """What should the operator know at once? Sentences, each with what to do, from what the peer says about itself.
 
-An alarm is about something that somebody should act on; what mends itself, or is as it was ordered to be, is none.
+An alarm is something that somebody should act on: not what repairs itself or was ordered.
 """
 
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from herodotus.core.status import PeerStatus
 
 ALONE_S = 3_600
-"""A peer that knows nobody for so long will hardly find somebody by itself."""
+"""A peer that has known no other for so long will hardly find one by itself."""
 
 
 def alarms(status: PeerStatus) -> tuple[str, ...]:
@@ -21,18 +21,18 @@ def _alarms(status: PeerStatus) -> Iterator[str]:
     if store.problem is not None:
         yield store.problem
     if store.damaged:
-        yield f"{store.damaged:,} damaged records were met: look at the disk, and run `herodotus verify` when stopped"
+        yield f"{store.damaged:,} damaged records were found: check the disk, stop the peer, and run `herodotus verify`"
     if crawl.problem is not None:
         yield f"The crawl: {crawl.problem}"
     if copying.suspects:
         first = ", ".join(sorted(copying.suspects)[:5])
-        yield f"{len(copying.suspects):,} peers broke their word about copies: {first}"
+        yield f"{len(copying.suspects):,} peers broke a promise about copies: {first}"
     if copying.done_in_s is None and copying.to_send + copying.to_fetch:
-        yield f"{copying.to_send + copying.to_fetch:,} copies are to be moved, and nothing moves: is the line in order?"
+        yield f"{copying.to_send + copying.to_fetch:,} copies wait to be moved, and nothing moves: check the line"
     if status.leaving.silent:
-        yield f"{status.leaving.silent:,} peers that are to take over what this one holds do not take it now"
+        yield f"{status.leaving.silent:,} peers that should take over what this peer holds do not take it now"
     if status.ring.members <= 1 and status.uptime_s >= ALONE_S:
-        yield "No other peer was found: give it a contact (`herodotus run --join`), or see docs/discovery.md"
+        yield "No other peer was found: name a contact (`herodotus run --join`), or see docs/do/connect.md"
     used = budget.month_up_bytes + budget.month_down_bytes
     if budget.month_bytes_max and used >= budget.month_bytes_max:
-        yield "The month's volume is used up: nothing is crawled or copied until it is over"
+        yield "This month's volume is used up: the peer crawls and copies nothing until next month"

@@ -1,9 +1,9 @@
 """Which network is this, and what did its members agree on?
 
-A charter is the file `network.toml`. Its identity, the network id, is the SHA-256 of a canonical form of it
-(docs/protocol/charter.md); peers whose ids differ never talk to each other. The canonical form holds only what
-differs from the defaults below, so that a later release can add a key without splitting existing networks. The
-price: a default here can never change.
+A charter is the file `network.toml`. Its identity, the network id, is the SHA-256 of its canonical form
+(docs/protocol/charter.md). Peers with different ids never talk to each other. The canonical form holds only values
+that differ from the defaults below, so a later release can add a key without splitting existing networks. The price:
+a default here can never change.
 """
 
 import dataclasses
@@ -42,16 +42,22 @@ class Charter:
     successors: int = setting(
         16,
         whole(1, 16),  # what a State datagram has room for
-        "r: distinct hosts in a successor list; all of them must fail at once to tear the ring",
+        "r: distinct hosts in a successor list; only if all fail at once, the ring tears",
     )
-    slots: int = setting(8, whole(1, 256), "peers that may share one address (several behind one router)")
+    slots: int = setting(
+        8,
+        whole(1, 256),
+        "peers behind one address; each may take positions_per_address / slots. The ring itself uses 8",
+    )
     positions_per_address: int = setting(
-        64, whole(1, 4096), "virtual nodes that one address may claim, over all its slots"
+        64,
+        whole(1, 4096),
+        "positions of one address, over all its slots, that ring.virtual_nodes = 0 may take. The ring itself takes 64",
     )
     id_check: str = setting(
         "ip",
         choice("ip", "off"),
-        "whether positions must follow from the address; off only where all trust all",
+        "whether positions must follow from the address; off only if all peers trust each other",
     )
     allow_private_addresses: bool = setting(
         False, flag(), "whether private and loopback addresses may be peers and may be crawled"
@@ -59,7 +65,7 @@ class Charter:
     delay_floor_s: float = setting(
         2.0,
         number(0, 3600, "seconds"),
-        "least pause between two requests to one host, by all peers together; 0 only with private addresses",
+        "shortest pause between two requests to one host, for all peers together; 0 only with private addresses",
     )
     per_address_concurrency: int = setting(
         2, whole(1, 64), "requests that all peers together may have open to one IP address"
@@ -67,10 +73,10 @@ class Charter:
     fetch_by: str = setting(
         "owner",
         choice("owner", "all"),
-        "whether the owner fetches and pushes copies, or every holder fetches",
+        "whether the owner fetches and sends copies, or every holder fetches",
     )
     recrawl: str = setting(
-        "daily", choice("daily", "adaptive"), "whether every URL is due every day, or as often as it changes"
+        "daily", choice("daily", "adaptive"), "whether each URL is due every day, or as often as it changes"
     )
     day_start: str = setting(
         "00:00", line(5, "a UTC time HH:MM", _TIME_OF_DAY), "when the crawl's day begins, in UTC"
@@ -88,7 +94,7 @@ class Charter:
     dropped_parameters: tuple[str, ...] = setting(
         (),
         many(line(64, "the name of a query parameter", r"[^\s&=?#]+"), 1_000),
-        "query parameters that tell visits apart and not pages; dropped as those for tracking and sessions are",
+        "query parameters that do not change the page; removed from URLs, like those for tracking and sessions",
     )
     content: str = setting(
         "html+images", choice("html", "html+images", "all"), "kinds of documents that are archived"
@@ -97,7 +103,9 @@ class Charter:
         True, flag(), "whether a peer must name a contact page to the sites it visits"
     )
     save_endpoint: bool = setting(False, flag(), "whether readers may ask for a page to be archived now")
-    protocol_min: int = setting(1, whole(1, 65_535), "oldest version of the peers' protocol that may join")
+    protocol_min: int = setting(
+        1, whole(1, 65_535), "oldest protocol version that may join; this release speaks 1 only"
+    )
 
     @classmethod
     def from_table(cls, table: Mapping[str, object], *, source: str) -> Self:
@@ -136,7 +144,7 @@ class Charter:
 
     def to_toml(self) -> str:
         lines = [
-            "# The charter of a network. Every peer of it has this very file: another value is another network."
+            "# The charter of a network. All its peers have this very file: another value makes another network."
         ]
         for name, one in fields_of(Charter).items():
             value, kind = getattr(self, name), kind_of(one)
@@ -147,8 +155,8 @@ class Charter:
 
 
 def _canonical_value(value: object) -> object:
-    # JSON leaves open how a fraction is written, so fractions travel as text, to the millisecond; finer ones
-    # were refused, as two charters that differ must never have one id.
+    # JSON does not fix how a fraction is written, so fractions travel as text, to the millisecond. Finer ones are
+    # refused: two charters that differ must never have one id.
     return f"{value:.3f}" if isinstance(value, float) else value
 
 
@@ -162,7 +170,7 @@ PROTOCOL_VERSION = 1
 
 
 def check_protocol(charter: Charter, *, source: str) -> None:
-    """A network may have gone on to a protocol that came after this release."""
+    """A network may have moved to a protocol that is newer than this release."""
     if charter.protocol_min > PROTOCOL_VERSION:
         raise SettingError(
             source=source,

@@ -1,16 +1,16 @@
 """What can go wrong in a peer, and whose fault is it?
 
-    HerodotusError                 the root; each class writes its own sentence, with the way out
+    HerodotusError                 the root; each class writes its own sentence and says what to do
     ├── Misuse            exit 2   somebody wrote something wrong: a flag, a file, a key
     │   ├── SettingError           one setting: where it was written, its dotted name, what is wrong
-    │   ├── FileSyntaxError        a file that is not what its name says
+    │   ├── FileSyntaxError        a file does not hold what its name says
     │   ├── CharterMismatch        a home belongs to one network for life
     │   └── IdentityError          the key cannot be used as it is (KeyLocked: not without its passphrase)
     ├── WorldFailure      exit 1   the machine or the network failed: a full disk, a taken port, no answer
     │   ├── StorageFailure         a file or folder could not be read or written
     │   ├── HomeInUse              another process runs on this home
     │   └── PortTaken              another program listens there
-    └── NotFound          exit 3   what was asked for does not exist: no home, no running peer
+    └── NotFound          exit 3   the thing asked for does not exist: no home, no running peer
 
 Faults of other peers get their family with the code that talks to peers. What is our own fault is an
 assertion or a crash, never one of these.

@@ -10,13 +10,13 @@ _HINTS = {
     errno.ENOSPC: "free some space, or choose another place",
     errno.EDQUOT: "the disk quota is used up: choose another place",
     errno.EROFS: "the file system is mounted read-only: choose another place",
-    errno.EACCES: "it belongs to somebody else: change its owner or mode, or choose another place",
-    errno.EPERM: "it belongs to somebody else: change its owner or mode, or choose another place",
+    errno.EACCES: "it belongs to another user: change its owner or mode, or choose another place",
+    errno.EPERM: "it belongs to another user: change its owner or mode, or choose another place",
 }
 
 
 def storage_failure(error: OSError, path: Path, action: str) -> StorageFailure:
-    """The operating system's word as a sentence with a way out."""
+    """The operating system's error as a sentence that says what to do."""
     hint = _HINTS.get(error.errno or 0, "check the path, or choose another place")
     reason = (error.strerror or str(error)).lower()
     return StorageFailure(path=str(path), action=action, reason=reason, hint=hint)

@@ -1,4 +1,4 @@
-"""Where does a peer live? The home folder: its layout, how it is made, and who may use it now."""
+"""Where does a peer live? The home folder: its layout, how it is made, and which process may use it now."""
 
 import contextlib
 import fcntl
@@ -30,7 +30,7 @@ _FOLDERS = ("archive", "index", "queue", "state", "log")
 _IGNORED = frozenset({"lost+found"})  # what a freshly made disk holds
 _MARK_BYTES_MAX = 10_000  # the mark is about 100 bytes
 _NOTE_BYTES = 512  # a note in the lock is padded to this, so that one write replaces it whole
-_ASKERS_MAX = 10_000  # tries while others merely ask who holds the lock; they let go within microseconds
+_ASKERS_MAX = 10_000  # tries while other processes only ask who holds the lock, for microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class Home:
 
     @property
     def previous_key(self) -> Path:
-        """The key before the last rotation, which vouches for the present one."""
+        """The key before the last rotation; it vouches for the present one."""
         return self.path / "identity.previous.key"
 
     @property
     def record(self) -> Path:
-        """What this peer last told the ring of itself."""
+        """The record that this peer last published."""
         return self.state / "record"
 
     @property
@@ -75,7 +75,7 @@ class Home:
 
     @property
     def traffic(self) -> Path:
-        """What each month had of the line."""
+        """The traffic of each month."""
         return self.state / "traffic.json"
 
     @property
@@ -95,12 +95,12 @@ class Home:
 
     @property
     def paused(self) -> Path:
-        """Is there while the operator wants the peer not to crawl."""
+        """Exists while the operator wants the peer not to crawl."""
         return self.state / "paused"
 
     @property
     def draining(self) -> Path:
-        """Is there while the peer is leaving for good."""
+        """Exists while the peer is leaving for good."""
         return self.state / "draining"
 
     @property
@@ -113,7 +113,7 @@ class Home:
 
     @property
     def copies(self) -> Path:
-        """New captures that other holders have not got yet."""
+        """New captures that other holders do not have yet."""
         return self.state / "copies"
 
     @property
@@ -130,7 +130,7 @@ class Home:
             return stat.S_ISREG(self.mark.stat().st_mode)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError as error:  # it may well exist, but we are not let in
+        except OSError as error:  # it may exist, but we may not look
             raise storage_failure(error, self.path, "look into") from error
 
 
@@ -151,10 +151,10 @@ class NewHome:
 
 
 def create_home(home: Home, content: NewHome) -> None:
-    """All of it or nothing: it is made beside its place and moved there in one step.
+    """Makes all of it or nothing: beside its place, then moved there in one step.
 
-    An empty folder that is there already may be a mounted disk, which nothing can be moved onto: it is filled, the
-    mark that makes it a home last.
+    An empty folder may be a mounted disk, and nothing can be moved onto that: it is filled in place, and the mark that
+    makes it a home comes last.
     """
     try:
         if not home.path.exists():
@@ -228,7 +228,7 @@ class HomeMissing(NotFound):
 
 
 def open_home(home: Home) -> Charter:
-    """The home's charter, once everything about the folder is found to be in order."""
+    """The home's charter, after the folder has been checked."""
     if not home.exists():
         raise HomeMissing(home)
     charter = read_charter(home.charter)
@@ -277,7 +277,7 @@ def _recorded_network(home: Home) -> NetworkId:
 
 @contextlib.contextmanager
 def locked(home: Home) -> Iterator[None]:
-    """One process per home. The kernel lets go when the holder dies, so a stale lock heals itself."""
+    """One process for each home. The kernel releases the lock when its holder dies."""
     try:
         descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -293,7 +293,7 @@ def locked(home: Home) -> Iterator[None]:
 
 
 def _taken(descriptor: int) -> bool:
-    """Whether the lock is ours now. Who asks `running_on` shares it for an instant; that must not look like use."""
+    """Whether the lock is ours now. `running_on` shares it for an instant; that must not look like use."""
     for _ in range(_ASKERS_MAX):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -316,7 +316,7 @@ def _is_shareable(descriptor: int) -> bool:
 
 
 def publish_address(home: Home, http: str) -> None:
-    """Written into the lock we hold: where `herodotus status` finds this peer."""
+    """Writes into our lock where `herodotus status` finds this peer."""
     try:
         descriptor = os.open(home.lock, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -343,7 +343,7 @@ class Running:
 
 
 def running_on(home: Home) -> Running | None:
-    """Who holds the home now? Asked of the kernel, as a note alone may be of the dead."""
+    """Which process holds the home now? The kernel answers, because a note may be of a dead process."""
     try:
         descriptor = os.open(home.lock, os.O_RDONLY)
     except FileNotFoundError:

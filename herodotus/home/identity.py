@@ -1,4 +1,4 @@
-"""Who is this peer? An Ed25519 key in a file that nobody else may read, and an id that people can compare."""
+"""Which peer is this? An Ed25519 key in a file that only its owner may read, and an id that people can compare."""
 
 import base64
 import hashlib
@@ -41,7 +41,7 @@ def shown_peer_id(identity: PeerId) -> str:
 
 
 def short_name(identity: PeerId) -> str:
-    """To tell the peers on one page apart; nothing is decided by it."""
+    """Tells the peers on one page apart; nothing depends on it."""
     return shown_peer_id(identity)[:9]
 
 
@@ -62,7 +62,7 @@ def public_pem(key: Ed25519PrivateKey) -> bytes:
 
 
 def load_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
-    """The key, refused when others can read it: then it may already be somebody else's, too."""
+    """The key. Refused if others can read it: then somebody else may have it too."""
     return key_from_pem(_read_privately(path), passphrase, file=str(path))
 
 
@@ -83,7 +83,7 @@ def _read_privately(path: Path) -> bytes:
             raise IdentityError(
                 file=str(path),
                 problem=f"can be read by others (mode {mode:04o})",
-                hint=f"mend it with: chmod 600 {shlex.quote(str(path))}",
+                hint=f"correct it with: chmod 600 {shlex.quote(str(path))}",
             )
         return os.read(descriptor, _KEY_BYTES_MAX)
     except OSError as error:

@@ -21,7 +21,7 @@ FORMAT = 1
 REMOVED_MAX = 100_000
 FILE_BYTES_MAX = 64 * 2**20
 NAME, LOCK = "removed.json", "removed.lock"
-_HINT = "restore it from a backup; without it, what was removed would come back"
+_HINT = "restore it from a backup; without it, removed pages would come back"
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def removals_of(state: Path) -> Removals:
 
 
 def note_removed(state: Path, *, hosts: Sequence[str], urls: Sequence[str], now: float) -> Removals:
-    """Keep these names, which are checked; what stood there already keeps its date."""
+    """Keep these names, which are checked. Names that were there keep their date."""
     with one_change_at_a_time(state / LOCK):
         before = read_removed(state)
         return _write(
@@ -73,7 +73,7 @@ def note_removed(state: Path, *, hosts: Sequence[str], urls: Sequence[str], now:
 
 
 def forget_removed(state: Path, *, hosts: Sequence[str], urls: Sequence[str]) -> tuple[Removals, list[str]]:
-    """Allow these again; also says which of them had not been removed."""
+    """Allow these again; also returns those that had not been removed."""
     with one_change_at_a_time(state / LOCK):
         before = read_removed(state)
         gone_hosts, pages = set(hosts), {page_of(url) for url in urls}

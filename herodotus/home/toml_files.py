@@ -9,7 +9,7 @@ _FILE_BYTES_MAX = 1_000_000  # a settings file is a few kB; anything near this i
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """The parsed file; a sentence with line and column when it is not TOML."""
+    """The parsed file. An error names line and column if it is not TOML."""
     try:
         with path.open("rb") as file:
             raw = file.read(_FILE_BYTES_MAX + 1)
@@ -34,7 +34,7 @@ def read_toml(path: Path) -> dict[str, object]:
         raise FileSyntaxError(
             file=str(path),
             problem=f"is not valid TOML: {error}",
-            hint="mend that line, or move the file away",
+            hint="correct that line, or move the file away",
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets as deep
         raise FileSyntaxError(

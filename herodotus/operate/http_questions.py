@@ -30,7 +30,7 @@ class NotAnAddress(Misuse):
 
 
 def ask(base: str, path: str, token: str = "") -> Any:
-    """A peer's own JSON; proxies of the environment are not asked about our peers. `token` is its operator's."""
+    """A peer's JSON, without the environment's proxies. `token` is its operator's secret."""
     address = base.rstrip("/") + path
     if not address.startswith(("http://", "https://")):
         raise NotAnAddress(base)
@@ -46,4 +46,4 @@ def ask(base: str, path: str, token: str = "") -> Any:
     except http.client.HTTPException as error:
         raise NoAnswer(address, f"that is not HTTP ({type(error).__name__})") from error
     except (ValueError, RecursionError) as error:
-        raise NoAnswer(address, "what came back is not JSON") from error
+        raise NoAnswer(address, "the answer is not JSON") from error

@@ -1,7 +1,7 @@
 """How does a tester get a ring of real peers on one machine? Homes, processes and the note that remembers them.
 
-Each peer is an ordinary `herodotus run` in a home of its own, with a port of its own on loopback; the first one is
-joined by the others. `ring.json` in the lab's folder says who they are, so that later commands find them again.
+Each peer is an ordinary `herodotus run` with its own home and its own port on loopback. The others join the first one.
+`ring.json` in the lab's folder lists them, so that later commands find them again.
 """
 
 import json
@@ -33,7 +33,7 @@ from herodotus.operate.settings import resolve
 from herodotus.operate.settings.load import Layer
 from herodotus.operate.settings.render import commented_file
 
-PEERS_MAX = 999  # so that the ports of the last peer's ring and the first one's portal do not meet
+PEERS_MAX = 999  # so the last peer's ring port stays below the first peer's portal port
 _GIVE_UP_S = 10.0
 _ASK_PERIOD_S = 0.25
 _END_PERIOD_S = 0.05
@@ -105,7 +105,7 @@ class NotIdeal(WorldFailure):
 
     def __str__(self) -> str:
         return (
-            f"after {self.waited_s:.0f} s {self.ideal} of {self.wanted} peers see an ideal ring; it goes on running: "
+            f"after {self.waited_s:.0f} s {self.ideal} of {self.wanted} peers see an ideal ring; it keeps running: "
             "look with `herodotus ring status`, or end it with `herodotus ring down`"
         )
 
@@ -149,7 +149,7 @@ def place(folder: Path, number: int, base_port: int) -> LabPeer:
 def make_home(home: Home, charter: Charter, chosen: Mapping[str, object] = MappingProxyType({})) -> None:
     """`chosen` are settings by dotted key, beside those of the test preset."""
     if home.exists():
-        return  # a ring that was ended earlier goes on with what its peers had
+        return  # the peers of an earlier ring keep their homes
     config = commented_file(resolve(Layer(preset="test")).preset, chosen)
     key_pem = key_to_pem(Ed25519PrivateKey.generate(), None)
     create_home(home, NewHome(config=config, charter=charter, key_pem=key_pem))
@@ -167,7 +167,7 @@ def herodotus(*arguments: str) -> list[str]:
 def start(
     home: Path, listen: str, http: str, join: str | None, *, virtual: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """A peer of its own session: Ctrl-C at our terminal is not for it."""
+    """A peer in its own session, so that Ctrl-C at our terminal does not reach it."""
     command = herodotus("run", "--home", str(home), "--listen", listen, "--http", http, "--quiet")
     command += ["--join", join] if join else []
     command += ["--virtual", str(virtual)] if virtual else []
@@ -178,7 +178,7 @@ def start(
 
 
 def give_up(folder: Path, started: Collection[subprocess.Popen[bytes]]) -> None:
-    """A ring that will not be: nobody of it is left behind, and no note of it."""
+    """Ends a ring that could not form: no peer and no note is left behind."""
     for process in started:
         process.terminate()
     for process in started:
@@ -196,7 +196,7 @@ async def wait_ideal(
     wait_s: float,
     progress: Callable[[int], None],
 ) -> None:
-    """Until each of these peers sees all of them and nobody else, in an ideal ring. `started` are processes by home."""
+    """Waits until each peer sees exactly these peers in an ideal ring. `started` are processes by home."""
     ideal: set[str] = set()
     with anyio.move_on_after(wait_s):
         while True:
@@ -241,12 +241,12 @@ def ring_view(peer: LabPeer) -> dict[str, Any] | None:
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):  # it ended by itself a moment ago
+    with suppress(ProcessLookupError):  # it has just ended by itself
         os.kill(pid, number)
 
 
 def kill(peer: LabPeer) -> bool:
-    """As a power cut would; False when it was not running."""
+    """Kills as a power cut would; False if the peer was not running."""
     running = running_on(Home(Path(peer.home)))
     if running is None or not running.pid:
         return False
@@ -256,7 +256,7 @@ def kill(peer: LabPeer) -> bool:
 
 
 def homes_of(folder: Path) -> set[str]:
-    """Of the ring that is or was here; the note may be gone, or damaged."""
+    """The ring that is or was here; its note may be missing or damaged."""
     noted: set[str] = set()
     with suppress(NoLab, LabDamaged):
         noted = {peer.home for peer in load(folder).peers}
@@ -264,7 +264,7 @@ def homes_of(folder: Path) -> set[str]:
 
 
 def processes_on(homes: Collection[str]) -> dict[int, str]:
-    """Peers of these homes, by process: those that hold one, and those just started, which will in a moment."""
+    """Processes of these homes: those that hold a home, and those just started, which will in a moment."""
     found = {}
     for home in homes:
         running = running_on(Home(Path(home)))
@@ -279,7 +279,7 @@ def processes_on(homes: Collection[str]) -> dict[int, str]:
 
 
 async def end(homes: Collection[str], wait_s: float) -> tuple[int, int]:
-    """(stopped by themselves, killed): asked to stop first, all at once."""
+    """(stopped by themselves, killed). All are asked to stop first, at once."""
     asked = processes_on(homes)
     for pid in asked:
         _signal(pid, signal.SIGTERM)

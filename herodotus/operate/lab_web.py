@@ -1,7 +1,7 @@
 """Where does a ring on one machine get something to crawl? A made-up web, served by a process of its own.
 
-It is the testers' program `simnet web`, which only its command line is known of. Its log, a line for each request, lies
-beside the homes of the ring, and by that path its process is found again.
+It is the testers' program `simnet web`; only its command line is used. Its log, a line for each request, lies beside
+the homes of the ring, and its process is found again by that path.
 """
 
 import json
@@ -50,7 +50,7 @@ def start(
     ]
     command += ["--day-length", str(day_length_s)] if day_length_s is not None else []
     folder.mkdir(parents=True, exist_ok=True)
-    # Of its own session: Ctrl-C at our terminal is not for it.
+    # In its own session, so that Ctrl-C at our terminal does not reach it.
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -60,7 +60,7 @@ def start(
     )
     try:
         return process, _control_of(process, command)
-    except BaseException:  # Ctrl-C takes several forms, and whatever it was: nobody is left behind
+    except BaseException:  # Ctrl-C takes several forms; in any case no process is left behind
         end_process(process)
         raise
 
@@ -107,7 +107,7 @@ def processes_of(folder: Path) -> list[int]:
 
 
 def end(folder: Path) -> int:
-    """Says how many there were; there is nothing that they would have to finish."""
+    """Returns how many there were. They have no work to finish."""
     pids = processes_of(folder)
     for pid in pids:
         with suppress(ProcessLookupError):

@@ -15,7 +15,7 @@ _OURS = ("herodotus", "dht", "crawler", "simnet")
 _FILE = "herodotus.log"
 _FILES_KEPT = 5
 TAIL_LINES, TAIL_BYTES = 20, 16_384
-"""What is shown of the log's end: a screenful."""
+"""Lines of the log's end that are shown: a screenful."""
 
 
 class TextFormatter(logging.Formatter):
@@ -43,7 +43,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _on_one_line(words: str) -> str:
-    """What a stranger sent may stand in a message; it must not pass for a line of ours or steer a terminal."""
+    """A message may hold a stranger's text, which must not look like our line or steer a terminal."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in words)
 
 
@@ -52,8 +52,8 @@ def _utc(record: logging.LogRecord) -> str:
 
 
 def configure(settings: LogSettings, *, talk_level: int, folder: Path | None = None) -> None:
-    """To stderr from `talk_level` on; with a folder also to its bounded files, from the settings' level on."""
-    logging.raiseExceptions = False  # on a full disk lines are lost; a traceback for each would help nobody
+    """Logs to stderr from `talk_level` on; with a folder also to its bounded files, from the settings' level on."""
+    logging.raiseExceptions = False  # on a full disk lines are lost; a traceback for each would not help
     formatter = JsonFormatter() if settings.format == "json" else TextFormatter()
     root = logging.getLogger()
     for old in list(root.handlers):
@@ -69,7 +69,7 @@ def configure(settings: LogSettings, *, talk_level: int, folder: Path | None = N
     for handler in handlers:
         handler.setFormatter(formatter)
         root.addHandler(handler)
-    root.setLevel(logging.WARNING)  # libraries talk only when an operator may want to act
+    root.setLevel(logging.WARNING)  # libraries log only when an operator may want to act
     for name in _OURS:
         logging.getLogger(name).setLevel(min(talk_level, file_level))
 
@@ -89,7 +89,7 @@ def _file_handler(path: Path, settings: LogSettings) -> logging.Handler:
 
 
 def log_tail(folder: Path) -> list[str]:
-    """The last lines of the log there, oldest first; none where it cannot be read."""
+    """The last lines of the log, oldest first; empty if it cannot be read."""
     try:
         with (folder / _FILE).open("rb") as file:
             end = file.seek(0, os.SEEK_END)

@@ -16,14 +16,14 @@ from herodotus.store.disk import OsDisk
 
 
 def step_back(niceness: int) -> None:
-    """Let other programs of this machine go first; who started us even further back is obeyed."""
+    """Let other programs of this machine go first. A higher niceness that we were started with stays."""
     with_us = os.getpriority(os.PRIO_PROCESS, 0)
     if niceness > with_us:
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
 def own_peer_id(home: Home) -> PeerId | None:
-    """None where the key is locked or cannot be had: what only names the peer does not ask for a passphrase."""
+    """None if the key is locked or unreadable: only to name the peer we do not ask for a passphrase."""
     try:
         return peer_id(load_key(home.key, None).public_key())
     except HerodotusError:
@@ -31,7 +31,7 @@ def own_peer_id(home: Home) -> PeerId | None:
 
 
 def archive_bytes_used(home: Home) -> int:
-    """By the files on the home's own disk; those on other slices are not part of what is weighed here."""
+    """Counts the files on the home's own disk, not those of other slices."""
     folder = home.path / "archive"
     try:
         return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
@@ -40,7 +40,7 @@ def archive_bytes_used(home: Home) -> int:
 
 
 def with_offered_positions(home: Home, charter: Charter, settings: Settings) -> Settings:
-    """`ring.virtual_nodes = 0` made a number, by what the peer offers and what it had in its last run."""
+    """The number for `ring.virtual_nodes = 0`, from the peer's offer and its number in the last run."""
     if settings.ring.virtual_nodes > 0:
         return settings
     disk = settings.budget.disk

@@ -1,8 +1,8 @@
-"""How does the person who runs a peer give it orders, and nobody else? A socket in the home, not on the network.
+"""How does the operator, and nobody else, give a running peer orders? Over a socket in the home, not on the network.
 
-`import`, `export`, `verify` and the like work on an archive that a running peer holds open: they hand their order
-to that peer. The socket lies in a folder that only its owner may enter. One exchange is a line of JSON with the
-order, lines of JSON with the progress, and a last line with the report, behind which a capture's bytes follow.
+`import`, `export`, `verify` and others work on an archive that a running peer holds open: they give their order to
+that peer. The socket lies in a folder that only its owner may enter. One exchange is a line of JSON with the order,
+lines of JSON with the progress, and a last line with the report; a capture's bytes follow it.
 """
 
 import json
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 ORDER_BYTES_MAX = 1_000_000
 _REPORT_BYTES_MAX = 64_000_000  # a line: a long history has some 200 bytes a version
-_SAID_MAX = 64  # progress that nobody has read yet; older words are worth nothing
+_SAID_MAX = 64  # progress that nobody has read yet; older lines are worthless
 _CONNECT_S = 5.0
 _LEAVE_S = 5.0
 
@@ -54,7 +54,7 @@ class OrderRefused(HerodotusError):
 
 @contextmanager
 def _short_path(home: Home) -> Iterator[str]:
-    """A socket's path has room for 108 bytes; a home may lie deeper, so its folder is named by a descriptor."""
+    """A socket's path has 108 bytes at most; a home may lie deeper, so a descriptor names its folder."""
     folder = os.open(home.state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         plain = str(home.door)
@@ -68,7 +68,7 @@ def _short_path(home: Home) -> Iterator[str]:
 
 @asynccontextmanager
 async def open_door(home: Home, perform: Perform) -> AsyncIterator[None]:
-    """Orders are taken inside; leaving breaks off those that are under way."""
+    """Takes orders inside the block; leaving it cancels those under way."""
     try:
         with _short_path(home) as path:
             listener = await anyio.create_unix_listener(path, mode=0o600, backlog=8)
@@ -95,7 +95,7 @@ async def _exchange(perform: Perform, stream: anyio.abc.SocketStream) -> None:
                 tasks.start_soon(_end_when_left, received, tasks.cancel_scope)
                 await _answer(perform, line, stream)
                 await stream.send_eof()
-                # Who asked leaves now by himself; cancelling the watch in that very moment upsets uvloop.
+                # The asker closes now by itself; cancelling the watch at that very moment upsets uvloop.
                 tasks.cancel_scope.deadline = anyio.current_time() + _LEAVE_S
 
 
@@ -133,7 +133,7 @@ async def _answer(perform: Perform, line: bytes, stream: anyio.abc.SocketStream)
                     "error": f"{error.filename or 'the disk'}: {(error.strerror or '').lower()}",
                     "exit_code": 1,
                 }
-            except Exception as error:  # an order that goes wrong must not take the peer along
+            except Exception as error:  # a failing order must not end the peer
                 logger.exception("order failed")
                 last = {"error": f"a mistake of ours: {type(error).__name__}: {error}", "exit_code": 1}
     await stream.send(_line(last) + content)
@@ -157,7 +157,7 @@ def _line(value: Any) -> bytes:
 
 
 def ask_at_door(home: Home, order: Order, say: Say) -> OrderReport:
-    """Blocks until the peer has carried the order out."""
+    """Blocks until the peer has performed the order."""
     with _connected(home) as connection, connection.makefile("rwb") as channel:
         try:
             channel.write(_line({"order": NAMES[type(order)], "arguments": asdict(order)}))
@@ -173,7 +173,7 @@ def ask_at_door(home: Home, order: Order, say: Say) -> OrderReport:
                     return OrderReport(facts=message["facts"], content=content)
         except (OSError, msgspec.MsgspecError, KeyError) as error:
             raise NoDoor(home, str(error)) from error
-    raise NoDoor(home, "it ended before the order was carried out")
+    raise NoDoor(home, "it ended before the order was performed")
 
 
 @contextmanager

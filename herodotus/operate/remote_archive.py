@@ -25,11 +25,11 @@ _KEPT = "%/:?#[]@!$&'()*+,;=~-._"
 
 class NotOverThere(Misuse):
     def __str__(self) -> str:
-        return "another peer can be asked for its history and its captures, and for nothing else"
+        return "another peer answers only questions about its history and captures"
 
 
 def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
-    """Carries out what a reader may ask; see `herodotus.core.orders.Performer`."""
+    """Performs what a reader may ask; see `herodotus.core.orders.Performer`."""
     del say
     base = base.rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -50,15 +50,15 @@ def _get(base: str, order: Get) -> OrderReport:
     headers, body = found
     time_s = parse_http_date(headers.get("Memento-Datetime") or "")
     if time_s is None:
-        raise NoAnswer(base, "what came back is no archived page")
-    if time_s > order.not_after_s:  # the portal offers a newer one where there is none older
+        raise NoAnswer(base, "the answer is not an archived page")
+    if time_s > order.not_after_s:  # the portal offers a newer one if there is no older one
         return OrderReport(facts=None)
     facts = {"url": order.url, "date": format_date(time_s)}
     return OrderReport(facts=facts, content=_head(headers) + body if order.is_raw else body)
 
 
 def _head(headers: Message) -> bytes:
-    """The archived head, as far as the portal tells it; the body behind it has no transfer coding any more."""
+    """The archived head, as far as the portal shows it. The body has no transfer coding any more."""
     status = headers.get(f"{_ORIGINAL}Status") or "200"
     status = status if _STATUS.fullmatch(status) else "200"
     phrase = http.client.responses.get(int(status), "")
@@ -72,7 +72,7 @@ def _head(headers: Message) -> bytes:
 
 
 def _fetch(address: str, headers: dict[str, str]) -> tuple[Message, bytes] | None:
-    """None: there is no such thing. An archived error is an answer, as it carries its date."""
+    """None if there is no such capture. An archived error is an answer, because it carries its date."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     request = urllib.request.Request(address, headers=headers)  # noqa: S310  # http or https: read_from saw to it
     try:
@@ -96,10 +96,10 @@ def _decoded(base: str, body: bytes) -> list[dict[str, Any]]:
     try:
         versions = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise NoAnswer(base, "what came back is not JSON") from error
+        raise NoAnswer(base, "the answer is not JSON") from error
     needed = {"date", "status", "mime"}
     if not isinstance(versions, list) or not all(
         isinstance(one, dict) and needed <= set(one) for one in versions
     ):
-        raise NoAnswer(base, "what came back is no history")
+        raise NoAnswer(base, "the answer is not a history")
     return versions

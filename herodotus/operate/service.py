@@ -1,8 +1,7 @@
 """How does a peer become a service of its user, started with the machine and restarted when it falls?
 
-`core/unit.py` says what a unit looks like; here it is put where systemd's user manager looks for it, and that manager
-is asked to take it up. A unit that its owner changed is never replaced or removed unless he says so, and then the
-old one stays beside it.
+`core/service_unit.py` makes the text of the unit; here it is put where systemd's user manager looks for it, and the
+manager is told. Only --replace replaces or removes a unit that its owner changed; the old one stays beside it.
 """
 
 import os
@@ -40,7 +39,7 @@ class ManagerRefused(WorldFailure):
 
 
 class UnitChanged(FileMisuse):
-    """It is not as we wrote it, so it is its owner's."""
+    """The unit is not as we wrote it, so it belongs to its owner."""
 
 
 class NotInstalled(NotFound):
@@ -67,7 +66,7 @@ def own_program() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenUnit:
-    """What happened to the file; `kept` is where the one before was put aside."""
+    """What happened to the file; `kept` is the former file, put aside."""
 
     file: Path
     outcome: str
@@ -75,7 +74,7 @@ class WrittenUnit:
 
 
 def write_unit(file: Path, text: str, *, replaces: bool) -> WrittenUnit:
-    """Write the unit; one that was changed since is only replaced when `replaces`, and kept beside."""
+    """Write the unit. A unit that was changed since is replaced only if `replaces`, and kept beside."""
     before = read_unit(file)
     if before == text:
         return WrittenUnit(file=file, outcome="was there already")
@@ -85,7 +84,7 @@ def write_unit(file: Path, text: str, *, replaces: bool) -> WrittenUnit:
             raise UnitChanged(
                 file=str(file),
                 problem="was changed since it was written",
-                hint="--replace writes it anew and keeps yours beside it; --print shows what it would be",
+                hint="--replace writes it again and keeps yours beside it; --print shows the new one",
             )
         kept = file.with_suffix(".service.before")
         _put(kept, before)
@@ -101,7 +100,7 @@ def remove_unit(file: Path, *, replaces: bool) -> None:
         raise UnitChanged(
             file=str(file),
             problem="was changed since it was written",
-            hint="--replace removes it all the same",
+            hint="--replace removes it anyway",
         )
     try:
         file.unlink()
@@ -131,7 +130,7 @@ def _put(file: Path, text: str) -> None:
 
 
 def check_manager() -> None:
-    """Before anything is written: without a manager nobody would ever read it."""
+    """Called before anything is written: without a manager nothing would read it."""
     done = _systemctl("show", "--property=Version")
     if done.returncode != 0:
         raise NoServiceManager(_sentence(done))

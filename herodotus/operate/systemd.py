@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ServiceManager:
-    """Without `NOTIFY_SOCKET` nobody asked, and every call does nothing."""
+    """Without `NOTIFY_SOCKET` every call does nothing."""
 
     address: str | None
     watchdog_s: float | None
@@ -32,5 +32,5 @@ class ServiceManager:
                 channel.connect(address)
                 channel.send("\n".join(assignments).encode())
         except OSError:
-            # A manager that does not listen is no reason to stop serving; it will act on its own timeout.
+            # If the manager does not listen, the peer still serves; the manager acts on its own timeout.
             return

@@ -33,7 +33,7 @@ class ArchiveSettings:
 def archive_settings(
     settings: Settings, charter: Charter | None = None, peer: PeerId | None = None
 ) -> ArchiveSettings:
-    """Each file says by which program, peer and network it was written, for whoever finds it without the rest."""
+    """Each file names its program, peer and network, for a reader who finds only this file."""
     disk, files = settings.budget.disk, settings.archive
     said = [("software", f"Herodotus/{__version__}")]
     if peer is not None:

@@ -1,8 +1,7 @@
 """How does a frozen dataclass become a section of a file that people write?
 
-Each field is declared with `setting(...)`: its kind (how to read and write it, unit and range) and the reason
-that a reader of the file is given. `read_table` checks a parsed TOML table and refuses what it does not know. The
-settings of a peer and the charter of a network both stand on it.
+Each field is declared with `setting(...)`: its kind (how to read and write it, unit and range) and the reason that
+the file shows. `read_table` checks a parsed TOML table and refuses unknown keys. Settings and charter both use it.
 """
 
 import dataclasses
@@ -23,12 +22,12 @@ _REASON = "herodotus.reason"
 
 
 class Unfit(ValueError):
-    """The value cannot be this setting's; the sentence continues the setting's name: "must be ..."."""
+    """The value does not fit this setting. The sentence continues the setting's name: "must be ..."."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldKind:
-    """`read` takes a TOML value, `read_text` what stands in an environment variable or behind a flag."""
+    """`read` takes a TOML value, `read_text` the text of an environment variable or a flag."""
 
     what: str
     read: Callable[[object], object]
@@ -246,12 +245,12 @@ def fields_of(section: type) -> dict[str, "dataclasses.Field[Any]"]:
 
 
 def shown_key(key: str) -> str:
-    """A key as it was written, unless it is something that would break the sentence."""
+    """A key as it was written, unless it would break the sentence."""
     return key if key.isprintable() and len(key) <= 60 else shown(key)
 
 
 def nearest(name: str, names: list[str]) -> str:
-    """The way out of a misspelt name."""
+    """Help for a misspelt name."""
     close = difflib.get_close_matches(name[:100], names, n=1, cutoff=0.5)
     return f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
 
@@ -269,7 +268,7 @@ def read_value(
 def read_table(
     section: type, table: Mapping[str, object], *, source: str, prefix: str = ""
 ) -> dict[str, Any]:
-    """The values that the table gives, checked; fields that it leaves out are left out."""
+    """The values of the table, checked; without the fields that it leaves out."""
     known = fields_of(section)
     values: dict[str, Any] = {}
     for name, value in table.items():

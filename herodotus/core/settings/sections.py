@@ -29,7 +29,7 @@ class OperatorSettings:
     contact: str = setting(
         "",
         web_address(),
-        "page or address that a site owner can turn to; sent with every request, required by public networks",
+        "page or address where site owners can reach you; sent with every request, required by public networks",
     )
     nickname: str = setting("", line(40, "a name"), "shown on the start page beside the peer's id")
 
@@ -46,13 +46,13 @@ class HttpSettings:
     public_url: str = setting(
         "",
         web_address(),
-        "what readers outside call this peer, as https://archive.example.org; other names than this are refused",
+        "the address that readers use, such as https://archive.example.org; requests under other names are refused",
     )
     replay_url: str = setting(
         "",
         web_address(),
-        "a second name of this peer, for archived pages alone: there they have storage and a service worker, which "
-        "they share with each other, and never with the portal; must lead to the same port",
+        "a second name of this peer, only for archived pages: there they have storage and a service worker, which "
+        "they share with each other and never with the portal; must lead to the same port",
     )
     service_worker: str = setting(
         "",
@@ -62,23 +62,21 @@ class HttpSettings:
     gateway: bool = setting(
         False,
         flag(),
-        "fetch from other peers what readers ask for here, instead of sending the readers there",
+        "fetch pages from other peers for the readers here, instead of redirecting the readers",
     )
-    banner: bool = setting(
-        True, flag(), "a line with the date and the ways to other days above archived pages"
-    )
+    banner: bool = setting(True, flag(), "a line above archived pages, with the date and links to other days")
     connections_max: int = setting(
-        512, whole(8, 100_000), "open connections at once; one more is told to come back later"
+        512, whole(8, 100_000), "open connections at once; further readers get 503"
     )
     survey: bool = setting(
         True,
         flag(),
-        "read each new capture once more, for statistics and the links to a page; some 2 ms and 1 kB a page",
+        "read each new capture once more, for statistics and in-links; about 2 ms and 1 kB a page",
     )
     idle_s: float = setting(
         30.0,
         number(1, 3600, "seconds"),
-        "a connection that asks nothing for so long is closed, so the slow cannot pile up",
+        "a connection that is silent for so long is closed, so slow readers cannot pile up",
     )
 
 
@@ -92,35 +90,39 @@ class RingSettings:
         "where other peers reach this one, by UDP and TCP; the portal is at port + 1000, the rendezvous at port + 2000",
     )
     join: tuple[HostPort, ...] = setting(
-        (), many(endpoint(), 64), "peers to join the ring through; those met once are remembered anyway"
+        (), many(endpoint(), 64), "peers to join the ring through; the peer remembers those it met"
     )
     advertise: str = setting(
         "",
         line(45, "an IP address", r"[0-9A-Fa-f:.]*"),
-        "the address at which others reach this peer; empty is found out by itself",
+        "the address at which others reach this peer; if empty, the peer finds out",
     )
-    slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each of them needs another")
+    slot: int = setting(0, whole(0, 7), "tells peers behind one address apart: each needs its own")
     virtual_nodes: int = setting(
         0,
         whole(0, 64),
-        "positions on the ring, with which the peer's share grows; 0 takes one for each 50 GB that it offers, up to"
-        " what the charter leaves to each of the peers behind one address",
+        "positions on the ring; the peer's share grows with them. 0 takes one for each 50 GB offered, at most"
+        " the charter's positions_per_address / slots",
     )
     stabilize_s: float = setting(
-        10.0, number(0.5, 120, "seconds"), "how often a neighbour is asked for its list"
+        10.0, number(0.5, 120, "seconds"), "how often the peer asks a neighbour for its list"
     )
-    rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often news is passed on")
-    digest_s: float = setting(60.0, number(1, 600, "seconds"), "how often tables are compared with somebody")
-    graveyard_s: float = setting(60.0, number(1, 600, "seconds"), "how often one of the dead is asked again")
+    rumour_s: float = setting(5.0, number(0.2, 60, "seconds"), "how often the peer passes news on")
+    digest_s: float = setting(
+        60.0, number(1, 600, "seconds"), "how often the peer compares its table with another peer's"
+    )
+    graveyard_s: float = setting(
+        60.0, number(1, 600, "seconds"), "how often the peer asks one of the dead again"
+    )
     suspicion_s: float = setting(
         30.0,
         number(1, 600, "seconds"),
-        "how long a silent peer may answer before two witnesses count it as dead, and others do its work",
+        "how long a silent peer has to answer before two witnesses declare it dead and others do its work",
     )
     gossip_bits_per_s_max: float = setting(
         10_000.0,
         number(500, 1e9, "bit/s"),
-        "what keeping the table of members may cost; above it a sample is kept",
+        "what keeping the table of members may cost; above it the peer keeps a sample",
     )
 
 
@@ -131,100 +133,104 @@ class CallsSettings:
     connections_max: int = setting(
         200,
         whole(8, 10_000),
-        "connections that others may hold open at once; home routers bear a few hundred",
+        "connections that others may hold open at once; home routers can handle a few hundred",
     )
     idle_s: float = setting(
-        60.0, number(1, 3600, "seconds"), "a connection on which nobody asks for so long is closed"
+        60.0, number(1, 3600, "seconds"), "a connection without a call for so long is closed"
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverySettings:
-    """How the ring is found, and this peer made reachable."""
+    """How the peer finds the ring and becomes reachable."""
 
     lan: bool = setting(True, flag(), "announce this peer on the local network and look for others there")
-    kademlia: bool = setting(True, flag(), "leave word at, and look into, the public rendezvous")
+    kademlia: bool = setting(True, flag(), "publish and look for peer records at the public rendezvous")
     port_mapping: bool = setting(True, flag(), "ask the router to let other peers in (PCP, NAT-PMP, UPnP)")
     dial_backs: int = setting(
         3,
         whole(0, 16),
-        "peers of different networks that must reach this one before it owns a share; 0 does not ask",
+        "peers of different networks that must reach this peer before it owns a share; 0 skips the test",
     )
     rendezvous_find_s: float = setting(
-        600.0, number(1, 86_400, "seconds"), "how often the rendezvous is asked"
+        600.0, number(1, 86_400, "seconds"), "how often the peer looks at the rendezvous"
     )
     rendezvous_publish_s: float = setting(
-        1800.0, number(1, 86_400, "seconds"), "how often word is left there"
+        1800.0, number(1, 86_400, "seconds"), "how often the peer publishes its record there"
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlSettings:
-    """How this peer fetches; what all members must agree on is in the charter."""
+    """How this peer fetches. Rules for all members are in the charter."""
 
     connections: int = setting(56, whole(1, 512), "connections open at once, as in the thesis (5.1)")
     visits_per_host_max: int = setting(
-        50_000, whole(1, 10_000_000), "fetches from one host in a day; what is left is due the next day"
+        50_000, whole(1, 10_000_000), "fetches from one host in a day; the rest is due the next day"
     )
     urls_per_host_max: int = setting(
-        1_000_000, whole(1, 1_000_000_000), "URLs of one host that are remembered; a trap has endlessly many"
+        1_000_000,
+        whole(1, 1_000_000_000),
+        "URLs of one host that the peer remembers; a trap has endlessly many",
     )
     opt_out: tuple[str, ...] = setting(
         (),
         many(line(253, "a host name", r"[^\s/:@]+"), 10_000),
-        "hosts, with all below them, whose owners asked not to be visited",
+        "hosts whose owners asked not to be visited; includes all hosts below them",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesSettings:
-    """How copies are kept; how many there are is in the charter."""
+    """How copies are kept. Their number is in the charter."""
 
     acknowledge: str = setting(
         "local",
         choice("local", "k"),
-        "when a fetched capture counts as stored: durable here, or at every holder that can be reached",
+        "when a fetched capture counts as stored: when durable here, or at every holder that can be reached",
     )
     compare_s: float = setting(
-        86_400.0, number(1, 604_800, "seconds"), "how often this peer and each other holder compare"
+        86_400.0, number(1, 604_800, "seconds"), "how often this peer compares with each other holder"
     )
     departed_s: float = setting(
         86_400.0,
         number(1, 2_592_000, "seconds"),
-        "how long a lost peer may be away before its copies are made anew",
+        "how long a lost peer may be away before the others make new copies of its captures",
     )
     low_s: float = setting(
         900.0,
         number(1, 86_400, "seconds"),
-        "the same where less than two thirds of the copies are within reach",
+        "the same when fewer than two thirds of the copies can be reached",
     )
     keep_s: float = setting(
         3_600.0,
         number(1, 2_592_000, "seconds"),
-        "how long this peer's share must be unchanged before copies that it need not hold may go",
+        "how long this peer's share must be unchanged before it may delete surplus copies",
     )
     audit_s: float = setting(
-        3_600.0, number(1, 604_800, "seconds"), "how often another holder is asked to prove what it has"
+        3_600.0, number(1, 604_800, "seconds"), "how often the peer asks another holder for proof of a copy"
     )
     cross_fetch_share: float = setting(
         0.02,
         number(0, 1, "of the captures"),
-        "how much of what others fetched, and it is the next to hold, this peer asks the origin for as well: so who "
-        "invents or alters pages is noticed; 0 for none, as in tests, in which each page is fetched once a day",
+        "share of others' captures that this peer, as the next holder, also asks the origin for, to expose peers that "
+        "invent or alter pages. 0 for none, as in tests, where each page is fetched once a day",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinksSettings:
-    """When links that were found are carried to the peers that are to remember them."""
+    """When the peer carries new links to the peers that are responsible for them."""
 
     per_peer: int = setting(
         40,
         whole(1, 10_000),
-        "links for each peer of the ring, on average, that begin a walk; the thesis had ten",
+        "average number of waiting links for each peer of the ring that starts a walk; the thesis had ten",
     )
     wait_s: float = setting(
-        600.0, number(0.1, 86_400, "seconds"), "the longest that a link waits for others before a walk begins"
+        600.0,
+        number(0.1, 86_400, "seconds"),
+        "the longest time that a link waits for others before a walk starts",
     )
 
 
@@ -233,20 +239,20 @@ class BudgetSettings:
     """What this peer may use of the machine and its line. 0 sets no limit of that kind."""
 
     disk_gb_max: float = setting(
-        0.0, number(0, 1e6, "GB"), "what the WARC files of the archive may come to, over all its slices"
+        0.0, number(0, 1e6, "GB"), "the most that the archive's WARC files may take, over all slices"
     )
     disk_free_gb_min: float = setting(
         1.0,
         number(0.3, 1e6, "GB"),
-        "left free on the home's disk for everything else; then nothing is stored",
+        "space left free on the home's disk for everything else; below it nothing is stored",
     )
     upload_mbit_per_s_max: float = setting(
         0.0,
         number(0, 1e5, "Mbit/s"),
-        "what copies for others may take of the line; answers to readers are not held back",
+        "the most that copies for others may take of the line; answers to readers are not limited",
     )
     download_mbit_per_s_max: float = setting(
-        0.0, number(0, 1e5, "Mbit/s"), "what crawling and copies from others may take of the line"
+        0.0, number(0, 1e5, "Mbit/s"), "the most that crawling and copies from others may take of the line"
     )
     month_gb_max: float = setting(
         0.0,
@@ -261,7 +267,7 @@ class BudgetSettings:
         "when crawling and copying may run; none means always. Readers are served all day",
     )
     niceness: int = setting(
-        10, whole(0, 19), "how far the peer steps back behind other programs of this machine; 19 is furthest"
+        10, whole(0, 19), "how much the peer gives way to other programs of this machine; 19 is most"
     )
 
     @property
@@ -282,17 +288,17 @@ class BudgetSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveFilesSettings:
-    """How the archive's files are written from now on; what is there already is read whatever this says."""
+    """How the archive writes its files from now on. It reads all existing files."""
 
     codec: str = setting(
         "zstd",
         choice("zstd", "gzip"),
-        "of sealed files: zstd takes less room, gzip (.warc.gz) is what every WARC tool reads",
+        "compression of sealed files: zstd needs less space, every WARC tool reads gzip (.warc.gz)",
     )
     dictionary_kb: int = setting(
         0,
         whole(0, 1_000, "kB"),
-        "of a dictionary in each sealed file, 110 is usual: it saves room where a few sites have many pages, and"
+        "size of a dictionary in each sealed file; 110 is usual. It saves space if a few sites have many pages, but"
         " zstd -dc alone no longer reads the file. 0 is none",
     )
 
@@ -304,7 +310,7 @@ class LifecycleSettings:
     drain_s: float = setting(
         8.0,
         number(0.1, 600, "seconds"),
-        "time for open work after the first stop signal; service managers kill after 10 s",
+        "time to finish open work after the first stop signal; service managers kill after 10 s",
     )
 
 
@@ -313,7 +319,7 @@ class LogSettings:
     """What the peer writes about itself."""
 
     level: str = setting(
-        "info", choice("debug", "info", "warning", "error"), "least weight of a line that is written"
+        "info", choice("debug", "info", "warning", "error"), "the least important lines that are written"
     )
     format: str = setting(
         "text", choice("text", "json"), "lines for people, or one JSON object a line for machines"
@@ -321,7 +327,7 @@ class LogSettings:
     file_bytes_max: int = setting(
         10_000_000,
         whole(100_000, 1_000_000_000, "bytes"),
-        "a log file of this size is put aside; five are kept",
+        "a new log file starts at this size; five are kept",
     )
 
 
@@ -358,7 +364,7 @@ SECTIONS: MappingProxyType[str, type] = MappingProxyType(
     }
 )
 
-# A preset moves several defaults together; whatever the file, the environment or a flag says comes after it.
+# A preset sets several defaults together; the file, the environment and flags override it.
 PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType(
     {
         "wan": MappingProxyType({}),
@@ -397,7 +403,7 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "budget.niceness": 0,
             }
         ),
-        # A line that a family uses, too, on a machine that is somebody's desk.
+        # A line that a family uses too, on somebody's desktop machine.
         "home": MappingProxyType(
             {
                 "http.connections_max": 128,
@@ -409,7 +415,7 @@ PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType
                 "budget.niceness": 15,
             }
         ),
-        # A machine that does nothing else, on a line that is always there.
+        # A machine that does nothing else, on a permanent line.
         "server": MappingProxyType(
             {
                 "http.connections_max": 4096,

@@ -180,7 +180,7 @@ def _start_all(
         _wait(frame, peers, started, wait_s, "forming the ring")
     except lab_ring.NotIdeal:
         raise
-    except BaseException:  # Ctrl-C takes several forms, and whatever it was: nobody is left behind
+    except BaseException:  # Ctrl-C takes several forms; in any case no process is left behind
         lab_ring.give_up(folder, started.values())
         raise
 

@@ -26,7 +26,7 @@ _OTHER_VARIABLES = frozenset({"HERODOTUS_HOME", "HERODOTUS_PASSPHRASE"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """Values by dotted name, each with the words that say where it was written."""
+    """Values by dotted name, each with the place where it was written."""
 
     values: Mapping[str, object] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def text_layer(texts: Mapping[str, tuple[str, str]]) -> Layer:
 
 
 def environment_layer(environment: Mapping[str, str] | None = None) -> Layer:
-    """`HERODOTUS_HTTP_LISTEN` sets `http.listen`; one that we do not know is refused like a line of the file."""
+    """`HERODOTUS_HTTP_LISTEN` sets `http.listen`. An unknown variable is refused like an unknown line of the file."""
     environment = os.environ if environment is None else environment
     names = {ENVIRONMENT_PREFIX + key.replace(".", "_").upper(): key for key in known_keys()}
     texts: dict[str, tuple[str, str]] = {}
@@ -107,7 +107,7 @@ def environment_layer(environment: Mapping[str, str] | None = None) -> Layer:
 
 
 def resolve(*layers: Layer) -> Effective:
-    """The later layer wins, value by value; the last preset named replaces the defaults below them all."""
+    """The later layer wins, value by value. The last preset named replaces the defaults."""
     preset, preset_source = "wan", "default"
     for layer in layers:
         if layer.preset is not None:
@@ -136,7 +136,7 @@ def _settings(values: Mapping[str, object]) -> Settings:
 
 
 def with_http_beside_ring(effective: Effective) -> Effective:
-    """Who moves the peer's port and says nothing of the portal's moves both: the portal is at port + 1000."""
+    """If only the peer's port is chosen, the portal follows it, at port + 1000."""
     ring, http = effective.settings.ring.listen, effective.settings.http.listen
     is_chosen = effective.origins["http.listen"] not in ("default", f"preset {effective.preset}")
     if is_chosen or effective.origins["ring.listen"] == effective.origins["http.listen"] or ring.port == 0:

@@ -9,10 +9,10 @@ from herodotus.operate.settings.load import Effective
 
 
 def commented_file(preset: str, chosen: Mapping[str, object]) -> str:
-    """A `config.toml` that says every setting with its unit, range and reason; only what was chosen is in force."""
+    """A `config.toml` with every setting, its unit, range and reason; only chosen values are in force."""
     lines = [
         "# Settings of this peer. A line that begins with # shows the default; remove the # to choose another value.",
-        "# `herodotus config show` prints what is in force and where it came from.",
+        "# `herodotus config show` prints each value and where it came from.",
         "",
         f"# What the other defaults follow: {', '.join(PRESETS)}",
         f'preset = "{preset}"',

@@ -126,7 +126,7 @@ class ImportDesk:
                 job.report, job.state = report.facts, ImportState.DONE
             except (HerodotusError, OSError) as error:
                 job.problem, job.state = str(error), ImportState.FAILED
-            except Exception as error:  # an order that goes wrong must not take the peer along
+            except Exception as error:  # a failing order must not end the peer
                 logger.exception("import failed")
                 job.problem, job.state = f"a mistake of ours: {type(error).__name__}", ImportState.FAILED
 

@@ -30,13 +30,13 @@ def test_a_peer_that_is_well_raises_none() -> None:
         (replace(STATUS, store=StoreStatus(problem="nothing can be stored: x")), "nothing can be stored: x"),
         (replace(STATUS, store=StoreStatus(damaged=3)), "3 damaged records"),
         (replace(STATUS, crawl=CrawlStatus(problem="the disk is full")), "The crawl: the disk is full"),
-        (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke their word"),
-        (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies are to be moved"),
-        (replace(STATUS, leaving=LeavingStatus(state="leaving", silent=2)), "2 peers that are to take over"),
+        (replace(STATUS, copying=CopiesStatus(suspects={"b": "lied", "a": "lied"})), "2 peers broke a promise"),
+        (replace(STATUS, copying=CopiesStatus(to_send=4, to_fetch=3, done_in_s=None)), "7 copies wait to be moved"),
+        (replace(STATUS, leaving=LeavingStatus(state="leaving", silent=2)), "2 peers that should take over"),
         (replace(STATUS, ring=replace(STATUS.ring, members=1), uptime_s=3_600), "No other peer was found"),
         (
             replace(STATUS, budget=BudgetStatus(month_up_bytes=40, month_down_bytes=60, month_bytes_max=100)),
-            "The month's volume is used up",
+            "This month's volume is used up",
         ),
     ],
 )  # fmt: skip

@@ -47,7 +47,7 @@ def test_what_a_crash_left_half_written_is_not_in_the_way(tmp_path: Path) -> Non
     ("number", "hint"),
     [
         (30, "the file system is mounted read-only: choose another place"),
-        (13, "it belongs to somebody else: change its owner or mode, or choose another place"),
+        (13, "it belongs to another user: change its owner or mode, or choose another place"),
         (122, "the disk quota is used up: choose another place"),
         (5, "check the path, or choose another place"),
     ],

@@ -108,14 +108,14 @@ def test_a_key_that_others_can_reach_is_refused_with_the_command_that_mends_it(
     tmp_path: Path, mode: int
 ) -> None:
     file = stored(tmp_path, key_to_pem(KEY, None), mode)
-    assert refusal(file) == f" can be read by others (mode {mode:04o}); mend it with: chmod 600 {file}"
+    assert refusal(file) == f" can be read by others (mode {mode:04o}); correct it with: chmod 600 {file}"
 
 
 def test_the_command_that_mends_a_key_can_be_pasted_wherever_the_key_is(tmp_path: Path) -> None:
     folder = tmp_path / "my peer"
     folder.mkdir()
     file = stored(folder, key_to_pem(KEY, None), 0o644)
-    assert refusal(file).endswith(f"; mend it with: chmod 600 '{file}'")
+    assert refusal(file).endswith(f"; correct it with: chmod 600 '{file}'")
 
 
 def test_a_folder_or_a_pipe_in_place_of_the_key_neither_opens_nor_blocks(tmp_path: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_key_open_to_others_is_told_with_the_command_that_mends_it(tmp_path: P
     result = called("run", "--home", copy)
     assert result.code == 2
     assert result.err.endswith(
-        f"can be read by others (mode 0644); mend it with: chmod 600 {copy}/identity.key\n"
+        f"can be read by others (mode 0644); correct it with: chmod 600 {copy}/identity.key\n"
     )
 
 
@@ -337,7 +337,7 @@ def test_a_folder_that_belongs_to_somebody_else_is_told(open_folder: Path, home:
     closed = open_folder / "closed"
     subprocess.run(["cp", "-a", str(home), str(closed)], check=True)
     before = tree(open_folder)
-    hint = "permission denied; it belongs to somebody else: change its owner or mode, or choose another place"
+    hint = "permission denied; it belongs to another user: change its owner or mode, or choose another place"
     made = herodotus_as_nobody("init", "--home", open_folder / "peer", "--network", "test")
     assert (made.code, made.err) == (1, f"{ERROR}cannot create {open_folder}/peer: {hint}\n")
     for command in (["run"], ["status"], ["stop"], ["identity", "show"]):

@@ -312,9 +312,9 @@ def test_a_locked_key_is_rotated_with_a_passphrase_typed_at_a_terminal(tmp_path:
         (b"garbage\r\n\r\n", "that is not HTTP (BadStatusLine)"),
         (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "not found"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "the answer is not a peer's status"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "what came back is not JSON"),
-        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "what came back is not JSON"),
-        (b"HTTP/1.1 200 OK\r\n\r\n\xff", "what came back is not JSON"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{", "the answer is not JSON"),
+        (b"HTTP/1.1 200 OK\r\n\r\n" + b"[" * 100_000, "the answer is not JSON"),
+        (b"HTTP/1.1 200 OK\r\n\r\n\xff", "the answer is not JSON"),
     ],
     ids=["nothing", "garbage", "not found", "list", "cut", "deep", "bytes"],
 )

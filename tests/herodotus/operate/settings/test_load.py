@@ -81,7 +81,7 @@ def test_the_commented_file_puts_what_was_chosen_in_force(tmp_path: Path) -> Non
 
 def test_every_setting_says_its_kind_and_its_reason() -> None:
     text = commented_file("wan", {})
-    assert "# open connections at once; one more is told to come back later\n" in text
+    assert "# open connections at once; further readers get 503\n" in text
     assert "# a whole number from 8 to 100000\n# connections_max = 512\n" in text
     assert '# listen = "0.0.0.0:5484"\n' in text
 
@@ -133,7 +133,10 @@ def test_a_value_that_cannot_be_is_refused_by_file_and_key(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"[http]\nlisten = \n", "is not valid TOML: Invalid value (at line 2, column 10); mend that line"),
+        (
+            b"[http]\nlisten = \n",
+            "is not valid TOML: Invalid value (at line 2, column 10); correct that line",
+        ),
         (b"[log]\n[log]\n", "is not valid TOML: Cannot declare ('log',) twice (at line 2, column 5)"),
         (b"a = '\xff'\n", "is not UTF-8 text (byte 5); save it as UTF-8"),
         (b"\x7fELF\x02\x01\x01\x00", "is not valid TOML"),
