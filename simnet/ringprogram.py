@@ -4,26 +4,28 @@
     ring.found(100)                      a whole ring at once, or
     ring.add(), ring.add(start_at=5.0)   peers that join through others
 
-A `RingProgram` does what the node shell does: it starts a new machine after a restart, a jump of the clock or
-a new address, and joins again when joining failed. Messages go through `dht.wire` and are as long as sealed
+A `RingProgram` drives a `SeatedMachine`, as the node shell does: that one starts a new machine after a jump of the
+clock or a new address, and joins again when joining failed. Messages go through `dht.wire` and are as long as sealed
 ones; the sealing itself (handshakes, keys) is left out: a frame names its sender, and nobody can forge it.
 Whole peers with their sessions live on the other carrier (`simnet.host`, `simnet.whole`).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from dht.core.effects import Effect, JoinFailed, LookupDone, Send
+from dht.core.clock import CLOCK_STEP_S, RingClock
+from dht.core.effects import Effect, LookupDone, Send
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import Key, PeerKey
 from dht.core.machine import RingMachine
 from dht.core.messages import MemberRecords, Message, Owner, Rumour
-from dht.core.records import RECORD_VERSION, Contact, PeerRecord, SignedRecord, contacts_of, first_contact_of
+from dht.core.records import RECORD_VERSION, Contact, PeerRecord, contacts_of, first_contact_of
 from dht.core.records import Address as PackedAddress
 from dht.core.rules import RingRules
+from dht.core.seat import ClockJumped, HostSeen, PortFound, SearchEnded
+from dht.core.seated_machine import SeatedMachine
 from dht.endpoint import packed_address, socket_address
-from dht.node import JOIN_AGAIN_S, JOINS_BEFORE_ALONE
 from dht.wire import MessageCodec, MessageRefused, encode_message, fitted
 from simnet.rings import NETWORK, START_S, SimulatedNotary, all_learn, peer_number, successors_at
 from simnet.world.hosts import WorldHost
@@ -31,7 +33,9 @@ from simnet.world.network import Address
 from simnet.world.world import World
 
 FRAME_BYTES = SEALED_HEADER_BYTES + TAG_BYTES  # so that datagrams weigh what sealed ones do
-CLOCK_STEP_S = 60.0  # as the node shell: a wall clock further off than this was set
+CLOCK_LAG_S = (
+    1.0  # a clock that drifts is followed in steps of so much; the shell looks at its own now and then
+)
 CONTACTS = 8  # whom a peer remembers from its last life
 EARLY_S = 1e-6  # a rounded wake-up may come so much before the deadline
 GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN: differences stay exact
@@ -216,21 +220,33 @@ class RingProgram:
         self.peer = ring.peers[host.number]
         self._address = host.address
         self._tag, self._from = self.peer[:8], host.number.to_bytes(4, "big")
-        self._offset_s = _grained(host.clock() + START_S - ring.world.now)
-        self._join_at: float | None = None
-        self._attempts = 0
+        self._clock = RingClock(_grained(host.clock() + START_S - ring.world.now))
         self._heard: tuple[Message | None, Contact | None] | None = None
-        self.machine = self._new_machine()
+        self._seated = SeatedMachine(
+            record=ring.record_of(host),
+            build=self._new_machine,
+            given=partial(ring.contacts_for, host),
+            id_check=ring.rules.id_check,
+            random=host.rng,
+            is_address_guessed=True,
+        )
         lists = ring.lists_for(host)
         if lists is not None:
-            self.machine.restore(lists, self.now())
+            self._seated.restore(lists, self.now())
         else:
-            self._join(ring.contacts_for(host))
+            self._seated.tell(SearchEnded(), self.now())
 
-    def _new_machine(self) -> RingMachine:
+    @property
+    def machine(self) -> RingMachine:
+        return self._seated.machine
+
+    def _new_machine(self, record: PeerRecord) -> RingMachine:
         ring = self.ring
+        last = ring.machines.get(self.peer)
+        if last is not None:
+            ring.gone(last)
         machine = ring.machine_class(
-            record=ring.record_of(self.host),
+            record=record,
             rules=ring.rules,
             notary=SimulatedNotary(self.peer),
             random=Random(self.host.rng.getrandbits(64)),
@@ -239,27 +255,9 @@ class RingProgram:
         ring.programs[self.peer] = self
         return machine
 
-    def _join(self, contacts: Iterable[Contact]) -> None:
-        contacts = list(contacts)
-        if contacts:
-            self.machine.join(contacts, self.now())
-        else:
-            self.machine.create(self.now())
-
-    def _join_or_be_alone(self) -> None:
-        """As the shell: when all are down at once, somebody must begin, and show itself to the others."""
-        contacts = self.ring.contacts_for(self.host)
-        is_in_ring = any(node.is_member for node in self.machine.nodes)
-        if contacts and (is_in_ring or self._attempts < JOINS_BEFORE_ALONE):
-            self.machine.join(contacts, self.now())
-        else:
-            self.machine.create(self.now())
-            for contact in contacts:
-                self.machine.merge(contact, self.now())
-
     def now(self) -> float:
         """The machine's time: this host's clock when it was last believed, and running like the world's."""
-        return self.ring.world.schedule.now + self._offset_s
+        return self._clock.now(self.ring.world.schedule.now)
 
     def introduce(self, contact: Contact) -> None:
         """Somebody shows us a peer that may be of another part of our ring."""
@@ -287,42 +285,37 @@ class RingProgram:
     def advance(self, now: float) -> None:
         self._watch_clock(now)
         time = self.now()
-        if self._join_at is not None and self._join_at <= time + EARLY_S:
-            self._join_at = None
-            self._join_or_be_alone()
         if self.host.drift or self.host.skew_s:
-            deadline = self.machine.next_deadline()
+            deadline = self._seated.next_deadline()
             if deadline is not None and time < deadline <= time + EARLY_S:
                 time = deadline
         self._heard = NOTHING_HEARD
-        self.machine.advance(time)
+        self._seated.advance(time)
 
     def next_deadline(self) -> float | None:
-        deadline = self.machine.next_deadline()
-        if self._join_at is not None and (deadline is None or self._join_at < deadline):
-            deadline = self._join_at
+        deadline = self._seated.next_deadline()
         if deadline is None:
             return None
-        due = deadline - self._offset_s
+        due = deadline - self._clock.offset_s
         host = self.host
         return due if not host.drift and not host.skew_s else due * (1.0 + host.drift) + host.skew_s
 
     def take_datagrams(self) -> list[tuple[Address, bytes]]:
-        ring, machine = self.ring, self.machine
+        ring, seated, now = self.ring, self._seated, self.now()
         out: list[tuple[Address, bytes]] = []
-        effects = machine.take_effects()
+        effects = seated.take_effects(now)
         while effects:
             is_more = False
             for effect in effects:
                 if type(effect) is Send:
                     self._send(effect, out)
                 else:
-                    self._perform(effect)
+                    ring.performed(self.peer, effect)
                     is_more = True  # perhaps: whom we told may have asked for something
-            effects = machine.take_effects() if is_more else []
+            effects = seated.take_effects(now) if is_more else []
         heard, self._heard = self._heard, None
         if heard is not None and ring.after_event is not None:
-            ring.after_event(machine, *heard)
+            ring.after_event(seated.machine, *heard)
         return out
 
     def stop(self) -> None:
@@ -357,34 +350,17 @@ class RingProgram:
             target = self.ring.target_at(to.address)
         out.append((target, data))
 
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case JoinFailed():
-                wait_s = JOIN_AGAIN_S[min(self._attempts, len(JOIN_AGAIN_S) - 1)]
-                self._join_at = self.now() + wait_s * self.host.rng.uniform(0.5, 1.5)
-                self._attempts += 1
-        self.ring.performed(self.peer, effect)
-
     def _watch_clock(self, clock: float) -> None:
-        step_s = clock + START_S - (self.ring.world.schedule.now + self._offset_s)
-        if -CLOCK_STEP_S < step_s <= 1.0 and self.host.address is self._address:
+        ahead_s = clock + START_S - self.now()
+        if -CLOCK_STEP_S < ahead_s <= CLOCK_LAG_S and self.host.address is self._address:
             return  # nearly always
-        if abs(step_s) >= CLOCK_STEP_S or self.host.address != self._address:
-            self._offset_s = _grained(self._offset_s + step_s)
+        if self._clock.look(_grained(self._clock.offset_s + ahead_s)):
+            self._seated.tell(ClockJumped(), self.now())
+        if self.host.address != self._address:
             self._address = self.host.address
-            self._start_over()
-        elif step_s > 1.0:
-            self._offset_s = _grained(self._offset_s + step_s)  # forward only
-
-    def _start_over(self) -> None:
-        known = [first_contact_of(s.record, self.ring.rules.id_check) for s in self._records()]
-        self.ring.gone(self.machine)
-        self.machine = self._new_machine()
-        self._join([contact for contact in known if contact.peer != self.peer])
-
-    def _records(self) -> list[SignedRecord]:
-        table = self.machine.table
-        return [table.records[peer] for peer in table.peers() if peer in table.records]
+            there = packed_address(self._address)
+            self._seated.tell(HostSeen(host=there.host), self.now())
+            self._seated.tell(PortFound(port=there.port), self.now())
 
 
 def _grained(seconds: float) -> float:

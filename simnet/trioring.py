@@ -6,45 +6,56 @@ its own, as `dht.Ring` answers it. Handshakes, datagrams and their bytes are not
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 
 from dht import Arc, Contact, Key, RingEvent, Subscription
-from dht.core.effects import ArcsChanged, Effect, Joined, JoinFailed, LookupDone, PeerChanged, RingChanged
+from dht.core.effects import (
+    ArcsChanged,
+    Effect,
+    Joined,
+    JoinFailed,
+    LookupDone,
+    PeerChanged,
+    PositionTaken,
+    RingChanged,
+)
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.placement import Rule, own_arcs
 from dht.core.records import PeerRecord
+from dht.core.seat import Restored, SearchEnded
+from dht.core.seated_machine import SeatedMachine
 from dht.errors import NoAnswerError
 from simnet.rings import START_S, RingWorld
 
 STEP_S = 0.25
 """The heap is looked at so often: many events cost one turn of the loop."""
 LOOKUP_S = 60.0
-JOIN_AGAIN_S = 5.0
 CONTACTS_GIVEN = 3
 
 
 class TrioRings:
-    """All machines. `run` keeps them going."""
+    """All machines, each in its seat. `run` keeps them going."""
 
     def __init__(self, world: RingWorld) -> None:
         self.world = world
         self.rings: dict[PeerKey, MachineRing] = {}
         world.on_effect = self._on_effect
-        self._join_again: list[tuple[float, PeerKey]] = []
 
     def found(self, records: Sequence[PeerRecord]) -> None:
         """A whole ring at once, in which all know all."""
         self.world.ideal(records)
         for record in records:
-            self.rings[record.peer] = MachineRing(self, self.world.machines[record.peer])
+            seated = self._seated(record, self.world.machines[record.peer])
+            seated.tell(Restored(), self.world.now)
 
     def join(self, record: PeerRecord) -> None:
         """A new life, which knows how to find others and nothing else."""
-        machine = self.world.add(self.world.crashed.get(record.peer, record))
-        self.rings[record.peer] = MachineRing(self, machine)
-        self._join(machine)
+        seated = self._seated(self.world.crashed.get(record.peer, record))
+        seated.tell(SearchEnded(), self.world.now)
+        self.world.settle(seated.machine)
 
     def crash(self, peer: PeerKey) -> None:
         self.world.crash(peer)
@@ -54,41 +65,59 @@ class TrioRings:
         while True:
             await anyio.sleep(STEP_S)
             self.catch_up()
-            for at, peer in [one for one in self._join_again if one[0] <= anyio.current_time()]:
-                self._join_again.remove((at, peer))
-                if peer in self.world.machines:
-                    self._join(self.world.machines[peer])
+            for ring in list(self.rings.values()):
+                if ring.seated.seat.due_at is not None:
+                    ring.seated.advance(self.world.now)
+                    self.world.settle(ring.machine)
 
     def catch_up(self) -> None:
         self.world.run_until(START_S + anyio.current_time())
 
-    def _join(self, machine: RingMachine) -> None:
-        others = sorted(
-            one.me.position
-            for one in self.world.machines.values()
-            if one is not machine and any(node.is_member for node in one.nodes)
+    def _seated(self, record: PeerRecord, machine: RingMachine | None = None) -> SeatedMachine:
+        first = [machine] if machine is not None else []
+        seated = SeatedMachine(
+            record=record,
+            build=lambda record: first.pop() if first else self.world.add(record),
+            given=partial(self._some_members, record.peer),
+            id_check=self.world.rules.id_check,
+            random=self.world.random,
         )
-        by_position = {one.me.position: one.me for one in self.world.machines.values()}
-        picked = self.world.random.sample(others, min(CONTACTS_GIVEN, len(others)))
-        machine.join([by_position[position] for position in picked], self.world.now)
-        self.world.settle(machine)
+        self.rings[record.peer] = MachineRing(self, seated)
+        return seated
+
+    def _some_members(self, but: PeerKey) -> list[Contact]:
+        """As a rendezvous would name them."""
+        members = [
+            one.me
+            for peer, one in self.world.machines.items()
+            if peer != but and any(node.is_member for node in one.nodes)
+        ]
+        members.sort(key=lambda contact: contact.position)
+        return self.world.random.sample(members, min(CONTACTS_GIVEN, len(members)))
 
     def _on_effect(self, peer: PeerKey, effect: Effect) -> None:
         ring = self.rings.get(peer)
-        if isinstance(effect, JoinFailed):
-            self._join_again.append((anyio.current_time() + JOIN_AGAIN_S, peer))
-        elif ring is not None:
+        if ring is None:
+            return
+        if isinstance(effect, JoinFailed | PositionTaken):
+            ring.seated.tell(effect, self.world.now)
+            self.world.settle(ring.machine)
+        else:
             ring.perform(effect)
 
 
 class MachineRing:
     """One life of a peer's membership."""
 
-    def __init__(self, rings: TrioRings, machine: RingMachine) -> None:
-        self.machine = machine
+    def __init__(self, rings: TrioRings, seated: SeatedMachine) -> None:
+        self.seated = seated
         self._rings = rings
         self._subscriptions: list[Subscription] = []
         self._waiting: dict[int, tuple[anyio.Event, list[LookupDone]]] = {}
+
+    @property
+    def machine(self) -> RingMachine:
+        return self.seated.machine
 
     @property
     def me(self) -> Contact:

@@ -6,6 +6,7 @@ after a restart. `Seat` decides when that happens. It takes events and gives ord
 
     event \\ phase     SEARCHING        IN                  WAITING            FULL
     SearchEnded       join or create   -                   -                  -
+    Restored          IN               -                   -                  -
     JoinFailed        -                WAITING             -                  -
     PositionTaken     -                the next slot       the next slot      -
                                        or FULL             or FULL
@@ -89,6 +90,11 @@ class SearchEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """The machine was given its neighbours: large rings of a simulator begin so, and search nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSeen:
     """Others see us at this host now."""
 
@@ -113,7 +119,15 @@ class Leaving:
 
 
 SeatEvent = (
-    SearchEnded | JoinFailed | PositionTaken | HostSeen | PortFound | StandingChanged | ClockJumped | Leaving
+    SearchEnded
+    | Restored
+    | JoinFailed
+    | PositionTaken
+    | HostSeen
+    | PortFound
+    | StandingChanged
+    | ClockJumped
+    | Leaving
 )
 
 # --- orders, to be carried out in order
@@ -205,6 +219,8 @@ class Seat:
         match event:
             case SearchEnded():
                 self._begin(event.seen_host)
+            case Restored():
+                self._enter()
             case JoinFailed():
                 self._join_failed(now)
             case PositionTaken():

@@ -2,14 +2,14 @@
 
     seated = SeatedMachine(record=..., build=..., given=..., id_check="ip", random=Random(seed))
     loop: tell(event, now) / seated.machine.receive(message, sender, now) / advance(now);
-          then take_effects(now) until there are none, and take_orders(); wait until next_deadline()
+          then take_effects(now) until there are none; wait until next_deadline()
 
-`Seat` decides, and here its orders are carried out on the machine. Shells and simulators drive this one class; what is
-left to them is to look at the orders for what is theirs: to log, to end the waiting for lookups of a machine that is
-gone, to test reachability again.
+`Seat` decides, and here its orders are carried out on the machine. Shells and simulators drive this one class; they are
+told each order after it was carried out, for what is theirs: to log, to end the waiting for lookups of a machine that
+is gone, to test reachability again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Final
@@ -24,6 +24,7 @@ from dht.core.seat import (
     LeaveRing,
     Order,
     Place,
+    Restored,
     RetestReachability,
     Seat,
     SeatEvent,
@@ -37,16 +38,17 @@ _FOR_THE_SEAT: Final = frozenset((JoinFailed, PositionTaken))
 
 
 class SeatedMachine:
-    __slots__ = ("_build", "_given", "_id_check", "_news", "_orders", "_virtual_nodes", "machine", "seat")
+    __slots__ = ("_build", "_given", "_id_check", "_news", "_on_order", "_virtual_nodes", "machine", "seat")
 
     def __init__(
         self,
         *,
         record: PeerRecord,
         build: Build,
-        given: Callable[[], Sequence[Contact]],
+        given: Callable[[], Iterable[Contact]],
         id_check: IdCheck,
         random: Random,
+        on_order: Callable[[Order], None] = lambda _order: None,
         is_address_guessed: bool = False,
         is_tested_first: bool = False,
     ) -> None:
@@ -63,13 +65,18 @@ class SeatedMachine:
         self._given = given
         self._id_check: IdCheck = id_check
         self._virtual_nodes = record.virtual_nodes  # when it is a member
-        self._orders: list[Order] = []
+        self._on_order = on_order
         self._news: list[Effect] = []
 
     # --- events
 
     def tell(self, event: SeatEvent, now: float) -> None:
         self._carry_out(self.seat.tell(event, now), now)
+
+    def restore(self, lists: Sequence[tuple[Contact | None, tuple[Contact, ...]]], now: float) -> None:
+        """As `RingMachine.restore`, in place of a search and a join."""
+        self.tell(Restored(), now)
+        self.machine.restore(lists, now)
 
     def advance(self, now: float) -> None:
         if self.seat.due_at is not None:
@@ -97,11 +104,6 @@ class SeatedMachine:
             effects = [*effects, *self._news]
             self._news = []
         return effects
-
-    def take_orders(self) -> list[Order]:
-        """What was carried out since this was last asked."""
-        orders, self._orders = self._orders, []
-        return orders
 
     # --- what the seat asks
 
@@ -140,7 +142,7 @@ class SeatedMachine:
                     self.machine.leave(now)
                 case WaitForSlot() | RetestReachability():
                     pass  # for the shell alone
-        self._orders += orders
+            self._on_order(order)
 
     def _start(self, place: Place) -> None:
         """From the incarnation of the last machine on: the others take the newer of two records."""

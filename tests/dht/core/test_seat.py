@@ -24,6 +24,7 @@ from dht.core.seat import (
     Place,
     PortFound,
     Reason,
+    Restored,
     RetestReachability,
     SearchEnded,
     Seat,
@@ -164,6 +165,12 @@ def test_a_clock_that_jumps_during_the_search_changes_nothing() -> None:
     seat = seat_of(ANNA)
     assert seat.tell(ClockJumped(), 0.0) == []
     assert seat.tell(SearchEnded(), 1.0) == [join(ANNA)]
+
+
+def test_a_peer_that_begins_with_its_neighbours_searches_nothing() -> None:
+    seat = seat_of(ANNA)
+    assert seat.tell(Restored(), 0.0) == []
+    assert seat.tell(ClockJumped(), 1.0) == [start(Reason.CLOCK), join(ANNA)]
 
 
 # --- joining that fails

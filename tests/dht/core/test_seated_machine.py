@@ -14,6 +14,7 @@ from dht.core.seat import (
     CreateRing,
     JoinRing,
     Leaving,
+    Order,
     PortFound,
     Reason,
     SearchEnded,
@@ -32,21 +33,30 @@ def build(record: PeerRecord) -> RingMachine:
     return RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
 
 
-def seated_with(*given: Contact, virtual_nodes: int = 1) -> SeatedMachine:
-    record = peer_number(0, virtual_nodes=virtual_nodes)
-    return SeatedMachine(record=record, build=build, given=lambda: given, id_check="ip", random=Random(1))
+def seated_with(*given: Contact, orders: list[Order] | None = None) -> SeatedMachine:
+    """One that still searches."""
+    told = [] if orders is None else orders
+    return SeatedMachine(
+        record=PLACE, build=build, given=lambda: given, id_check="ip", random=Random(1), on_order=told.append
+    )
 
 
-def alone(*given: Contact, virtual_nodes: int = 1) -> SeatedMachine:
-    """A ring of one; `given` are known to it from now on."""
+def alone(*given: Contact, virtual_nodes: int = 1, orders: list[Order] | None = None) -> SeatedMachine:
+    """A ring of one, drained; it is given these contacts and tells its orders from now on."""
     contacts: list[Contact] = []
-    record = peer_number(0, virtual_nodes=virtual_nodes)
+    told: list[Order] = [] if orders is None else orders
     seated = SeatedMachine(
-        record=record, build=build, given=lambda: contacts, id_check="ip", random=Random(1)
+        record=replace(PLACE, virtual_nodes=virtual_nodes),
+        build=build,
+        given=lambda: contacts,
+        id_check="ip",
+        random=Random(1),
+        on_order=told.append,
     )
     seated.tell(SearchEnded(), NOW)
-    contacts += given
     drain(seated)
+    contacts += given
+    told.clear()
     return seated
 
 
@@ -88,15 +98,14 @@ def test_a_new_machine_goes_on_from_the_last_ones_incarnation_where_the_clock_wa
 
 
 def test_who_starts_over_joins_through_the_members_it_knew_and_then_through_those_given() -> None:
-    seated = alone(BERT)
-    seated.take_orders()
+    orders: list[Order] = []
+    seated = alone(BERT, orders=orders)
     hear(seated, record_of(1), record_of(3, LEAF))
     seated.tell(ClockJumped(), NOW)
-    started, joined = seated.take_orders()
+    started, joined = orders
     assert isinstance(started, StartMachine)
     assert started.reason is Reason.CLOCK
     assert joined == JoinRing(contacts=(ANNA, BERT)), "neither ourselves nor the leaf"
-    assert seated.take_orders() == []
 
 
 def test_where_a_member_is_its_record_knows_better_than_who_gave_its_address() -> None:
@@ -158,7 +167,8 @@ def test_the_port_found_outside_is_in_the_record() -> None:
 def test_a_join_that_nobody_answers_is_tried_again_at_the_seats_time_and_then_there_is_a_ring_of_one() -> (
     None
 ):
-    seated = seated_with(ANNA)
+    orders: list[Order] = []
+    seated = seated_with(ANNA, orders=orders)
     seated.tell(SearchEnded(), NOW)
     now = NOW
     while not seated.is_member():
@@ -168,7 +178,7 @@ def test_a_join_that_nobody_answers_is_tried_again_at_the_seats_time_and_then_th
         assert now <= deadline < NOW + 600
         now = deadline
         seated.advance(now)
-    assert seated.take_orders() == [
+    assert orders == [
         JoinRing(contacts=(ANNA,)),
         JoinRing(contacts=(ANNA,), failed=1),
         CreateRing(meet=(ANNA,), failed=2),
