@@ -89,7 +89,7 @@ class _Comparing:
         return self._found
 
     async def _standing(self) -> int:
-        return await self._store.work(lambda archive, _intake: archive.standing.changes)
+        return await self._store.work(lambda archive, _intake: archive.directories.changes)
 
     async def _call(self, service: str, body: bytes) -> bytes:
         self._found.steps.append(service)

@@ -19,7 +19,7 @@ class Tops:
     async def of(self, store: ArchiveStore, scope: Scope) -> Sequence[bytes]:
         """The digest of each of `directories`. What is stored meanwhile may be in it or not."""
         # Before the look: what comes in between is looked for the next time.
-        stamp = await store.work(lambda archive, _intake: (archive.standing, archive.standing.changes))
+        stamp = await store.work(lambda archive, _intake: (archive.directories, archive.directories.changes))
         known = self._known.get(scope)
         if known is None or known[0] != stamp:
             known = stamp, scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])

@@ -4,7 +4,7 @@ A member is a URL on a day: 12 bytes of the position, three of the day, and whet
 for good. As in the thesis (4.6), peers that fetched different content of one URL on one day are equal. A
 directory is 16 bits of the ring: its digest is SHA-1 over its sorted members, that of a directory of 8 bits
 SHA-1 over those of its directories, the root's over these. Members come from the index's keys alone, so
-computing them reads no record. An element is what sketches hold of a member.
+computing them reads no record.
 
 `directory_digest` also tells one day and one content from another, for who wants to know that much.
 """
@@ -37,10 +37,6 @@ def keys_of_member(member: bytes) -> tuple[bytes, bytes]:
     return prefix + (day * DAY_S).to_bytes(4, "big"), (
         prefix + end.to_bytes(4, "big") if end < 1 << 32 else prefix + b"\xff" * 8
     )
-
-
-def element_of(member: bytes) -> bytes:
-    return hashlib.sha256(member).digest()[:16]
 
 
 def directory_of(member: bytes) -> int:

@@ -10,8 +10,6 @@ files.
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
     h  directory[1]  -> digests of the directories of 16 bits in it; only while nothing changes there
-    s  bucket[1]  -> the sketch of its members
-    e  number[4]  -> members that came and went since the sketches were written
     n  position[:12] day[3]  -> (nothing): a URL on a day that has more than one capture
     u  address  -> (nothing): a URL that has, or once had, a capture; hosts from the right
     l  target[:12] source[:12]  -> first and last capture of the source in which the link to the target stood
@@ -34,10 +32,11 @@ PAYLOAD_PREFIX_BYTES = 8
 """Of a key of family d: the bucket and the payload. The kind comes next."""
 _WEB_URL = re.compile(r"http(s?)://([^/?#@:,)\[\]]+|\[[0-9a-fA-F:.]+\])((?::\d+)?)(/[^\0]*)", re.DOTALL)
 CAPTURE, PAYLOAD, VISITS, TOMBSTONE, AUXILIARY, META = b"c", b"d", b"v", b"t", b"x", b"m"
-DIGEST, SKETCH, CHANGES, SEVERAL = b"h", b"s", b"e", b"n"
+DIGEST, SEVERAL = b"h", b"n"
 ADDRESS = b"u"
 LINK, TALLY = b"l", b"a"
 DAY_S = 86_400
+BUCKETS = 16
 
 
 class RowKind(IntEnum):

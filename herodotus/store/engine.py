@@ -117,7 +117,7 @@ class Archive:
         self.refusal: str | None = None
         """Why nothing can be stored until the next opening."""
         self._unflushed = 0
-        self.standing = DirectoryDigests(index)
+        self.directories = DirectoryDigests(index)
         self.captures = 0
         self.has_tombstones = False
         self.rewrites = 0
@@ -256,7 +256,7 @@ class Archive:
     def load_counts(self) -> None:
         """What the index says of itself, when it was opened or made anew."""
         self.captures = decode_numbers(self.index.get(COUNT_KEY) or b"\0")[0]
-        self.standing.load()
+        self.directories.load()
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
 
     def put(
@@ -282,10 +282,11 @@ class Archive:
         """Every change of captures passes here, as the batch carries their number."""
         if batch.added:
             batch.put(COUNT_KEY, encode_numbers((self.captures + batch.added,)))
-        changes = self.standing.prepare(batch)
+        do_members_change = self.directories.prepare(batch)
         self.index.write(batch)
         self.captures += batch.added
-        self.standing.apply(changes)
+        if do_members_change:
+            self.directories.applied()
 
     def put_tombstones(self, batch: IndexBatch, ids: Sequence[CaptureId], number: int, offset: int) -> None:
         self.has_tombstones = True

@@ -13,7 +13,6 @@ from typing import TypeVar
 import anyio.lowlevel
 
 from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
-from herodotus.core.copies.cells import Sketch
 from herodotus.core.notes import Visit
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.deletion import delete, expunge
@@ -35,7 +34,6 @@ from herodotus.store.store import (
     Stored,
     at_once,
     digests_of,
-    sketch_of,
     statistics_of,
 )
 from herodotus.store.streams import Cursor, Query, Stream
@@ -193,10 +191,6 @@ class MemoryStore:
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
         await anyio.lowlevel.checkpoint()
         return digests_of(self.archive, key_from, key_to)
-
-    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
-        await anyio.lowlevel.checkpoint()
-        return sketch_of(self.archive, key_from, key_to, cells)
 
     async def work(self, work: Callable[[Archive, Intake], T]) -> T:
         await anyio.lowlevel.checkpoint()

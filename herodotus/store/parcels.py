@@ -48,7 +48,7 @@ class Parcel:
 
 def members_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
     """Captures before tombstones, either in order of position and day."""
-    return list(archive.standing.members(low, high))
+    return list(archive.directories.members(low, high))
 
 
 def count_captures(archive: Archive, low: bytes, high: bytes | None) -> int:
@@ -64,7 +64,7 @@ def keys_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
 
 def keys_beside_others(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:
     """Of the captures that are not their URL's only one of a day, without their family."""
-    return [key for member in archive.standing.several(low, high) for key in keys_of(archive, member)]
+    return [key for member in archive.directories.several(low, high) for key in keys_of(archive, member)]
 
 
 def member_after(archive: Archive, position: bytes, high: bytes | None) -> bytes | None:

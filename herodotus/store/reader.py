@@ -14,6 +14,7 @@ from herodotus.core.captures import (
 )
 from herodotus.core.digests import directory_digest
 from herodotus.core.index_rows import (
+    BUCKETS,
     CAPTURE,
     DAY_S,
     KEY_BYTES,
@@ -37,7 +38,6 @@ from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
 from herodotus.store.engine import Archive
 from herodotus.store.stored_records import MemberCache, Seen, StoredRecords
 
-BUCKETS = 16
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
 HISTORY_MAX = 100_000  # some 40 MB; who wants more asks by spans of time
 

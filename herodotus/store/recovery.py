@@ -57,6 +57,7 @@ def open_archive(archive: Archive) -> None:
         archive.files.load()
         if are_of_one_moment and _index_fits(archive) and _is_loaded(archive):
             _note_missing(archive)
+            archive.directories.drop_rows_of_before()
             _catch_up_with_sealing(archive)
             _apply_logs(archive, *archive.applied, counts_visits=True)
         else:

@@ -21,6 +21,7 @@ from herodotus.core.captures import parse_http_head
 from herodotus.core.cdxj import mime_of_line
 from herodotus.core.index_rows import (
     AUXILIARY,
+    BUCKETS,
     CAPTURE,
     KEY_BYTES,
     IndexEntry,
@@ -45,7 +46,6 @@ from herodotus.store.notes import SortedNotes
 from herodotus.store.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
 from herodotus.store.stored_records import MemberCache
 
-BUCKETS = 16
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
 INDEX_BATCH = 5_000
 COMPACTED_BYTES_MAX = 1024 * 1024 * 1024

@@ -15,7 +15,6 @@ import anyio
 
 from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
-from herodotus.core.copies.cells import Sketch
 from herodotus.core.notes import Visit
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
@@ -120,10 +119,6 @@ class ArchiveStore(Protocol):
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
         """Of the directories of 16 bits of an arc; `top_digests` and `root_digest` go on from there. Kept while
         nothing changes; a URL on a day counts once, whatever its content."""
-        ...
-
-    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
-        """Of the same members: two of them subtracted give away what differs."""
         ...
 
     async def work(self, work: Callable[[Archive, Intake], T]) -> T:
@@ -252,9 +247,6 @@ class DiskStore:
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
         return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), UPKEEP)
 
-    async def sketch(self, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
-        return await self._in_thread(lambda: sketch_of(self.archive, key_from, key_to, cells), UPKEEP)
-
     async def work(self, work: Callable[[Archive, Intake], T]) -> T:
         return await self._in_thread(lambda: work(self.archive, self._intake))
 
@@ -339,12 +331,7 @@ class DiskStore:
 
 def digests_of(archive: Archive, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
     with archive.lock:
-        return archive.standing.digests(key_from, key_to)
-
-
-def sketch_of(archive: Archive, key_from: bytes, key_to: bytes | None, cells: int) -> Sketch:
-    with archive.lock:
-        return archive.standing.sketch(key_from, key_to, cells)
+        return archive.directories.digests(key_from, key_to)
 
 
 def statistics_of(archive: Archive) -> ArchiveStatistics:

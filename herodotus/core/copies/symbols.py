@@ -1,19 +1,29 @@
 """What do two sets not share, when nobody knows beforehand how much it is? Cells, made and read one after the other.
 
-The sketch of `herodotus.core.copies.cells` without an end: the asker reads cells until all differences have shown
-themselves, so what travels follows the difference alone. Both ends keep where each element goes next, so more cells
-cost no second look at what was made.
+Rateless invertible Bloom lookup table (Yang and others, SIGCOMM 2024): an element is mixed into cell 0 and into ever
+sparser further cells, so some 1.35 cells for each difference give all of them away. The difference of two tables is
+the table of the difference of the sets. The asker reads cells until all differences have shown themselves, so what
+travels follows the difference alone. Both ends keep where each element goes next, so more cells cost no second look
+at what was made.
 """
 
+import hashlib
 from array import array
 from collections.abc import Iterable
 from math import ceil, sqrt
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.copies.cells import CELLS_MAX, MASK, MULTIPLIER, PACKED_BYTES, SCALE, pure, spread
 
 Cell = tuple[int, int]
 """The exclusive or of the elements in it, each with its check, and how many they are."""
+
+ELEMENT_BYTES = 16
+CHECK_BYTES = 8
+CELLS_MAX = 1 << 20
+_PACKED_BYTES = ELEMENT_BYTES + CHECK_BYTES
+_MULTIPLIER = 0xDA942042E4DD58B5
+_MASK = (1 << 64) - 1
+_SCALE = float(1 << 32)
 
 _STEP = 4
 """Cells are made in ever larger steps, as each step looks at all elements once."""
@@ -29,7 +39,7 @@ class Symbols:
         self._states = array("Q")
         self._next = array("Q")
         for element in elements:
-            packed, state = spread(element)
+            packed, state = _spread(element)
             self._packed.append(packed)
             self._states.append(state)
             self._next.append(0)
@@ -61,8 +71,8 @@ class Symbols:
             while at < end:
                 cells[at] ^= packed
                 counts[at] += 1
-                state = state * MULTIPLIER & MASK
-                at += ceil((at + 1.5) * (SCALE / sqrt(state + 1) - 1))
+                state = state * _MULTIPLIER & _MASK
+                at += ceil((at + 1.5) * (_SCALE / sqrt(state + 1) - 1))
             upcoming[number], states[number] = at, state
 
 
@@ -108,12 +118,12 @@ class Decoder:
         end = len(self._cells)
         while waiting:
             at = waiting.pop()
-            element = pure(self._cells[at], self._counts[at])
+            element = _pure(self._cells[at], self._counts[at])
             if element is None or element in self._found:
                 continue
             if len(self._found) > end:
                 return  # no honest cells give away more than they are
-            packed, state = spread(element)
+            packed, state = _spread(element)
             known = [packed, state, 0, self._counts[at]]
             self._found[element] = known
             waiting += self._remove(known, end)
@@ -126,17 +136,33 @@ class Decoder:
             self._cells[at] ^= packed
             self._counts[at] -= sign
             touched.append(at)
-            state = state * MULTIPLIER & MASK
-            at += ceil((at + 1.5) * (SCALE / sqrt(state + 1) - 1))
+            state = state * _MULTIPLIER & _MASK
+            at += ceil((at + 1.5) * (_SCALE / sqrt(state + 1) - 1))
         known[1], known[2] = state, at
         return touched
+
+
+def _spread(element: bytes) -> tuple[int, int]:
+    """What is mixed into cells, and the state that says which ones."""
+    digest = hashlib.sha1(element, usedforsecurity=False).digest()
+    return int.from_bytes(element + digest[:CHECK_BYTES], "big"), int.from_bytes(digest[8:16], "big")
+
+
+def _pure(packed: int, count: int) -> bytes | None:
+    """The element that is alone in a cell."""
+    if count not in (1, -1) or not packed:
+        return None
+    data = packed.to_bytes(_PACKED_BYTES, "big")
+    element = data[:ELEMENT_BYTES]
+    digest = hashlib.sha1(element, usedforsecurity=False).digest()
+    return element if digest[:CHECK_BYTES] == data[ELEMENT_BYTES:] else None
 
 
 def encode_cells(cells: Iterable[Cell]) -> bytes:
     """24 bytes and a count (zigzag LEB128) for each."""
     out = bytearray()
     for packed, count in cells:
-        out += packed.to_bytes(PACKED_BYTES, "big")
+        out += packed.to_bytes(_PACKED_BYTES, "big")
         rest = count << 1 if count >= 0 else (-count << 1) - 1
         while rest > 0x7F:
             out.append(rest & 0x7F | 0x80)
@@ -162,7 +188,7 @@ class CellReader:
         return cells
 
     def _cell(self, start: int) -> tuple[Cell, int] | None:
-        at = start + PACKED_BYTES
+        at = start + _PACKED_BYTES
         number = shift = 0
         while at < len(self._rest):
             byte = self._rest[at]
@@ -170,7 +196,7 @@ class CellReader:
             number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
-                packed = int.from_bytes(self._rest[start : start + PACKED_BYTES], "big")
+                packed = int.from_bytes(self._rest[start : start + _PACKED_BYTES], "big")
                 return (packed, number >> 1 if number & 1 == 0 else -((number + 1) >> 1)), at
             if shift >= 7 * _COUNT_BYTES_MAX:
                 raise MalformedRecordError("a cell of more elements than there are")

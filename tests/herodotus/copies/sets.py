@@ -13,7 +13,7 @@ from herodotus.peers.calls import Services
 from herodotus.store.store import ArchiveStore
 
 
-class _Standing:
+class _Directories:
     changes = 0
 
     def __init__(self, members: Iterable[bytes]) -> None:
@@ -28,7 +28,7 @@ class MemberSet:
     """As much of an archive store as comparing asks for."""
 
     def __init__(self, members: Iterable[bytes]) -> None:
-        self.standing = _Standing(members)
+        self.directories = _Directories(members)
         self._digests: dict[tuple[bytes, bytes | None], dict[int, bytes]] = {}
 
     async def work(self, work: Callable[[Any, Any], Any]) -> Any:  # Any: whatever the caller makes of it
@@ -39,7 +39,7 @@ class MemberSet:
         await anyio.lowlevel.checkpoint()
         if (low, high) not in self._digests:
             of_directory: dict[int, list[bytes]] = {}
-            for member in self.standing.members(low, high):
+            for member in self.directories.members(low, high):
                 of_directory.setdefault(directory_of(member), []).append(member)
             self._digests[low, high] = {number: leaf_digest(some) for number, some in of_directory.items()}
         return self._digests[low, high]

@@ -1,4 +1,4 @@
-"""Digests and sketches that are kept equal what a walk over everything gives, whatever happened between."""
+"""Digests that are kept equal what a walk over everything gives, whatever happened between."""
 
 import random
 from collections import Counter
@@ -6,19 +6,18 @@ from collections import Counter
 import pytest
 
 from herodotus.core.captures import CaptureId
-from herodotus.core.copies.cells import Sketch
-from herodotus.core.digests import element_of, leaf_digest, member_of, root_digest, top_digests
+from herodotus.core.digests import leaf_digest, member_of, root_digest, top_digests
 from herodotus.core.index_rows import CAPTURE, DAY_S, TOMBSTONE, after
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import MemoryIndex
+from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.intake import Intake
 from herodotus.store.memory import MemoryDisk
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
-from herodotus.store.store import digests_of, sketch_of
+from herodotus.store.store import digests_of
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 from tests.herodotus.store.power import JournalledIndex
 
@@ -47,16 +46,14 @@ def _check(archive: Archive, key_from: bytes = b"", key_to: bytes | None = None)
         directory: leaf_digest(m for m in members if m[:2] == directory.to_bytes(2, "big"))
         for directory in directories
     }
-    expected = Sketch.of((element_of(member) for member in members), 200)
-    assert sketch_of(archive, key_from, key_to, 200) == expected
     captures = Counter(member_of(key) for key, _ in archive.index.scan(CAPTURE, after(CAPTURE)))
-    assert list(archive.standing.several(key_from, key_to)) == sorted(
+    assert list(archive.directories.several(key_from, key_to)) == sorted(
         member for member, count in captures.items() if count > 1 and member in members
     )
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_kept_digests_and_sketches_equal_those_of_a_full_scan(seed: int) -> None:
+def test_kept_digests_equal_those_of_a_full_scan(seed: int) -> None:
     rng = random.Random(seed)
     disk, index = MemoryDisk(), JournalledIndex()
     archive = _open(disk, index)
@@ -104,21 +101,25 @@ def test_peers_with_equal_captures_have_equal_roots_and_one_capture_shows() -> N
     ours, theirs = digests_of(first, b"", None), digests_of(second, b"", None)
     differing = {directory for directory in ours | theirs if ours.get(directory) != theirs.get(directory)}
     assert differing == {int.from_bytes(extra.key[:2], "big")}
-    sketch = sketch_of(second, b"", None, 16)
-    sketch.merge(sketch_of(first, b"", None, 16), sign=-1)
-    found = sketch.difference()
-    assert found.is_complete
-    member = extra.key[:12] + (NOW_S // DAY_S).to_bytes(3, "big") + b"c"
-    assert found.ours == frozenset([element_of(member)])
 
 
-def test_many_changes_are_saved_as_sketches_and_survive_reopening(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("herodotus.store.digests.SAVED_EVERY", 50)
-    disk, index = MemoryDisk(), MemoryIndex()
+def test_opening_deletes_the_sketches_of_earlier_releases_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("herodotus.store.digests._DELETED_AT_ONCE", 7)
+    disk, index = MemoryDisk(), JournalledIndex()
     archive = _open(disk, index)
-    for n in range(130):
-        store(archive, page(f"http://example.org/{n}", NOW_S, b"%d" % n))
-    assert [key for key, _ in index.scan(b"s", b"t")] != []
-    assert len(list(index.scan(b"e", b"f"))) == 30
+    store(archive, *(page(f"http://example.org/{n}", NOW_S, b"%d" % n) for n in range(30)))
+    before = index.content()
+    for number in range(16):
+        index.write(
+            IndexBatch([(b"s" + bytes((number,)), bytes(100)), (b"e" + number.to_bytes(4, "big"), bytes(17))])
+        )
     archive.close()
-    _check(_open(disk, index))
+    again = _open(disk, index)
+    assert index.content() == before
+    assert again.captures == 30
+    _check(again)
+    again.close()
+    index.batches.clear()
+    _open(disk, index)
+    touched = {key[:1] for batch in index.batches if batch for key, _ in batch.changes}
+    assert not touched & {b"s", b"e"}
