@@ -26,9 +26,9 @@ from crawler.core.politeness import HostSteward, OptOutList, OriginReport, Polit
 from crawler.core.urls import Origin, host_of, target_of
 from crawler.ports import FetchRequest
 from dht import Contact, Key
+from dht.core.arcs import Arc, Arcs
 from dht.core.ids import PeerKey
 from dht.core.records import Address
-from herodotus.core.tenure import OwnedArc
 from herodotus.crawl.gear import ROBOT
 from herodotus.crawl.stewards import RingSteward, StewardParts
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
@@ -78,9 +78,9 @@ class _Ring:
         positions = [one.position for one in self.members]
         return self.members[bisect_left(positions, key) % len(positions)]
 
-    def my_arcs(self) -> Sequence[OwnedArc]:
+    def my_arcs(self) -> Arcs:
         at = self.members.index(self.me)
-        return [OwnedArc(self.members[at - 1].position, self.me.position)]
+        return Arcs([Arc(self.members[at - 1].position, self.me.position)])
 
     @asynccontextmanager
     async def changes(self) -> AsyncIterator[AsyncIterator[bool]]:

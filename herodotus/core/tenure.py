@@ -4,35 +4,26 @@ Remembered are the arcs that were ours within the last `memory_s`; a key that wa
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
 
-from dht.core.ids import Key, is_in_arc
+from dht.core.arcs import Arcs
+from dht.core.ids import Key
 
 CHANGES_MAX = 256
 """A ring that changes more often within the silence is judged by its oldest change: longer silence, never shorter."""
 
 
-class OwnedArc(NamedTuple):
-    """(start, end]; equal ends are the whole circle."""
-
-    start: Key
-    end: Key
-
-
 class Tenure:
     def __init__(self, memory_s: float) -> None:
         self._memory_s = memory_s
-        self._arcs: tuple[OwnedArc, ...] = ()
-        self._earlier: deque[tuple[float, tuple[OwnedArc, ...]]] = deque()  # and when each ended
+        self._arcs = Arcs()
+        self._earlier: deque[tuple[float, Arcs]] = deque()  # and when each ended
 
-    def change(self, arcs: Sequence[OwnedArc], now: float) -> None:
+    def change(self, arcs: Arcs, now: float) -> None:
         """From now on these are ours; nothing was, before the first call."""
-        found = tuple(arcs)
-        if found == self._arcs and self._earlier:
+        if arcs == self._arcs and self._earlier:
             return
         self._earlier.append((now, self._arcs))
-        self._arcs = found
+        self._arcs = arcs
         while len(self._earlier) > CHANGES_MAX:
             self._join_oldest()
         while len(self._earlier) > 1 and self._earlier[0][0] + self._memory_s < now:
@@ -40,15 +31,15 @@ class Tenure:
 
     def lose_all(self, now: float) -> None:
         """We do not know what we were told: whatever is ours counts from now."""
-        self._earlier.append((now, ()))
+        self._earlier.append((now, Arcs()))
 
     def has(self, key: Key) -> bool:
-        return any(is_in_arc(arc.start, key, arc.end) for arc in self._arcs)
+        return key in self._arcs
 
     def opens_at(self, key: Key) -> float:
         """`memory_s` after the last moment at which the key was not ours; meaningless for one that is not."""
         for ended, arcs in reversed(self._earlier):
-            if not any(is_in_arc(arc.start, key, arc.end) for arc in arcs):
+            if key not in arcs:
                 return ended + self._memory_s
         return 0.0
 
@@ -56,4 +47,4 @@ class Tenure:
         """Two become one: of the second one's end, with what both had."""
         _, first = self._earlier.popleft()
         ended, second = self._earlier.popleft()
-        self._earlier.appendleft((ended, tuple(arc for arc in second if arc in first)))
+        self._earlier.appendleft((ended, first & second))

@@ -11,7 +11,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
@@ -24,9 +24,9 @@ from crawler.core.urls import Origin
 from crawler.ports import FetchRequest
 from crawler.steward import LocalSteward
 from dht import Contact, Key
+from dht.core.arcs import Arcs
 from dht.core.ids import PeerKey
 from dht.core.records import Address
-from herodotus.core.tenure import OwnedArc
 from herodotus.crawl.gear import ROBOT
 from herodotus.crawl.stewards import RingSteward, StewardParts, office
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
@@ -48,8 +48,8 @@ class Alone:
     async def owner(self, key: Key) -> Contact | None:
         return self.me
 
-    def my_arcs(self) -> Sequence[OwnedArc]:
-        return [OwnedArc(self.me.position, self.me.position)]
+    def my_arcs(self) -> Arcs:
+        return ~Arcs()
 
     @asynccontextmanager
     async def changes(self) -> AsyncIterator[AsyncIterator[bool]]:

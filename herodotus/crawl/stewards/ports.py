@@ -1,13 +1,13 @@
 """What do stewards ask of the ring? Who owns a key, which keys are ours, and when that changes."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
 from dht import Arc, Contact, EventsLost, Key, Subscription
+from dht.core.arcs import Arcs
 from dht.core.effects import ArcsChanged, RingChanged
 from dht.errors import NoAnswerError
-from herodotus.core.tenure import OwnedArc
 
 
 class StewardRing(Protocol):
@@ -15,7 +15,7 @@ class StewardRing(Protocol):
         """None when nobody answers now."""
         ...
 
-    def my_arcs(self) -> Sequence[OwnedArc]: ...
+    def my_arcs(self) -> Arcs: ...
 
     def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
         """Each time our arcs may have changed; False when some changes were missed."""
@@ -42,8 +42,8 @@ class NodeRing:
         except NoAnswerError:
             return None
 
-    def my_arcs(self) -> Sequence[OwnedArc]:
-        return [OwnedArc(arc.start, arc.end) for arc in self._node.my_arcs(1)]
+    def my_arcs(self) -> Arcs:
+        return Arcs(self._node.my_arcs(1))
 
     def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
         return _Changes(self._node)

@@ -2,20 +2,21 @@
 
 import random
 
+from dht.core.arcs import Arc, Arcs
 from dht.core.ids import key_from_number, number_of
-from herodotus.core.tenure import CHANGES_MAX, OwnedArc, Tenure
+from herodotus.core.tenure import CHANGES_MAX, Tenure
 
 SILENT_S = 60.0
 
 
-def arc(start: int, end: int) -> OwnedArc:
-    return OwnedArc(key_from_number(start), key_from_number(end))
+def arc(start: int, end: int) -> Arc:
+    return Arc(key_from_number(start), key_from_number(end))
 
 
 def test_all_is_new_at_first() -> None:
     tenure = Tenure(SILENT_S)
     assert not tenure.has(key_from_number(5))
-    tenure.change([arc(0, 10)], 100.0)
+    tenure.change(Arcs([arc(0, 10)]), 100.0)
     assert tenure.has(key_from_number(10))
     assert not tenure.has(key_from_number(11))
     assert tenure.opens_at(key_from_number(5)) == 160.0
@@ -23,13 +24,13 @@ def test_all_is_new_at_first() -> None:
 
 def test_what_stays_ours_keeps_its_time_and_what_comes_begins_anew() -> None:
     tenure = Tenure(SILENT_S)
-    tenure.change([arc(0, 10)], 0.0)
-    tenure.change([arc(0, 20)], 100.0)
+    tenure.change(Arcs([arc(0, 10)]), 0.0)
+    tenure.change(Arcs([arc(0, 20)]), 100.0)
     assert tenure.opens_at(key_from_number(5)) <= 100.0
     assert tenure.opens_at(key_from_number(15)) == 160.0
-    tenure.change([arc(4, 20)], 110.0)
+    tenure.change(Arcs([arc(4, 20)]), 110.0)
     assert not tenure.has(key_from_number(3))
-    tenure.change([arc(0, 20)], 120.0)
+    tenure.change(Arcs([arc(0, 20)]), 120.0)
     assert tenure.opens_at(key_from_number(3)) == 180.0
     assert tenure.opens_at(key_from_number(15)) == 160.0
     assert tenure.opens_at(key_from_number(8)) <= 100.0
@@ -37,8 +38,8 @@ def test_what_stays_ours_keeps_its_time_and_what_comes_begins_anew() -> None:
 
 def test_being_told_the_same_again_changes_nothing_and_missing_news_all() -> None:
     tenure = Tenure(SILENT_S)
-    tenure.change([arc(0, 10)], 0.0)
-    tenure.change([arc(0, 10)], 100.0)
+    tenure.change(Arcs([arc(0, 10)]), 0.0)
+    tenure.change(Arcs([arc(0, 10)]), 100.0)
     assert tenure.opens_at(key_from_number(5)) == 60.0
     tenure.lose_all(200.0)
     assert tenure.opens_at(key_from_number(5)) == 260.0
@@ -51,13 +52,13 @@ def test_any_history_says_at_least_what_a_plain_record_says() -> None:
         tenure, now = Tenure(SILENT_S), 0.0
         keys = [key_from_number(number) for number in range(0, 100, 7)]
         last_not_ours = dict.fromkeys(keys, 0.0)
-        held: list[OwnedArc] = []
+        held: list[Arc] = []
         for _ in range(2 * CHANGES_MAX):
             for key in keys:
                 if not any(number_of(one.start) < number_of(key) <= number_of(one.end) for one in held):
                     last_not_ours[key] = now
             held = [arc(start := chance.randrange(60), start + chance.randrange(1, 40)) for _ in range(2)]
-            tenure.change(held, now)
+            tenure.change(Arcs(held), now)
             for key in keys:
                 if tenure.has(key):
                     assert tenure.opens_at(key) >= min(last_not_ours[key] + SILENT_S, now + SILENT_S) or (
