@@ -15,10 +15,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 
+from dht.core import ids
+from dht.core.holders import Table
+from dht.core.ids import Key
+from dht.core.records import Address, Contact
+from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
-from herodotus.core.copies.directories import Range
-from herodotus.core.copies.ledger import HoldingLedger
-from herodotus.core.copies.places import PeerKey, Places, Segment
+from herodotus.core.copies.directories import Range, arcs_of
+from herodotus.core.copies.ledger import Group, HoldingLedger
 from herodotus.core.copies.wanted import Wanted
 
 DAY_S = 86_400.0
@@ -39,8 +43,7 @@ class CopyRules:
 
 @dataclass(slots=True)
 class SimulatedHolder:
-    key: PeerKey
-    position: bytes
+    contact: Contact
     units: set[bytes] = field(default_factory=set)
     wanted: Wanted = field(default_factory=Wanted)
     is_up: bool = True
@@ -54,6 +57,10 @@ class SimulatedHolder:
     """Who may want something of it, in the order in which they asked."""
     turn: int = 0
     """Changes when it comes or goes: what was planned before is void."""
+
+    @property
+    def key(self) -> PeerKey:
+        return self.contact.peer
 
 
 class CopyWorld:
@@ -80,7 +87,7 @@ class CopyWorld:
         self.units = sorted(self.random.randbytes(12) + bytes(3) + b"c" for _ in range(units))
         for unit in self.units:
             self.owners[unit] = set()
-            self._holders[unit] = self.places.holders(position_of(unit))
+            self._holders[unit] = self._holders_of(unit)
             for key in self._holders[unit]:
                 self._have(self.peers[key], unit)
 
@@ -99,7 +106,9 @@ class CopyWorld:
     # -- peers come and go --------------------------------------------------------------------------------
 
     def add(self) -> SimulatedHolder:
-        peer = SimulatedHolder(self.random.randbytes(32), self.random.randbytes(20))
+        peer = SimulatedHolder(
+            contact_of(ids.PeerKey(self.random.randbytes(32)), Key(self.random.randbytes(20)))
+        )
         self.peers[peer.key] = peer
         return peer
 
@@ -140,19 +149,22 @@ class CopyWorld:
         return lambda: what() if peer.turn == turn else None
 
     def _look(self) -> None:
-        self._absence.see([(one.position, one.key) for one in self.peers.values() if one.is_up], self.now)
+        self._absence.see([one.contact for one in self.peers.values() if one.is_up], self.now)
         self._absence.advance(self.now)
-        self.places = self._absence.places(self.now)
+        self.table = self._absence.table(self.now)
+
+    def _holders_of(self, unit: bytes) -> tuple[PeerKey, ...]:
+        return tuple(contact.peer for contact in self.table.of(Key(position_of(unit))))
 
     def _changed(self, peer: SimulatedHolder) -> None:
-        before = self.places
+        before = self.table
         self._look()
         concerned = {
-            *self._units_before(before, peer.position),
-            *self._units_before(self.places, peer.position),
+            *self._units_before(before, peer.contact.position),
+            *self._units_before(self.table, peer.contact.position),
         }
         for unit in sorted(concerned):
-            holders = self.places.holders(position_of(unit))
+            holders = self._holders_of(unit)
             is_lacking = peer.key in holders and peer.is_up and unit not in peer.units
             if holders != self._holders[unit] or is_lacking:
                 self._holders[unit] = holders
@@ -164,9 +176,9 @@ class CopyWorld:
         if not self.owners[unit].issubset(self._holders[unit]):
             self.after(self.rules.keep_s, lambda: self._review(unit))
 
-    def _units_before(self, places: Places, position: bytes) -> list[bytes]:
+    def _units_before(self, table: Table, position: Key) -> list[bytes]:
         """Those whose holders a change at a position may concern."""
-        keys = places.keys
+        keys = [contact.position for contact in table.contacts]
         at = bisect_left(keys, position)
         low, high = keys[(at - WINDOW) % len(keys)], keys[at % len(keys)]
         start, end = bisect_left(self.units, low), bisect_left(self.units, high)
@@ -273,7 +285,7 @@ class CopyWorld:
     def _review(self, unit: bytes) -> None:
         """Who need not hold it asks all who must, and lets it go when the ledger says so."""
         holders = self._holders[unit]
-        scope = (Range(position_of(unit), after(position_of(unit))),)
+        arcs = arcs_of([Range(position_of(unit), after(position_of(unit)))])
         for key in sorted(self.owners[unit].difference(holders)):
             peer = self.peers[key]
             if not peer.is_up:
@@ -281,11 +293,11 @@ class CopyWorld:
             for other in holders:
                 if self.peers[other].is_up:
                     lacking = () if unit in self.peers[other].units else (unit,)
-                    asked = self._ledger.begin(other, scope, self.now)
+                    asked = self._ledger.begin(other, arcs, self.now)
                     self._ledger.confirm(asked, lacking, is_promise=True, is_exact=True)
-            segment = Segment(ranges=scope, holders=holders)
+            group = Group(holders, arcs)
             if len(holders) == self.rules.copies and self._ledger.may_go(
-                segment, self._absence.absent, self.now
+                group, self._absence.absent, self.now
             ):
                 self._drop(peer, unit, holders)
             for other in holders:
@@ -304,6 +316,11 @@ class CopyWorld:
 
     def reachable(self) -> Counter[int]:
         return Counter(sum(self.peers[key].is_up for key in self.owners[unit]) for unit in self.units)
+
+
+def contact_of(peer: ids.PeerKey, position: Key) -> Contact:
+    """Where it can be reached is of no matter here."""
+    return Contact(peer=peer, address=Address(host=bytes(4), port=1), slot=0, index=0, position=position)
 
 
 def position_of(unit: bytes) -> bytes:

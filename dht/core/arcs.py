@@ -4,7 +4,7 @@ Union, intersection, difference and comparison of such sets are one merge of two
 thousands of arcs costs no more than its length.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from operator import and_, gt, or_
 from typing import NamedTuple
@@ -74,7 +74,7 @@ class Arcs:
 
     # --- asking
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: bytes) -> bool:
         return self._has_zero != bool(bisect_left(self._flips, key) & 1)
 
     def __bool__(self) -> bool:
@@ -136,8 +136,14 @@ class Arcs:
         return self._of(self._flips, not self._has_zero)
 
     def __le__(self, other: "Arcs") -> bool:
-        """Has `other` all of it?"""
-        return not self - other
+        """Has `other` all of it? Looked up piece by piece, as what is asked about is often one arc."""
+        flips, has_zero = other._flips, other._has_zero
+        for start, end in self.pieces():
+            # The first key of the piece is inside, and membership flips next at its end or later.
+            place = bisect_right(flips, start)
+            if has_zero == bool(place & 1) or (place < len(flips) and flips[place] < end):
+                return False
+        return True
 
     def _merged(self, other: "Arcs", keep: Callable[[bool, bool], bool]) -> "Arcs":
         ours, theirs = self._flips, other._flips
@@ -176,3 +182,7 @@ class Arcs:
             else:
                 flips.append(rounded)
         return self._of(tuple(flips), self._has_zero)
+
+
+NONE = Arcs()
+WHOLE = ~NONE

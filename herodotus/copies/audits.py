@@ -17,8 +17,8 @@ from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import Proof
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.copies.directories import POSITIONS, Range
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
+from herodotus.core.copies.directories import POSITIONS, Range, ranges_of
 from herodotus.core.digests import keys_of_member
 from herodotus.core.index_rows import CAPTURE, KEY_BYTES
 from herodotus.peers.calls import CallError
@@ -138,7 +138,8 @@ class Auditor:
 
     async def _draw(self, peer: PeerKey) -> list[bytes]:
         """Members that the peer said it has all contents of, from all over what we share with it."""
-        scope, random, store = self._parts.view.shared_with(peer), self._parts.random, self._parts.store()
+        scope, random = ranges_of(self._parts.view.shared_with(peer)), self._parts.random
+        store = self._parts.store()
         if not scope or store is None:
             return []
         drawn = []

@@ -131,8 +131,8 @@ class _Comparing:
             return False
         if decoder is None:
             return False
-        members = set(await members_of(self._store, scope))
-        if any(not scopes.has(scope, member) or member[-1:] not in b"ct" for member in decoder.theirs):
+        members, asked = set(await members_of(self._store, scope)), scopes.arcs_of(scope)
+        if any(member not in asked or member[-1:] not in b"ct" for member in decoder.theirs):
             raise LiarError("cells of members that are outside of what was asked")
         # What we had when the cells were made may have gone since: then nobody lacks it.
         self._miss(decoder.theirs)
@@ -185,7 +185,8 @@ class _Comparing:
                 theirs.update(wire.decode_members(data[:end], LISTED_MAX))
                 if len(theirs) > LISTED_MAX:
                     raise LiarError("a list longer than any share")
-        if rest or any(not scopes.has(scope, member) for member in theirs):
+        asked = scopes.arcs_of(scope)
+        if rest or any(member not in asked for member in theirs):
             raise LiarError("a list of members that are outside of what was asked")
         ours = set(await members_of(self._store, scope))
         self._miss(theirs - ours)

@@ -16,6 +16,9 @@ from random import Random
 import anyio
 
 from dht import Contact, EventsLost, PeerChanged
+from dht.core.arcs import Arcs
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies.arrivals import Arrivals
 from herodotus.copies.audits import Auditor
 from herodotus.copies.backlog import Added, Backlog
@@ -32,10 +35,10 @@ from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import OnReceived, Parts, RingView, nobody_told
 from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
 from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
-from herodotus.core.copies.directories import Scope
+from herodotus.core.copies.directories import Scope, ranges_of
 from herodotus.core.copies.pace import Pace
-from herodotus.core.copies.places import PeerKey, Places
 from herodotus.core.copies.schedule import Purpose, Task
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.settings.sections import CopiesSettings
@@ -83,7 +86,7 @@ class Copies:
         self._ports = ports
         self._settings = settings
         self.parts = Parts(
-            view=View(me=ports.me, copies=ports.copies, places=Places((), ports.copies)),
+            view=View(me=ports.me, table=Table((), Rule(ports.copies))),
             store=ports.store,
             calls=ports.calls,
             sign=ports.sign,
@@ -169,7 +172,7 @@ class Copies:
     def _look(self, ring: RingView) -> None:
         now = self.parts.now()
         contacts = ring.positions()
-        for peer in self._absence.see([(contact.position, contact.peer) for contact in contacts], now):
+        for peer in self._absence.see(contacts, now):
             self.parts.ledger.doubt(peer)  # it may have lost its disk
         self._absence.advance(now)
         view = self.parts.view
@@ -180,16 +183,18 @@ class Copies:
         self._looked_at = looked_at
         view.absent = self._absence.absent
         first: dict[PeerKey, Contact] = {contact.peer: contact for contact in reversed(contacts)}
-        view.take(self._absence.places(now), first, now)
-        self.parts.ledger.keep_only(view.places.peers)
+        view.take(self._absence.table(now), first, now)
+        self.parts.ledger.keep_only(view.table.peers)
         self._plan()
 
     def _plan(self) -> None:
         """Tasks for all that we share, or have too much of, with somebody."""
         view = self.parts.view
-        scopes: dict[Task, Scope] = {(peer, Purpose.SHARED): view.shared_with(peer) for peer in view.others()}
-        for peer in sorted({peer for segment in self._survey.surplus for peer in segment.holders}):
-            scopes[peer, Purpose.SURPLUS] = self._survey.surplus_of(peer)
+        scopes: dict[Task, Scope] = {
+            (peer, Purpose.SHARED): ranges_of(view.shared_with(peer)) for peer in view.others()
+        }
+        for peer in sorted({peer for group in self._survey.surplus for peer in group.holders}):
+            scopes[peer, Purpose.SURPLUS] = ranges_of(self._survey.surplus_of(peer))
         self._rounds.plan(scopes)
 
     def _compare_again(self, peer: PeerKey) -> None:
@@ -226,10 +231,10 @@ class Copies:
         """Promises are short; those that are needed now are asked for again."""
         if now - self.parts.view.changed_at < self._settings.keep_s:
             return
-        for segment in self._survey.surplus:
-            if self.parts.view.is_promised(segment.ranges, now):
+        for group in self._survey.surplus:
+            if self.parts.view.is_promised(group.arcs, now):
                 continue
-            for peer in self.parts.ledger.needs_promises(segment, now):
+            for peer in self.parts.ledger.needs_promises(group, now):
                 if not self._pusher.is_pending(peer) and peer not in self.parts.view.absent:
                     self._rounds.hurry(peer, Purpose.SURPLUS)
 
@@ -257,7 +262,7 @@ class Copies:
         store = self.parts.store()
         if store is None:
             return HandedOver()
-        everything = await foreign(store, (), DIRECTORIES)  # a survey does not look at all of it
+        everything = await foreign(store, Arcs(), DIRECTORIES)  # a survey does not look at all of it
 
         def heirs_now() -> dict[PeerKey, Scope]:
             return heirs(self.parts, self._ports.ring(), everything)
@@ -284,4 +289,4 @@ class Copies:
 
     def _expected_copies(self) -> int:
         """k, or as many as there are hosts."""
-        return min(self._ports.copies, len(self.parts.view.places.peers))
+        return min(self._ports.copies, len(self.parts.view.table.peers))

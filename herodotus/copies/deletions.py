@@ -11,7 +11,7 @@ from contextlib import aclosing
 
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import TOMBSTONE
 from herodotus.peers.calls import CallError
@@ -64,7 +64,7 @@ class Deletions:
 
     def _is_agreed(self, member: bytes, peers: Collection[PeerKey]) -> bool:
         view = self._parts.view
-        others = {peer for peer in view.places.holders(member[:12] + bytes(8)) if peer != view.me}
+        others = {peer for peer in view.holders(member) if peer != view.me}
         return len(others.intersection(peers)) > max(len(others), view.copies - 1) / 2
 
     async def _keys_at(self, peer: PeerKey, member: bytes) -> set[bytes]:

@@ -7,18 +7,21 @@ anew.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
 
+from dht.core import ids
+from dht.core.arcs import NONE, Arcs
+from dht.core.holders import Table
 from herodotus.copies import wire
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, Rounds
 from herodotus.copies.shared_state import Parts, RingView
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.copies.directories import Range, Scope, joined, split
-from herodotus.core.copies.places import PeerKey, Places
+from herodotus.core.copies import PeerKey
+from herodotus.core.copies.directories import Scope, ranges_of, split
 from herodotus.core.copies.schedule import AGAIN_S, Purpose
 from herodotus.peers.calls import CallError
 
@@ -54,14 +57,14 @@ async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]
     return await _HandOver(heirs, give, tell).run()
 
 
-def heirs(parts: Parts, ring: RingView, also: Iterable[Range]) -> dict[PeerKey, Scope]:
-    view = parts.view
-    others = Places([(c.position, c.peer) for c in ring.positions() if c.peer != view.me], view.copies)
-    scopes: dict[PeerKey, list[Range]] = {}
-    for segment in others.segments_in(joined([*view.scope, *also])):
-        for peer in segment.holders:
-            scopes.setdefault(peer, []).extend(segment.ranges)
-    return {peer: joined(ranges) for peer, ranges in scopes.items()}
+def heirs(parts: Parts, ring: RingView, also: Arcs) -> dict[PeerKey, Scope]:
+    """Who will hold our share, and what else is here, once we are gone."""
+    view, given = parts.view, dict[PeerKey, Arcs]()
+    without_us = Table(ring.positions(), view.table.rule, lost=(ids.PeerKey(view.me),))
+    for holders, arcs in without_us.groups(view.share | also).items():
+        for peer in holders:
+            given[peer] = given.get(peer, NONE) | arcs
+    return {peer: ranges_of(arcs) for peer, arcs in given.items()}
 
 
 async def give(rounds: Rounds, pusher: Pusher, peer: PeerKey, scope: Scope) -> int | None:

@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dht import Contact
-from herodotus.core.copies.directories import Scope, covers, has, joined
-from herodotus.core.copies.places import PeerKey, Places, Segment, shared_with
+from dht.core import ids
+from dht.core.arcs import NONE, Arcs
+from dht.core.holders import Table
+from herodotus.core.copies import PeerKey
+from herodotus.core.copies.ledger import Group, shared_with
+from herodotus.core.index_rows import KEY_BYTES as POSITION_BYTES
 
 SLACK = 1
 """Copies beyond k that are taken when offered: two views of the ring may differ by a peer (ring.md 5)."""
@@ -17,20 +21,21 @@ PROMISED_MAX = 4_096
 
 @dataclass(slots=True)
 class Promise:
-    scope: Scope
+    arcs: Arcs
     until: float
 
 
 @dataclass(slots=True)
 class View:
     me: PeerKey
-    copies: int
-    places: Places
+    table: Table
     contacts: Mapping[PeerKey, Contact] = field(default_factory=dict)
-    absent: Mapping[PeerKey, float] = field(default_factory=dict)
-    segments: Sequence[Segment] = ()
-    scope: Scope = ()
-    wide_scope: Scope = ()
+    absent: Mapping[ids.PeerKey, float] = field(default_factory=dict)
+    groups: Sequence[Group] = ()
+    """What is ours to hold, by whom we hold it with."""
+    share: Arcs = NONE
+    wide_share: Arcs = NONE
+    """What is ours, or would be with `SLACK` copies more."""
     changed_at: float = 0.0
     """When this peer's own share last was another."""
     version: int = 0
@@ -39,45 +44,55 @@ class View:
     given: int = 0
     """Promises ever."""
 
-    def take(self, places: Places, contacts: Mapping[PeerKey, Contact], now: float) -> bool:
-        """A new look at the ring; whether who holds what of ours is different now."""
-        segments = places.segments_of(self.me)
-        is_other = segments != tuple(self.segments)
-        scope = joined(one for segment in segments for one in segment.ranges)
-        if scope != self.scope:
+    @property
+    def copies(self) -> int:
+        return self.table.rule.copies
+
+    def take(self, table: Table, contacts: Mapping[PeerKey, Contact], now: float) -> None:
+        """A new look at the ring."""
+        me = ids.PeerKey(self.me)
+        share = table.arcs(me).coarse()
+        if share != self.share:
             self.changed_at = now
-        self.version += not places.is_like(self.places)
-        self.places, self.contacts = places, contacts
-        self.segments, self.scope = segments, scope
-        self.wide_scope = places.scope_of(self.me, SLACK)
-        return is_other
+        self.version += not table.is_like(self.table)
+        self.table, self.contacts = table, contacts
+        self.groups = [Group(holders, arcs.coarse()) for holders, arcs in table.groups(me).items()]
+        self.share, self.wide_share = share, table.arcs(me, SLACK).coarse()
+
+    def holders(self, position: bytes) -> tuple[PeerKey, ...]:
+        """Of a capture or a member, by its position, with which its key begins."""
+        return tuple(contact.peer for contact in self.table.of(ids.Key(position[:POSITION_BYTES])))
+
+    def groups_in(self, arcs: Arcs) -> list[Group]:
+        """Who holds what of a set of keys, ours or not."""
+        return [Group(holders, some.coarse()) for holders, some in self.table.groups(arcs).items()]
 
     def may_hold(self, position: bytes) -> bool:
-        return has(self.wide_scope, position)
+        return position in self.wide_share
 
-    def holds_all(self, scope: Scope) -> bool:
-        return all(covers(self.scope, one) for one in scope)
+    def holds_all(self, arcs: Arcs) -> bool:
+        return arcs <= self.share
 
-    def may_hold_all(self, scope: Scope) -> bool:
-        return all(covers(self.wide_scope, one) for one in scope)
+    def may_hold_all(self, arcs: Arcs) -> bool:
+        return arcs <= self.wide_share
 
-    def promise(self, peer: PeerKey, scope: Scope, until: float) -> bool:
+    def promise(self, peer: PeerKey, arcs: Arcs, until: float) -> bool:
         """Nothing of it goes from here until then. False when too many others count on us already."""
         if peer not in self.promises and len(self.promises) >= PROMISED_MAX:
             return False
         known = self.promises.setdefault(peer, [])
-        known[:] = [one for one in known if one.scope != scope or one.until > until]
-        known.append(Promise(scope, until))
+        known[:] = [one for one in known if one.arcs != arcs or one.until > until]
+        known.append(Promise(arcs, until))
         if len(known) > PROMISES_MAX:
-            everything = joined(part for one in known for part in one.scope)
+            everything = Arcs(arc for one in known for arc in one.arcs)
             known[:] = [Promise(everything, max(one.until for one in known))]
         self.given += 1
         return True
 
-    def is_promised(self, scope: Scope, now: float) -> bool:
+    def is_promised(self, arcs: Arcs, now: float) -> bool:
         """Does somebody count on us for any of it?"""
         self.end_promises(now)
-        return any(_touches(one.scope, scope) for known in self.promises.values() for one in known)
+        return any(one.arcs & arcs for known in self.promises.values() for one in known)
 
     def end_promises(self, now: float) -> None:
         for peer in list(self.promises):
@@ -87,15 +102,9 @@ class View:
             else:
                 del self.promises[peer]
 
-    def shared_with(self, peer: PeerKey) -> Scope:
-        return shared_with(self.segments, peer)
+    def shared_with(self, peer: PeerKey) -> Arcs:
+        return shared_with(self.groups, peer)
 
     def others(self) -> list[PeerKey]:
         """Those whom we share something with."""
-        return sorted({peer for segment in self.segments for peer in segment.holders} - {self.me})
-
-
-def _touches(one: Scope, other: Scope) -> bool:
-    return any(
-        (b.high is None or a.low < b.high) and (a.high is None or b.low < a.high) for a in one for b in other
-    )
+        return sorted({peer for group in self.groups for peer in group.holders} - {self.me})

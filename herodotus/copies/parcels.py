@@ -10,7 +10,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED, VERSIONS_MAX
 from herodotus.core.archive_errors import MalformedRecordError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 from herodotus.core.digests import keys_of_member, member_of
 from herodotus.core.disputes import disputed
 from herodotus.core.index_rows import capture_key

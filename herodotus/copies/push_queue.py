@@ -16,7 +16,7 @@ from dht import Contact
 from herodotus.copies import wire
 from herodotus.copies.backlog import Added, Backlog
 from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 from herodotus.core.copies.schedule import AGAIN_S
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE
@@ -38,7 +38,6 @@ COMING_S = 20.0
 COMING_TRIES = 30
 PUT_BYTES = 1 << 20
 """Sent at once, where captures are small: some 300 pages."""
-KEY_PADDING = bytes(8)
 """An index key has the first 12 bytes of a position, which tell any two of them apart."""
 
 
@@ -92,7 +91,7 @@ class Pusher:
 
     def _holders(self, key: bytes) -> list[PeerKey]:
         view = self._parts.view
-        return [peer for peer in view.places.holders(key[:12] + KEY_PADDING) if peer != view.me]
+        return [peer for peer in view.holders(key) if peer != view.me]
 
     def add_missing(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
         """What a comparison found that the peer lacks."""

@@ -42,7 +42,7 @@ class Repairs:
         self._parts.counts.repaired += len(known - self._broken)
         view = self._parts.view
         for key in broken:
-            for peer in view.places.holders(key[1:13] + bytes(8)):
+            for peer in view.holders(key[1:]):
                 is_there = peer != view.me and peer not in view.absent
                 if is_there and self._parts.ledger.is_held(peer, key[1:]):
                     self._parts.wanted.add([member_of(key)], peer)

@@ -6,7 +6,7 @@ from typing import TypedDict
 from herodotus.copies.audits import Audited
 from herodotus.copies.rounds import Met
 from herodotus.copies.shared_state import SHOWN_KEY, Parts
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 from herodotus.core.status import AuditStatus, HolderStatus
 
 

@@ -18,9 +18,9 @@ from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.shared_state import Parts
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.copies.directories import Scope, split
+from herodotus.core.copies import PeerKey
+from herodotus.core.copies.directories import Scope, arcs_of, split
 from herodotus.core.copies.ledger import LACKING_MAX, Comparison
-from herodotus.core.copies.places import PeerKey
 from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
 from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
@@ -121,7 +121,7 @@ class Rounds:
         parts, contact = self._parts, self._parts.contact(peer)
         if contact is None:
             raise CallError
-        began = parts.ledger.begin(peer, scope, parts.now())
+        began = parts.ledger.begin(peer, arcs_of(scope), parts.now())
         try:
             found, lacking = await self._look(contact, purpose, scope)
         except BaseException:

@@ -5,15 +5,16 @@ from contextlib import aclosing
 
 import anyio
 
+from dht.core.arcs import Arcs
 from herodotus.copies import wire
 from herodotus.copies.audits import proofs_of
 from herodotus.copies.parcels import receive_all
 from herodotus.copies.shared_state import Parts
 from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
+from herodotus.core.copies import PeerKey
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
-from herodotus.core.copies.places import PeerKey
 from herodotus.core.copies.symbols import Symbols, encode_cells
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
@@ -57,19 +58,20 @@ class CopyServices:
 
     async def _root(self, sender: PeerKey, body: bytes) -> bytes:
         scope, nonce = wire.decode_scope(body)
-        is_holder = self._parts.view.holds_all(scope)
+        arcs = scopes.arcs_of(scope)
+        is_holder = self._parts.view.holds_all(arcs)
         if wire.wants_promise(body):
             # Before the look at what there is: nothing of what the answer speaks of may go from now on.
-            is_holder &= self._promise(sender, scope, is_holder=is_holder)
+            is_holder &= self._promise(sender, arcs, is_holder=is_holder)
         root = scopes.root_of(await self._parts.tops.of(self._parts.opened_store(), scope))
         return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
 
-    def _promise(self, sender: PeerKey, scope: Scope, *, is_holder: bool) -> bool:
+    def _promise(self, sender: PeerKey, arcs: Arcs, *, is_holder: bool) -> bool:
         view, now = self._parts.view, self._parts.now()
         if is_holder:
-            return view.promise(sender, scope, now + PROMISE_KEPT_S)
+            return view.promise(sender, arcs, now + PROMISE_KEPT_S)
         # Somebody who leaves may be handing it over: soon we shall have to hold it.
-        return view.may_hold_all(scope) and view.promise(sender, scope, now + PROMISE_USED_WITHIN_S)
+        return view.may_hold_all(arcs) and view.promise(sender, arcs, now + PROMISE_USED_WITHIN_S)
 
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
         del sender

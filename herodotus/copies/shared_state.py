@@ -15,9 +15,9 @@ from herodotus.copies.digest_cache import Tops
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.core.captures import Deposit
+from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import HoldingLedger
 from herodotus.core.copies.offers import Offers
-from herodotus.core.copies.places import PeerKey
 from herodotus.core.copies.wanted import Wanted
 from herodotus.peers.calls import Calls, RefusedError
 from herodotus.store.parcels import Sign

@@ -4,10 +4,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from dht.core.arcs import Arcs
 from herodotus.copies.shared_state import Parts
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.copies.directories import Range, Scope, joined, rest_of_ring
-from herodotus.core.copies.places import PeerKey, Segment, shared_with
+from herodotus.core.copies import PeerKey
+from herodotus.core.copies.directories import Range, arcs_of, ranges_of
+from herodotus.core.copies.ledger import Group, shared_with
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
@@ -27,44 +29,44 @@ DEED_S = 300.0
 @dataclass(slots=True)
 class ShareSurvey:
     counts: dict[Range, int] = field(default_factory=dict)
-    """Captures in each range of our segments, and of those that are not ours."""
-    own: list[Segment] = field(default_factory=list)
-    surplus: list[Segment] = field(default_factory=list)
+    """Captures in each range of what is ours, and of what is not."""
+    own: list[Group] = field(default_factory=list)
+    surplus: list[Group] = field(default_factory=list)
     standing: tuple[int, int, int] = (-1, -1, -1)
     """What it was made from; while that is the same, so is it."""
 
-    def surplus_of(self, peer: PeerKey) -> Scope:
+    def surplus_of(self, peer: PeerKey) -> Arcs:
         return shared_with(self.surplus, peer)
 
 
 async def survey(parts: Parts, store: ArchiveStore, last: ShareSurvey) -> ShareSurvey:
     view = parts.view
     standing = await store.work(lambda archive, _intake: (archive.captures, archive.rewrites, view.version))
-    segments = list(view.segments)
+    own = list(view.groups)
     if standing == last.standing:
         return last
-    outside: Scope = await foreign(store, view.scope, SURPLUS_DIRECTORIES_MAX) if len(view.places) else ()
-    surplus = view.places.segments_in(outside)
-    ranges = [one for segment in (*segments, *surplus) for one in segment.ranges]
+    outside = await foreign(store, view.share, SURPLUS_DIRECTORIES_MAX) if len(view.table) else Arcs()
+    surplus = view.groups_in(outside)
+    ranges = [one for group in (*own, *surplus) for one in ranges_of(group.arcs)]
     counts = await store.work(
         lambda archive, _intake: {one: count_captures(archive, one.low, one.high) for one in ranges}
     )
     return ShareSurvey(
         counts=counts,
-        own=segments,
-        surplus=[one for one in surplus if any(counts[part] for part in one.ranges)],
+        own=own,
+        surplus=[one for one in surplus if any(counts[part] for part in ranges_of(one.arcs))],
         standing=standing,
     )
 
 
-async def foreign(store: ArchiveStore, scope: Scope, most: int) -> Scope:
-    """Where there is something outside of a scope, directory by directory."""
+async def foreign(store: ArchiveStore, share: Arcs, most: int) -> Arcs:
+    """Where there is something outside of a share, directory by directory."""
     found: list[Range] = []
-    for rest in rest_of_ring(scope):
+    for rest in ranges_of(~share):
         for directory in sorted(await store.digests(rest.low, rest.high)):
             if len(found) < most:
                 found.append(_directory_in(directory, rest))
-    return joined(found)
+    return arcs_of(found)
 
 
 def _directory_in(directory: int, rest: Range) -> Range:
@@ -81,13 +83,13 @@ async def let_go(
     """Drop what every holder promised to hold. `stored` counts what was ever stored here: when that, the ring or what
     others count on us for is another between the look at the promises and the deed, nothing goes."""
     view = parts.view
-    if parts.now() - view.changed_at < keep_s or not view.scope:
+    if parts.now() - view.changed_at < keep_s or not view.share:
         return 0
     total = 0
-    for segment in found.surplus:
+    for group in found.surplus:
         standing = _Standing(parts, stored)
-        if standing.version == found.standing[2] and _may_go(parts, segment):
-            for one in segment.ranges:
+        if standing.version == found.standing[2] and _may_go(parts, group):
+            for one in ranges_of(group.arcs):
                 total += await store.work(_dropping(one, standing))
     if total:
         parts.counts.dropped += total
@@ -99,11 +101,11 @@ async def let_go(
     return total
 
 
-def _may_go(parts: Parts, segment: Segment) -> bool:
+def _may_go(parts: Parts, group: Group) -> bool:
     view, now = parts.view, parts.now()
-    if len(segment.holders) < view.copies or view.me in segment.holders:
+    if len(group.holders) < view.copies or view.me in group.holders:
         return False
-    return not view.is_promised(segment.ranges, now) and parts.ledger.may_go(segment, view.absent, now)
+    return not view.is_promised(group.arcs, now) and parts.ledger.may_go(group, view.absent, now)
 
 
 class _Standing:

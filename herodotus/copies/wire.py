@@ -10,7 +10,15 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from herodotus.core.copies.directories import DIGEST_BYTES, RANGES_MAX, Range, Scope, directories, joined
+from herodotus.core.copies.directories import (
+    DIGEST_BYTES,
+    RANGES_MAX,
+    Range,
+    Scope,
+    arcs_of,
+    directories,
+    ranges_of,
+)
 from herodotus.core.digests import MEMBER_BYTES
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.store.members import MEMBER_BYTES_MAX
@@ -110,7 +118,7 @@ def decode_scope(data: bytes) -> tuple[Scope, bytes]:
     for one in scope:
         if one.high is not None and (len(one.high) != KEY_BYTES or one.high <= one.low):
             raise MalformedCopiesError("a range is none")
-    if joined(scope) != scope:
+    if ranges_of(arcs_of(scope)) != scope:
         raise MalformedCopiesError("the ranges are not in order, or touch")
     return scope, asked.nonce
 

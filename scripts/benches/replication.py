@@ -15,6 +15,9 @@ from pathlib import Path
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dht.core.arcs import WHOLE
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies.comparison import compare
 from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.meter import Meter
@@ -22,7 +25,6 @@ from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import WHOLE_RING
-from herodotus.core.copies.places import Places
 from herodotus.core.signatures import signed
 from herodotus.machine import Machine
 from herodotus.peers.calls import Services
@@ -45,7 +47,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 def parts_of(store: ArchiveStore, calls: Straight | None = None) -> Parts:
     """Of a peer that holds everything; without calls it only answers."""
-    view = View(me=b"\1" * 32, copies=6, places=Places((), 6), scope=WHOLE_RING, wide_scope=WHOLE_RING)
+    view = View(me=b"\1" * 32, table=Table((), Rule(6)), share=WHOLE, wide_share=WHOLE)
     view.contacts = {THEM.peer: THEM}
     return Parts(
         view=view,

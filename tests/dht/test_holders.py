@@ -240,6 +240,15 @@ def test_the_missed_are_passed_over_only_where_too_few_are_within_reach() -> Non
     assert names(one_away.of(KEYS[5])) == [1, 2, 3]
 
 
+def test_four_of_six_within_reach_are_enough_to_wait_for_the_others() -> None:
+    line = [member(number, 6 * number) for number in range(1, 9)]
+    two = [peer(1), peer(2)]
+    assert names(Table(line, Rule(6), absent=two, missed=two).of(KEYS[5])) == [1, 2, 3, 4, 5, 6]
+    three = [peer(1), peer(2), peer(3)]
+    assert names(Table(line, Rule(6), absent=three, missed=three).of(KEYS[5])) == [4, 5, 6, 7, 8]
+    assert names(Table(line, Rule(6), absent=three).of(KEYS[5])) == [1, 2, 3, 4, 5, 6]
+
+
 def test_of_two_peers_at_one_position_both_hold_its_keys() -> None:
     """The first has gone for a while, and the second has its address now."""
     table = Table([member(1, 10), member(2, 10), member(3, 30)], Rule(2), absent=[peer(1)])

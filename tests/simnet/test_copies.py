@@ -5,8 +5,7 @@ from functools import partial
 
 import pytest
 
-from herodotus.core.copies.ledger import HoldingLedger
-from herodotus.core.copies.places import Segment
+from herodotus.core.copies.ledger import Group, HoldingLedger
 from simnet.copyworld import DAY_S, CopyRules, CopyWorld
 from simnet.runs import Options, RunReport, run_scenario
 from simnet.scenarios import find_scenario
@@ -78,8 +77,8 @@ def test_the_same_seed_is_the_same_year() -> None:
 
 
 def test_a_core_that_lets_go_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hasty(ledger: HoldingLedger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
-        del ledger, segment, absent, now
+    def hasty(ledger: HoldingLedger, group: Group, absent: Collection[bytes], now: float) -> bool:
+        del ledger, group, absent, now
         return True
 
     monkeypatch.setattr(HoldingLedger, "may_go", hasty)

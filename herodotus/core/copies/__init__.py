@@ -1,1 +1,4 @@
-"""What decides about copies: who holds what, what two holders do not share, and when a copy may go."""
+"""Pure parts of the copying. See `herodotus.copies`."""
+
+PeerKey = bytes
+"""As calls have it (`herodotus.peers.calls`): whoever they proved to be the caller."""

@@ -6,7 +6,10 @@ has been away for long, and only where too few copies are within reach, after a 
 
 from collections.abc import Iterable, Mapping
 
-from herodotus.core.copies.places import PeerKey, Places
+from dht.core.holders import Table
+from dht.core.ids import PeerKey
+from dht.core.placement import Rule
+from dht.core.records import Contact
 
 ABSENT_MAX = 4_096
 """Whoever is beyond it counts as gone: after a split of a large ring, half of it."""
@@ -16,27 +19,27 @@ class Absence:
     def __init__(self, *, departed_s: float, low_s: float, copies: int) -> None:
         self._departed_s = departed_s
         self._low_s = low_s
-        self._copies = copies
-        self._present: dict[PeerKey, tuple[bytes, ...]] = {}
-        self._absent: dict[PeerKey, tuple[float, tuple[bytes, ...]]] = {}
+        self._rule = Rule(copies)
+        self._present: dict[PeerKey, tuple[Contact, ...]] = {}
+        self._absent: dict[PeerKey, tuple[float, tuple[Contact, ...]]] = {}
 
     @property
     def absent(self) -> Mapping[PeerKey, float]:
         """Since when they are."""
         return {peer: since for peer, (since, _) in self._absent.items()}
 
-    def see(self, positions: Iterable[tuple[bytes, PeerKey]], now: float) -> list[PeerKey]:
-        """Everybody whom the ring's table has now; who of them is back."""
-        present: dict[PeerKey, list[bytes]] = {}
-        for key, peer in positions:
-            present.setdefault(peer, []).append(key)
-        for peer, keys in self._present.items():
+    def see(self, contacts: Iterable[Contact], now: float) -> list[PeerKey]:
+        """All positions of the ring's table; which peers are back."""
+        present: dict[PeerKey, list[Contact]] = {}
+        for contact in contacts:
+            present.setdefault(contact.peer, []).append(contact)
+        for peer, positions in self._present.items():
             if peer not in present and len(self._absent) < ABSENT_MAX:
-                self._absent[peer] = (now, keys)
+                self._absent[peer] = (now, positions)
         returned = sorted(peer for peer in present if peer not in self._present)
         for peer in returned:
             self._absent.pop(peer, None)  # at its old place or at a new one: it is there
-        self._present = {peer: tuple(keys) for peer, keys in present.items()}
+        self._present = {peer: tuple(positions) for peer, positions in present.items()}
         return returned
 
     def depart(self, peer: PeerKey) -> None:
@@ -55,14 +58,14 @@ class Absence:
         return [peer for peer, (since, _) in self._absent.items() if now - since >= self._low_s]
 
     def standing(self, now: float) -> tuple[object, ...]:
-        """While this is the same, and so is the ring's table, so are the places."""
+        """While this is the same, and so is the ring's table, so are the holders."""
         return tuple(self._absent.items()), tuple(self._missed(now))
 
     def next_deadline(self) -> float | None:
         return min((since + self._departed_s for since, _ in self._absent.values()), default=None)
 
-    def places(self, now: float) -> Places:
-        there = [(key, peer) for peer, keys in self._present.items() for key in keys]
-        away = [(key, peer) for peer, (_, keys) in self._absent.items() for key in keys]
-        missed = self._missed(now)
-        return Places(there + away, self._copies, absent=frozenset(self._absent), missed=missed)
+    def table(self, now: float) -> Table:
+        """Who must hold what, with those who may come back in their places."""
+        there = [contact for positions in self._present.values() for contact in positions]
+        away = [contact for _, positions in self._absent.values() for contact in positions]
+        return Table(there + away, self._rule, absent=self._absent.keys(), missed=self._missed(now))

@@ -1,16 +1,19 @@
 """Which stretches of the ring are two peers talking about, and in which parts of them do they differ?
 
-A scope is a list of ranges of positions (the first 12 bytes of a key), ascending and apart. Its directories of 8
+A scope is a set of keys as two peers write it to each other: a list of ranges of positions (the first 12 bytes of a
+key), ascending and apart. Its directories of 8
 bits have digests as in `herodotus.core.digests`, one for each range that has some of the directory, in order; the
 root is SHA-1 over all of them. Where the digests of one differ, its part of the range is looked at more closely.
 """
 
 import hashlib
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from dht.core.arcs import BEFORE_ZERO, LAST, Arc, Arcs
+from dht.core.ids import KEY_BYTES as FULL_KEY_BYTES
+from dht.core.ids import Key
 from herodotus.core.digests import root_digest, top_digests
 from herodotus.core.index_rows import KEY_BYTES
 
@@ -19,6 +22,7 @@ DIGEST_BYTES = 20
 RANGES_MAX = 64
 """Of one comparison: a peer has at most 64 positions, and neighbours share a stretch around each."""
 _NOTHING = bytes(DIGEST_BYTES)
+_REST = b"\xff" * (FULL_KEY_BYTES - KEY_BYTES)
 
 
 class Range(NamedTuple):
@@ -26,10 +30,6 @@ class Range(NamedTuple):
 
     low: bytes
     high: bytes | None
-
-    def has(self, position: bytes) -> bool:
-        position = position[:KEY_BYTES]
-        return self.low <= position and (self.high is None or position < self.high)
 
 
 Scope = tuple[Range, ...]
@@ -39,70 +39,30 @@ Digests = Mapping[int, bytes]
 WHOLE_RING: Scope = (Range(bytes(KEY_BYTES), None),)
 
 
-def ranges_of_arc(start: bytes, end: bytes) -> list[Range]:
-    """The positions of keys in (start, end], which may go over the end of the circle; equal ends are all of it."""
-    low, high = _after(start), _after(end)
-    if start[:KEY_BYTES] == end[:KEY_BYTES]:
-        return list(WHOLE_RING)
-    if low < high:
-        return [_range(low, high)]
-    return [one for one in (_range(0, high), _range(low, POSITIONS)) if one.high != bytes(KEY_BYTES)]
-
-
-def _after(key: bytes) -> int:
-    return int.from_bytes(key[:KEY_BYTES], "big") + 1
-
-
-def _range(low: int, high: int) -> Range:
-    return Range(
-        low.to_bytes(KEY_BYTES, "big") if low < POSITIONS else b"\xff" * (KEY_BYTES + 1),
-        None if high >= POSITIONS else high.to_bytes(KEY_BYTES, "big"),
+def ranges_of(arcs: Arcs) -> Scope:
+    """A set of keys as it is compared and sent: by whole positions."""
+    return tuple(
+        Range(_after(start), None if end == LAST else _after(end)) for start, end in arcs.coarse().pieces()
     )
 
 
-def joined(ranges: Iterable[Range]) -> Scope:
-    """The same positions in as few ranges as can be."""
-    found: list[Range] = []
-    for one in sorted(ranges, key=lambda known: known.low):
-        if found and (found[-1].high is None or one.low <= found[-1].high):
-            last = found[-1]
-            high = None if last.high is None or one.high is None else max(last.high, one.high)
-            found[-1] = Range(last.low, high)
-        else:
-            found.append(one)
-    return tuple(found)
+def arcs_of(ranges: Iterable[Range]) -> Arcs:
+    """The keys whose positions are in any of them."""
+    return Arcs(Arc(_until(low), LAST if high is None else _until(high)) for low, high in ranges)
 
 
-def rest_of_ring(scope: Scope) -> Scope:
-    """What a scope leaves out."""
-    found: list[Range] = []
-    low: bytes | None = bytes(KEY_BYTES)
-    for one in scope:
-        if low is not None and low < one.low:
-            found.append(Range(low, one.low))
-        low = one.high
-    if low is not None:
-        found.append(Range(low, None))
-    return tuple(found)
+def _after(end: Key) -> bytes:
+    """The position after those of an arc's end."""
+    return bytes(KEY_BYTES) if end == BEFORE_ZERO else (_number(end) + 1).to_bytes(KEY_BYTES, "big")
 
 
-def has(scope: Scope, position: bytes) -> bool:
-    """`scope` must be joined, as for `covers`."""
-    at = bisect_right(scope, position[:KEY_BYTES], key=_low) - 1
-    return at >= 0 and scope[at].has(position)
+def _until(position: bytes) -> Key:
+    """The last key before a position."""
+    return Key(_before(position) + _REST) if any(position) else BEFORE_ZERO
 
 
-def _low(one: Range) -> bytes:
-    return one.low
-
-
-def covers(scope: Scope, part: Range) -> bool:
-    """Is all of a range in it? `scope` must be joined."""
-    at = bisect_right(scope, part.low, key=_low) - 1
-    if at < 0:
-        return False
-    high = scope[at].high
-    return high is None or (part.high is not None and part.high <= high)
+def _number(key: bytes) -> int:
+    return int.from_bytes(key[:KEY_BYTES], "big")
 
 
 def split(scope: Scope) -> list[Scope]:
@@ -153,8 +113,6 @@ def salted(root: bytes, nonce: bytes) -> bytes:
 def differing(scope: Scope, ours: Sequence[bytes], theirs: Sequence[bytes]) -> Scope:
     """The parts of a scope whose digests are not the same, neighbours of one range joined."""
     parts = directories(scope)
-    return joined(part for (_, part), mine, other in zip(parts, ours, theirs, strict=True) if mine != other)
-
-
-def positions_in(scope: Scope, members: Iterable[bytes]) -> Iterator[bytes]:
-    return (member for member in members if has(scope, member))
+    return ranges_of(
+        arcs_of(part for (_, part), mine, other in zip(parts, ours, theirs, strict=True) if mine != other)
+    )

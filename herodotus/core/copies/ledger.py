@@ -9,9 +9,11 @@ recent, let a copy go.
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from herodotus.core.copies.directories import Range, Scope, covers, has
-from herodotus.core.copies.places import PeerKey, Segment
+from dht.core.arcs import Arcs
+from herodotus.core.copies import PeerKey
+from herodotus.core.copies.directories import Range, arcs_of, ranges_of
 
 LACKING_MAX = 200_000
 """Captures of one confirmation; beyond it the peer lacks so much that it has to be asked again."""
@@ -22,9 +24,21 @@ PROMISE_KEPT_S = 1_800.0
 """A promise outlives whatever is done on the strength of it, so no two peers drop what each trusts the other with."""
 
 
+class Group(NamedTuple):
+    """Keys with the same holders."""
+
+    holders: tuple[PeerKey, ...]
+    arcs: Arcs
+
+
+def shared_with(groups: Iterable[Group], peer: PeerKey) -> Arcs:
+    """What a peer should have of these groups."""
+    return Arcs(arc for holders, arcs in groups if peer in holders for arc in arcs)
+
+
 @dataclass(slots=True)
 class Confirmation:
-    scope: Scope
+    arcs: Arcs
     at: float
     is_promise: bool
     lacking: set[bytes]
@@ -37,7 +51,7 @@ class Comparison:
     """One that is under way."""
 
     peer: PeerKey
-    scope: Scope
+    arcs: Arcs
     began: float
     stored: set[bytes] = field(default_factory=set)
 
@@ -47,8 +61,8 @@ class HoldingLedger:
         self._confirmed: dict[PeerKey, list[Confirmation]] = {}
         self._open: list[Comparison] = []
 
-    def begin(self, peer: PeerKey, scope: Scope, now: float) -> Comparison:
-        comparison = Comparison(peer, scope, now)
+    def begin(self, peer: PeerKey, arcs: Arcs, now: float) -> Comparison:
+        comparison = Comparison(peer, arcs, now)
         self._open.append(comparison)
         return comparison
 
@@ -68,14 +82,14 @@ class HoldingLedger:
         self._open.remove(comparison)
         missing = set(lacking) | comparison.stored
         known = self._confirmed.setdefault(comparison.peer, [])
-        known[:] = [one for one in known if not all(covers(comparison.scope, part) for part in one.scope)]
+        known[:] = [one for one in known if not one.arcs <= comparison.arcs]
         for one in known:  # of other scopes: what was said now is newer, for and against
             if is_exact or not one.is_promise:
-                one.lacking = {key for key in one.lacking if not has(comparison.scope, key)}
-            one.lacking |= {key for key in missing if has(one.scope, key)}
+                one.lacking = {key for key in one.lacking if key not in comparison.arcs}
+            one.lacking |= {key for key in missing if key in one.arcs}
         known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         if len(missing) <= LACKING_MAX:
-            known.append(Confirmation(comparison.scope, comparison.began, is_promise, missing))
+            known.append(Confirmation(comparison.arcs, comparison.began, is_promise, missing))
             del known[:-CONFIRMATIONS_MAX]
 
     def stored(self, key: bytes) -> None:
@@ -83,12 +97,12 @@ class HoldingLedger:
         for peer in list(self._confirmed):
             known = self._confirmed[peer]
             for one in known:
-                if has(one.scope, key):
+                if key in one.arcs:
                     one.lacking.add(key)
                     one.is_outdated = True
             known[:] = [one for one in known if len(one.lacking) <= LACKING_MAX]
         for comparison in self._open:
-            if has(comparison.scope, key):
+            if key in comparison.arcs:
                 comparison.stored.add(key)
 
     def held(self, peer: PeerKey, keys: Iterable[bytes]) -> None:
@@ -108,58 +122,64 @@ class HoldingLedger:
     # -- questions ----------------------------------------------------------------------------------------
 
     def _confirmation(
-        self, peer: PeerKey, part: Range, since: float, *, is_promise: bool = False
+        self, peer: PeerKey, part: Arcs, since: float, *, is_promise: bool = False
     ) -> Confirmation | None:
-        """The newest that covers a range."""
+        """The newest that has all of a part."""
         found = [
             one
             for one in self._confirmed.get(peer, ())
-            if one.at >= since and (one.is_promise or not is_promise) and covers(one.scope, part)
+            if one.at >= since and (one.is_promise or not is_promise) and part <= one.arcs
         ]
         return max(found, key=lambda one: one.at, default=None)
 
     def is_held(self, peer: PeerKey, key: bytes) -> bool:
         """Did the peer confirm this one, and nothing against it since?"""
-        return any(has(one.scope, key) and key not in one.lacking for one in self._confirmed.get(peer, ()))
+        return any(key in one.arcs and key not in one.lacking for one in self._confirmed.get(peer, ()))
 
     def is_behind(self, peer: PeerKey) -> bool:
         """Is there something that the peer was not asked about, and did not acknowledge?"""
         known = self._confirmed.get(peer, ())
         return any(one.is_outdated and one.lacking for one in known if not one.is_promise)
 
-    def needs_promises(self, segment: Segment, now: float) -> list[PeerKey]:
-        """Whose word for a segment is missing, or will soon be too old."""
+    def needs_promises(self, group: Group, now: float) -> list[PeerKey]:
+        """Whose word for a group is missing, or will soon be too old."""
         since = now - PROMISE_USED_WITHIN_S / 2
         return [
             peer
-            for peer in segment.holders
-            if any(self._confirmation(peer, part, since, is_promise=True) is None for part in segment.ranges)
+            for peer in group.holders
+            if any(self._confirmation(peer, part, since, is_promise=True) is None for part in _parts(group))
         ]
 
-    def may_go(self, segment: Segment, absent: Collection[PeerKey], now: float) -> bool:
-        """Ours of a segment that is no longer ours: each of its holders promised all of it, just now."""
-        return bool(segment.holders) and all(
-            peer not in absent and self._has_promised(peer, segment.ranges, now) for peer in segment.holders
+    def may_go(self, group: Group, absent: Collection[PeerKey], now: float) -> bool:
+        """Ours of a group that is no longer ours: each of its holders promised all of it, just now."""
+        return bool(group.holders) and all(
+            peer not in absent and self._has_promised(peer, group, now) for peer in group.holders
         )
 
-    def _has_promised(self, peer: PeerKey, scope: Scope, now: float) -> bool:
-        for part in scope:
+    def _has_promised(self, peer: PeerKey, group: Group, now: float) -> bool:
+        for part in _parts(group):
             one = self._confirmation(peer, part, now - PROMISE_USED_WITHIN_S, is_promise=True)
-            if one is None or any(part.has(key) for key in one.lacking):
+            if one is None or any(key in part for key in one.lacking):
                 return False
         return True
 
     def histogram(
-        self, me: PeerKey, segments: Sequence[Segment], counts: Mapping[Range, int], since: float
+        self, me: PeerKey, groups: Sequence[Group], counts: Mapping[Range, int], since: float
     ) -> dict[int, int]:
         """Captures of ours by how many hosts are known to have them. `counts` are those of each range."""
         total: Counter[int] = Counter()
-        for segment in segments:
-            others = [peer for peer in segment.holders if peer != me]
-            for part in segment.ranges:
+        for holders, arcs in groups:
+            others = [peer for peer in holders if peer != me]
+            for one_range in ranges_of(arcs):
+                part = arcs_of((one_range,))
                 known = [one for peer in others if (one := self._confirmation(peer, part, since)) is not None]
-                lacking = Counter(key for one in known for key in one.lacking if part.has(key))
+                lacking = Counter(key for one in known for key in one.lacking if key in part)
                 for missing in lacking.values():
                     total[1 + len(known) - missing] += 1
-                total[1 + len(known)] += max(0, counts.get(part, 0) - len(lacking))
+                total[1 + len(known)] += max(0, counts.get(one_range, 0) - len(lacking))
         return {copies: number for copies, number in sorted(total.items()) if number}
+
+
+def _parts(group: Group) -> list[Arcs]:
+    """One confirmation need not have all of a group, but all of an arc."""
+    return [Arcs([arc]) for arc in group.arcs]

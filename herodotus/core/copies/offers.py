@@ -6,7 +6,7 @@ more, so that nobody can keep a capture away by offering it.
 
 from collections import Counter, OrderedDict
 
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from random import Random
 
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 
 AGAIN_S = (2.0, 10.0, 60.0, 300.0, 900.0)
 

@@ -6,7 +6,7 @@ stays wanted from the others.
 
 from collections.abc import Iterable
 
-from herodotus.core.copies.places import PeerKey
+from herodotus.core.copies import PeerKey
 from herodotus.core.index_rows import KEY_BYTES
 
 WANTED_MAX = 200_000

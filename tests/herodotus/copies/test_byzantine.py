@@ -91,9 +91,8 @@ async def play(net: Net, rng: random.Random) -> None:
     for _ in range(2):
         await net.start(net.add())
     await anyio.sleep(8_000)
-    places = net.places()
     for key in keys:
-        for peer in (net.by_key[one] for one in places.holders(key[:12] + bytes(8))):
+        for peer in (net.by_key[one] for one in net.holders(key)):
             assert peer.number in liars or key in peer.ids(), f"{peer.number} has not {key.hex()[:8]}"
     named = {
         net.by_key[one].number

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from dht import Contact
+from dht.core.holders import Table
 from dht.core.ids import PeerKey
+from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies import wire
 from herodotus.copies.comparison import LiarError, SetDifference, compare
@@ -14,8 +16,7 @@ from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.directories import WHOLE_RING, Range, Scope
-from herodotus.core.copies.places import Places
+from herodotus.core.copies.directories import WHOLE_RING, Range, Scope, arcs_of
 from tests.herodotus.copies.sets import MemberSet, Straight
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ def member(rng: random.Random, family: bytes = b"c") -> bytes:
 
 
 def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> CopyServices:
-    view = View(me=b"\1" * 32, copies=6, places=Places((), 6), scope=scope)
+    view = View(me=b"\1" * 32, table=Table((), Rule(6)), share=arcs_of(scope))
     parts = Parts(
         view=view,
         store=lambda: theirs.store,
@@ -77,7 +78,11 @@ async def test_only_what_was_asked_about_is_compared() -> None:
     scope = (Range(b"\x10" + bytes(11), b"\x23\x45" + bytes(10)), Range(b"\xf0" + bytes(11), None))
 
     def within(members: set[bytes]) -> set[bytes]:
-        return {one for one in members if any(part.has(one) for part in scope)}
+        return {
+            one
+            for one in members
+            if any(part.low <= one and (part.high or one + b"\0") > one for part in scope)
+        }
 
     found, _ = await compared(ours, theirs, scope)
     assert (found.missing_here, found.missing_there) == (within(theirs), within(ours))

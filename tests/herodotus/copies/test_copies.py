@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from herodotus.copies import wire
-from herodotus.core.copies.ledger import PROMISE_KEPT_S, HoldingLedger
-from herodotus.core.copies.places import Segment
+from herodotus.core.copies.ledger import PROMISE_KEPT_S, Group, HoldingLedger
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import CaptureLostError, storm
 from tests.herodotus.copies.world import Net, deposit
@@ -192,9 +191,8 @@ def test_liars_lose_nothing_and_are_named() -> None:
         for _ in range(2):
             await net.start(net.add())
         await anyio.sleep(4_000)
-        places = net.places()
         for key in keys:
-            for peer in (net.by_key[one] for one in places.holders(key[:12] + bytes(8))):
+            for peer in (net.by_key[one] for one in net.holders(key)):
                 assert peer.number in liars or key in peer.ids()
         named = {one for peer in net.peers if peer.is_up for one in peer.copies.parts.suspects.counts}
         assert {net.by_key[one].number for one in named} == set(liars)
@@ -248,8 +246,8 @@ def test_a_peer_that_lets_go_before_all_holders_have_it_is_caught(monkeypatch: p
 
     sound = HoldingLedger.may_go
 
-    def hasty(ledger: HoldingLedger, segment: Segment, absent: Collection[bytes], now: float) -> bool:
-        return any(sound(ledger, replace(segment, holders=(one,)), absent, now) for one in segment.holders)
+    def hasty(ledger: HoldingLedger, group: Group, absent: Collection[bytes], now: float) -> bool:
+        return any(sound(ledger, group._replace(holders=(one,)), absent, now) for one in group.holders)
 
     monkeypatch.setattr(HoldingLedger, "may_go", hasty)
     assert any(is_caught(seed) for seed in (5, 7, 8))

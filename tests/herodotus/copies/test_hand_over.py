@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 import anyio
 
 from dht import Contact
+from dht.core.arcs import NONE
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies.hand_over import HandedOver, hand_over
 from herodotus.copies.surplus import SURPLUS_DIRECTORIES_MAX
+from herodotus.core.copies import PeerKey
 from herodotus.core.copies.directories import RANGES_MAX, Range, Scope
 from herodotus.core.copies.ledger import PROMISE_KEPT_S
-from herodotus.core.copies.places import PeerKey, Places
 from herodotus.core.index_rows import KEY_BYTES
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import watched_drops
@@ -101,9 +104,9 @@ class Wide(Net):
         there = (one for one in self.peers if one.is_in_ring and one.side == peer.side)
         return tuple(sorted((c for one in there for c in self.of(one)), key=lambda c: c.position))
 
-    def places(self) -> Places:
+    def table(self) -> Table:
         there = (one for one in self.peers if one.is_in_ring)
-        return Places([(c.position, c.peer) for one in there for c in self.of(one)], self.copies)
+        return Table([contact for one in there for contact in self.of(one)], Rule(self.copies))
 
 
 def test_who_offers_less_than_before_hands_over_before_it_drops() -> None:
@@ -146,7 +149,7 @@ def test_a_leaf_hands_over_more_than_one_survey_looks_at() -> None:
             leaf.is_in_ring = False
             net.tell()
             await anyio.sleep(60)
-            assert leaf.copies.parts.view.scope == ()
+            assert leaf.copies.parts.view.share == NONE
             done = await leaf.copies.hand_over()
             assert (done.peers, done.parts_over) == (2, done.parts)
             net.crash(leaf)

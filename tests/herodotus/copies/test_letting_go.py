@@ -5,14 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
+from dht.core.arcs import WHOLE
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies import surplus, wire
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.surplus import DEED_S, ShareSurvey, let_go
-from herodotus.core.copies.directories import WHOLE_RING, Range, Scope
-from herodotus.core.copies.places import Places, Segment
+from herodotus.core.copies.directories import WHOLE_RING, Range, arcs_of
+from herodotus.core.copies.ledger import Group
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.peers.calls import Services
 from herodotus.store.engine import Archive
@@ -24,7 +27,7 @@ from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio
 ME, OTHERS = b"\0" * 32, tuple(bytes((number,)) * 32 for number in range(1, 7))
-HALF: Scope = (Range(bytes(12), b"\x80" + bytes(11)),)
+HALF = arcs_of([Range(bytes(12), b"\x80" + bytes(11))])
 
 
 class Scene:
@@ -35,7 +38,7 @@ class Scene:
         self.now = 1_000.0
         self.stored = 0
         self.fresh: list[bytes] = []
-        view = View(me=ME, copies=6, places=Places((), 6), scope=HALF, wide_scope=WHOLE_RING)
+        view = View(me=ME, table=Table((), Rule(6)), share=HALF, wide_share=WHOLE)
         self.parts = Parts(
             view=view,
             store=lambda: self.store,
@@ -47,10 +50,10 @@ class Scene:
             now=lambda: self.now,
             hear=self.hear,
         )
-        self.segment = Segment(ranges=WHOLE_RING, holders=OTHERS)
+        self.group = Group(arcs=WHOLE, holders=OTHERS)
         for peer in OTHERS:
             self.parts.ledger.confirm(
-                self.parts.ledger.begin(peer, WHOLE_RING, self.now), (), is_promise=True, is_exact=True
+                self.parts.ledger.begin(peer, WHOLE, self.now), (), is_promise=True, is_exact=True
             )
 
     def hear(self) -> None:
@@ -63,7 +66,7 @@ class Scene:
         self.stored += 1
 
     async def let_go(self) -> int:
-        found = ShareSurvey(surplus=[self.segment], standing=(0, 0, self.parts.view.version))
+        found = ShareSurvey(surplus=[self.group], standing=(0, 0, self.parts.view.version))
         return await let_go(self.parts, self.store, found, keep_s=30.0, stored=lambda: self.stored)
 
     @property
@@ -90,17 +93,17 @@ async def test_what_was_stored_and_not_heard_of_stays(scene: Scene) -> None:
 
 
 async def test_fewer_than_k_holders_let_nothing_go(scene: Scene) -> None:
-    scene.segment = Segment(ranges=WHOLE_RING, holders=OTHERS[:5])
+    scene.group = Group(arcs=WHOLE, holders=OTHERS[:5])
     assert await scene.let_go() == 0
 
 
 async def test_who_is_among_the_holders_lets_nothing_go(scene: Scene) -> None:
-    scene.segment = Segment(ranges=WHOLE_RING, holders=(ME, *OTHERS[:5]))
+    scene.group = Group(arcs=WHOLE, holders=(ME, *OTHERS[:5]))
     assert await scene.let_go() == 0
 
 
 async def test_a_survey_of_another_ring_lets_nothing_go(scene: Scene) -> None:
-    found = ShareSurvey(surplus=[scene.segment], standing=(0, 0, scene.parts.view.version))
+    found = ShareSurvey(surplus=[scene.group], standing=(0, 0, scene.parts.view.version))
     scene.parts.view.version += 1
     assert await let_go(scene.parts, scene.store, found, keep_s=30.0, stored=lambda: 0) == 0
 
@@ -114,7 +117,7 @@ def ring_changed(scene: Scene) -> None:
 
 
 def promised(scene: Scene) -> None:
-    scene.parts.view.promise(OTHERS[0], WHOLE_RING, scene.now + 600)
+    scene.parts.view.promise(OTHERS[0], WHOLE, scene.now + 600)
 
 
 def slept(scene: Scene) -> None:

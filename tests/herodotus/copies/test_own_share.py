@@ -1,18 +1,20 @@
 """Is a promise kept as long as it was given, whatever else is promised meanwhile?"""
 
+from dht.core.arcs import Arcs
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies.own_share import PROMISED_MAX, PROMISES_MAX, View
-from herodotus.core.copies.directories import Range, Scope
-from herodotus.core.copies.places import Places
+from herodotus.core.copies.directories import Range, arcs_of
 
 A, B = b"a" * 32, b"b" * 32
 
 
-def part(number: int) -> Scope:
-    return (Range(bytes((number,)) + bytes(11), bytes((number + 1,)) + bytes(11)),)
+def part(number: int) -> Arcs:
+    return arcs_of([Range(bytes((number,)) + bytes(11), bytes((number + 1,)) + bytes(11))])
 
 
 def view() -> View:
-    return View(me=b"m" * 32, copies=6, places=Places((), 6))
+    return View(me=b"m" * 32, table=Table((), Rule(6)))
 
 
 def test_a_promise_holds_until_its_time_and_for_its_part_only() -> None:

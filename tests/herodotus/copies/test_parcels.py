@@ -6,6 +6,9 @@ import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dht.core.arcs import WHOLE
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies import parcels
 from herodotus.copies.meter import Meter, freely
 from herodotus.copies.own_share import View
@@ -13,8 +16,7 @@ from herodotus.copies.parcels import LIGHT_BYTES_MAX, receive_all
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import BROKEN, STORED
 from herodotus.core.captures import Deposit
-from herodotus.core.copies.directories import WHOLE_RING
-from herodotus.core.copies.places import PeerKey, Places
+from herodotus.core.copies import PeerKey
 from herodotus.core.signatures import signed
 from herodotus.store.intake import compress_bundle
 from tests.herodotus.copies.world import new_store
@@ -35,7 +37,7 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
 ) -> None:
     store = new_store()
     parts = Parts(
-        view=View(me=bytes(32), copies=6, places=Places((), 6), wide_scope=WHOLE_RING),
+        view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
         store=lambda: store,
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,
@@ -71,7 +73,7 @@ async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_
     told: list[tuple[str, bytes]] = []
     store = new_store()
     parts = Parts(
-        view=View(me=bytes(32), copies=6, places=Places((), 6), wide_scope=WHOLE_RING),
+        view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
         store=lambda: store,
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
+from dht.core.holders import Table
+from dht.core.placement import Rule
 from herodotus.copies import repairs
 from herodotus.copies.meter import Meter, freely
 from herodotus.copies.own_share import View
 from herodotus.copies.repairs import SCAN_S, Repairs
 from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.places import Places
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store import engine
 from tests.herodotus.copies.world import key_of, new_store
@@ -28,7 +29,7 @@ class Looking:
         self.keys: list[bytes] = []
         self.repairs = Repairs(
             Parts(
-                view=View(me=bytes(32), copies=6, places=Places((), 6)),
+                view=View(me=bytes(32), table=Table((), Rule(6))),
                 store=lambda: self.store,
                 calls=lambda: pytest.fail("nobody is called"),
                 sign=lambda deposit: deposit,

@@ -17,11 +17,12 @@ import anyio.abc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact, EventsLost, Subscription
-from dht.core.ids import PeerKey
+from dht.core.holders import Table
+from dht.core.ids import Key, PeerKey
+from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies.copies import Copies, CopiesPorts
 from herodotus.core.captures import CaptureId
-from herodotus.core.copies.places import Places
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
@@ -210,18 +211,22 @@ class Net:
     def heal(self) -> None:
         self.split({peer.number: 0 for peer in self.peers})
 
-    def places(self) -> Places:
-        return Places([(p.contact.position, p.me) for p in self.peers if p.is_in_ring], self.copies)
+    def table(self) -> Table:
+        return Table([peer.contact for peer in self.peers if peer.is_in_ring], Rule(self.copies))
+
+    def holders(self, key: bytes) -> list[PeerKey]:
+        """Of a capture."""
+        return [contact.peer for contact in self.table().of(Key(key[:12]))]
 
     def copies_of(self, key: bytes) -> set[int]:
         return {peer.number for peer in self.peers if peer.is_up and key in peer.ids()}
 
     def wrong(self, keys: set[bytes]) -> list[str]:
         """Where the captures are not with just those who must have them."""
-        places, found = self.places(), []
+        table, found = self.table(), []
         held = {peer.number: peer.ids() for peer in self.peers if peer.is_up}
         for key in sorted(keys):
-            wanted = {self.by_key[one].number for one in places.holders(key[:12] + bytes(8))}
+            wanted = {self.by_key[one.peer].number for one in table.of(Key(key[:12]))}
             there = {number for number, ids in held.items() if key in ids}
             if there != wanted:
                 found.append(f"{key.hex()[:8]} is with {sorted(there)}, not {sorted(wanted)}")

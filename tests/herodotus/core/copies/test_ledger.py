@@ -2,16 +2,15 @@
 
 import random
 
-from herodotus.core.copies.directories import Range
-from herodotus.core.copies.ledger import LACKING_MAX, PROMISE_USED_WITHIN_S, HoldingLedger
+from herodotus.core.copies.directories import Range, arcs_of
+from herodotus.core.copies.ledger import LACKING_MAX, PROMISE_USED_WITHIN_S, Group, HoldingLedger
 from herodotus.core.copies.offers import SLOW_S, WAITED_S, Offers
-from herodotus.core.copies.places import Segment
 from herodotus.core.copies.schedule import AGAIN_S, ComparisonSchedule, Purpose
 from herodotus.core.copies.wanted import WANTED_MAX, Wanted
 
 ME, A, B, C = (bytes((number,)) * 32 for number in range(4))
 LOW = (Range(bytes(12), b"\x80" + bytes(11)),)
-SEGMENT = Segment(ranges=LOW, holders=(A, B))
+GROUP = Group(holders=(A, B), arcs=arcs_of(LOW))
 
 
 def member(number: int, day: int = 0) -> bytes:
@@ -21,41 +20,41 @@ def member(number: int, day: int = 0) -> bytes:
 def confirmed(
     ledger: HoldingLedger, peer: bytes, *lacking: bytes, now: float = 0.0, is_promise: bool = True
 ) -> None:
-    ledger.confirm(ledger.begin(peer, LOW, now), lacking, is_promise=is_promise)
+    ledger.confirm(ledger.begin(peer, arcs_of(LOW), now), lacking, is_promise=is_promise)
 
 
 def test_a_copy_goes_only_when_every_holder_promised_and_lacks_nothing() -> None:
     ledger = HoldingLedger()
-    assert not ledger.may_go(SEGMENT, (), 0)
+    assert not ledger.may_go(GROUP, (), 0)
     confirmed(ledger, A)
-    assert not ledger.may_go(SEGMENT, (), 0)
+    assert not ledger.may_go(GROUP, (), 0)
     confirmed(ledger, B, member(1))
-    assert not ledger.may_go(SEGMENT, (), 0)
+    assert not ledger.may_go(GROUP, (), 0)
     ledger.held(B, [member(1)])
-    assert ledger.may_go(SEGMENT, (), 0)
-    assert not ledger.may_go(SEGMENT, {B}, 0)  # it is away
-    assert not ledger.may_go(SEGMENT, (), PROMISE_USED_WITHIN_S + 1)
+    assert ledger.may_go(GROUP, (), 0)
+    assert not ledger.may_go(GROUP, {B}, 0)  # it is away
+    assert not ledger.may_go(GROUP, (), PROMISE_USED_WITHIN_S + 1)
     ledger.stored(member(2))  # nobody has heard of it
-    assert not ledger.may_go(SEGMENT, (), 0)
+    assert not ledger.may_go(GROUP, (), 0)
     ledger.held(A, [member(2)])
     ledger.held(B, [member(2)])
-    assert ledger.may_go(SEGMENT, (), 0)
+    assert ledger.may_go(GROUP, (), 0)
     ledger.doubt(A)
-    assert not ledger.may_go(SEGMENT, (), 0)
-    assert not ledger.may_go(Segment(ranges=LOW, holders=()), (), 0)
+    assert not ledger.may_go(GROUP, (), 0)
+    assert not ledger.may_go(Group(holders=(), arcs=arcs_of(LOW)), (), 0)
 
 
 def test_a_confirmation_that_is_no_promise_lets_nothing_go() -> None:
     ledger = HoldingLedger()
     confirmed(ledger, A)
     confirmed(ledger, B, is_promise=False)
-    assert not ledger.may_go(SEGMENT, (), 0)
-    assert ledger.needs_promises(SEGMENT, 0) == [B]
+    assert not ledger.may_go(GROUP, (), 0)
+    assert ledger.needs_promises(GROUP, 0) == [B]
 
 
 def test_what_is_stored_while_a_comparison_runs_is_lacking_after_it() -> None:
     ledger = HoldingLedger()
-    under_way = ledger.begin(A, LOW, 0)
+    under_way = ledger.begin(A, arcs_of(LOW), 0)
     ledger.stored(member(5))
     ledger.confirm(under_way, (), is_promise=True)
     assert not ledger.is_held(A, member(5))
@@ -67,15 +66,15 @@ def test_newer_words_count_against_a_promise_and_only_exact_ones_for_it() -> Non
     ledger = HoldingLedger()
     confirmed(ledger, A, member(3))
     confirmed(ledger, B)
-    part = (Range(bytes(12), (1_000).to_bytes(12, "big")),)
+    part = arcs_of([Range(bytes(12), (1_000).to_bytes(12, "big"))])
     ledger.confirm(
         ledger.begin(A, part, 10), (), is_promise=False
     )  # a day's member says nothing of each content
-    assert not ledger.may_go(SEGMENT, (), 20)
+    assert not ledger.may_go(GROUP, (), 20)
     ledger.confirm(ledger.begin(A, part, 11), (), is_promise=False, is_exact=True)
-    assert ledger.may_go(SEGMENT, (), 20)
+    assert ledger.may_go(GROUP, (), 20)
     ledger.confirm(ledger.begin(B, part, 12), [member(4)], is_promise=False)
-    assert not ledger.may_go(SEGMENT, (), 20)
+    assert not ledger.may_go(GROUP, (), 20)
 
 
 def test_who_was_asked_since_is_not_behind_for_what_an_older_word_left_open() -> None:
@@ -83,7 +82,7 @@ def test_who_was_asked_since_is_not_behind_for_what_an_older_word_left_open() ->
     confirmed(ledger, A, is_promise=False)
     ledger.stored(member(7))
     assert ledger.is_behind(A)
-    part = (Range(bytes(12), (1_000).to_bytes(12, "big")),)
+    part = arcs_of([Range(bytes(12), (1_000).to_bytes(12, "big"))])
     ledger.confirm(ledger.begin(A, part, 10), (), is_promise=False)
     assert not ledger.is_behind(A)
 
@@ -106,14 +105,14 @@ def test_of_several_who_offer_one_sends_and_who_does_not_is_not_waited_for_again
 
 def test_copies_are_counted_by_hosts_that_said_so() -> None:
     ledger = HoldingLedger()
-    segments = [Segment(ranges=LOW, holders=(ME, A, B, C))]
+    groups = [Group(holders=(ME, A, B, C), arcs=arcs_of(LOW))]
     counts = {LOW[0]: 10}
-    assert ledger.histogram(ME, segments, counts, 0) == {1: 10}
+    assert ledger.histogram(ME, groups, counts, 0) == {1: 10}
     confirmed(ledger, A)
     confirmed(ledger, B, member(1), member(2))
     confirmed(ledger, C, member(2))
-    assert ledger.histogram(ME, segments, counts, 0) == {2: 1, 3: 1, 4: 8}
-    assert ledger.histogram(ME, segments, counts, since=1) == {1: 10}  # said too long ago
+    assert ledger.histogram(ME, groups, counts, 0) == {2: 1, 3: 1, 4: 8}
+    assert ledger.histogram(ME, groups, counts, since=1) == {1: 10}  # said too long ago
 
 
 def test_who_lacks_too_much_is_asked_again() -> None:
