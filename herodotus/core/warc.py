@@ -245,7 +245,7 @@ def parse_digits(text: str) -> int:
 def _seconds(date: str, hour: int, minute: int, second: int) -> int:
     # A leap second is 60; the second after it stands for it, as in POSIX time.
     if not (hour < 24 and minute < 60 and second <= 60):
-        raise MalformedRecordError(f"{date} {hour}:{minute}:{second} is no date")
+        raise MalformedRecordError(f"{date} {hour}:{minute}:{second} is not a date")
     time_s = _day_start(date) + 3_600 * hour + 60 * minute + second
     if not 0 <= time_s <= TIME_MAX_S:
         raise MalformedRecordError(f"{date} is outside 1970 to 2106")
@@ -256,11 +256,11 @@ def _seconds(date: str, hour: int, minute: int, second: int) -> int:
 def _day_start(date: str) -> int:
     year, month, day = int(date[:4]), int(date[5:7]), int(date[8:])
     if not (year and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]):
-        raise MalformedRecordError(f"{date} is no date")
+        raise MalformedRecordError(f"{date} is not a date")
     try:
         return calendar.timegm((year, month, day, 0, 0, 0))
     except ValueError:
-        raise MalformedRecordError(f"{date} is no date") from None
+        raise MalformedRecordError(f"{date} is not a date") from None
 
 
 def civil_date(day: int) -> tuple[int, int, int]:

@@ -64,7 +64,7 @@ _NOW = {"Cache-Control": "no-cache"}
 def failure(request: Request, status: HTTPStatus, sentence: str, url: str = "") -> Answer:
     if wants_json(request) or not request.path.startswith(("/web/", "/search")):
         return problem(status, sentence)
-    title = {HTTPStatus.BAD_REQUEST: "This is no address", HTTPStatus.SERVICE_UNAVAILABLE: "Not now"}
+    title = {HTTPStatus.BAD_REQUEST: "This is not an address", HTTPStatus.SERVICE_UNAVAILABLE: "Not now"}
     return html(trouble_page(title.get(status, status.phrase), sentence, url), status)
 
 
@@ -112,7 +112,7 @@ class ArchivePages:
         self._takes_saves = takes_saves
 
     async def answer(self, asked: Asked) -> Answer | None:
-        """None: the path is none of ours."""
+        """None: another part answers this path."""
         work = self._work(asked.request.path)
         if work is None:
             return None
@@ -266,7 +266,7 @@ class ArchivePages:
         if wanted:
             time_s = parse_http_date(wanted)
             if time_s is None:
-                raise BadTargetError(f"Accept-Datetime {wanted[:60]!r} is no date")
+                raise BadTargetError(f"Accept-Datetime {wanted[:60]!r} is not a date")
             moment = moment_at(time_s)
         chosen = await self._shelf.choose(spellings(target.url), moment)
         if chosen is None:
@@ -416,7 +416,9 @@ class ArchivePages:
             raise BadQuestionError("say which: url=…")
         moment = parse_moment(digits) if digits else NEWEST
         if moment is None:
-            raise BadQuestionError(f"timestamp={digits[:40]!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+            raise BadQuestionError(
+                f"timestamp={digits[:40]!r} is not a date: YYYY, YYYYMM, … or YYYYMMDDhhmmss"
+            )
         chosen = await self._shelf.choose(spellings(url), moment)
         if chosen is None and (there := await self._not_here(asked, spellings(url)[0])) is not None:
             return there

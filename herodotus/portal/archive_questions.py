@@ -52,16 +52,14 @@ ROWS_KEPT_BYTES_MAX = 32 * 1024 * 1024
 """Rows of lists over many addresses: some 25,000."""
 _ROW_BYTES = 1_200  # a dictionary of seven short words, and its key
 _COMMITS_BITS = 48
-_KEPT_VERSIONS_MAX = (
-    2_000  # longer histories are read anew, so that those kept take some 100 MB at the very most
-)
+_KEPT_VERSIONS_MAX = 2_000  # longer histories are read again, so the cache takes about 100 MB at most
 
 T = TypeVar("T")
 
 
 class TooBusyError(ArchiveError):
     def __init__(self) -> None:
-        super().__init__("too many readers are waiting: come back in some seconds")
+        super().__init__("too many readers are waiting: try again in some seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

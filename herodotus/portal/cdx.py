@@ -30,7 +30,7 @@ _KNOWN = frozenset((*FIELDS, "dupecount", "offset", "filename", "redirect", "rob
 ROWS_MAX = 10_000
 PAGE_ADDRESSES = 1_000
 PAGES_MAX = 2_000
-"""More are not counted: who has so much is asked by resume keys."""
+"""More are not counted: longer lists are read by resume keys."""
 NO_PAGE = "there are fewer pages"  # an error, by which clients know that they have them all
 _SHORT_PARTS_TOLD_MAX = 9_999
 _FILTERS_MAX = 8
@@ -50,7 +50,7 @@ _whole = itemgetter(*FIELDS)
 
 
 class BadQuestionError(ValueError):
-    """A sentence for whoever asked."""
+    """A sentence for the asker."""
 
 
 class CostlyFiltersError(ArchiveError):
@@ -154,7 +154,7 @@ def _exact(text: str) -> int:
 def _moment(text: str, name: str) -> Moment:
     moment = parse_moment(text)
     if moment is None:
-        raise BadQuestionError(f"{name}={text[:40]!r} is no date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
+        raise BadQuestionError(f"{name}={text[:40]!r} is not a date: YYYY, YYYYMM, … or YYYYMMDDhhmmss")
     return moment
 
 
@@ -162,7 +162,7 @@ def _number(text: str, name: str, default: int, least: int, most: int) -> int:
     if not text:
         return default
     if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
-        raise BadQuestionError(f"{name}={text[:40]!r} is no number")
+        raise BadQuestionError(f"{name}={text[:40]!r} is not a number")
     return max(least, min(int(text), most))
 
 
@@ -191,7 +191,7 @@ def _filter(text: str) -> Filter:
     if len(value) > _PATTERN_CHARS_MAX or _is_costly(value):
         raise BadQuestionError(
             f"the expression {value[:40]!r} may cost too much: at most {_ENDLESS_MAX} of * and +, none behind a "
-            f"group, and {_CHOICES_MAX[0]} of ? and |, beside two of * and + {_CHOICES_MAX[-1]}"
+            f"group, and {_CHOICES_MAX[0]} of ? and |, or {_CHOICES_MAX[-1]} beside two of * and +"
         )
     try:
         return Filter(name=_name(name), is_negated=is_negated, pattern=re.compile(value))
@@ -368,7 +368,7 @@ def decode_resume_key(text: str) -> tuple[tuple[bytes, int], int]:
     except (ValueError, binascii.Error):
         data = b""
     if len(data) < 5 or (count and not re.fullmatch(r"[0-9]{1,4}", count)):
-        raise BadQuestionError("resumeKey: this is none that this archive gave")
+        raise BadQuestionError("resumeKey: this archive did not give this key")
     return (data[4:], int.from_bytes(data[:4], "big")), int(count or 0)
 
 

@@ -35,7 +35,7 @@ class ClientLimits:
             return None
         self.refused += 1
         answer = problem(
-            HTTPStatus.TOO_MANY_REQUESTS, f"more than one reader's share: come back in {ceil(wait_s)} s"
+            HTTPStatus.TOO_MANY_REQUESTS, f"more than one reader's ration: try again in {ceil(wait_s)} s"
         )
         answer.headers.update(PUBLIC, **{"Retry-After": str(ceil(wait_s))})
         return answer

@@ -113,10 +113,10 @@ class DiffPages:
 def parse_diff_target(target: str) -> DiffTarget:
     match = _PATH.fullmatch(target)
     if match is None:
-        raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
+        raise BadTargetError("ask for a difference as /web/diff/DATE1/DATE2/URL")
     old, new = (parse_web_target(f"/web/{digits}/{match[4]}") for digits in (match[2], match[3]))
     if old.kind is not TargetKind.REPLAY or old.moment is None or new.moment is None:
-        raise BadTargetError("a difference is asked for as /web/diff/DATE1/DATE2/URL")
+        raise BadTargetError("ask for a difference as /web/diff/DATE1/DATE2/URL")
     return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
 
 
@@ -197,16 +197,16 @@ def _has_changes(runs: Sequence[EqualRun]) -> bool:
 
 def _summary(compared: TextComparison) -> str:
     if compared.old.id.digest == compared.new.id.digest:
-        return "Both are the same to the byte."
+        return "Both versions are identical, byte for byte."
     if compared.runs is None:
         sizes = f"{len(compared.old.body):,} and {len(compared.new.body):,} bytes"
-        return f"At least one of them is no text, so only this can be said: they differ ({sizes})."
+        return f"They differ ({sizes}). At least one of them is not text, so the differences cannot be shown."
     if not _has_changes(compared.runs):
-        return "They have the same text; what differs is markup, or what no reader sees."
+        return "Their text is the same. Only markup or invisible content differs."
     counts = {
         change: sum(len(run.lines) for run in compared.runs if run.change is change) for change in Change
     }
-    cut = " Only the beginning of the texts is compared, as they are very long." if compared.is_cut else ""
+    cut = " The texts are very long, so only their beginnings are compared." if compared.is_cut else ""
     return f"{_lines(counts[Change.REMOVED])} went, {_lines(counts[Change.ADDED])} came.{cut}"
 
 

@@ -37,7 +37,7 @@ class Room(Protocol):
     """A part of the portal with paths of its own."""
 
     async def answer(self, asked: Asked) -> Answer | None:
-        """None: the path, or the method on it, is none of its."""
+        """None: another part answers this path and method."""
         ...
 
 
@@ -83,7 +83,7 @@ class Handlers:
         try:
             request.parameters()
         except ValueError:
-            return failure(request, HTTPStatus.BAD_REQUEST, "more parameters than anybody needs")
+            return failure(request, HTTPStatus.BAD_REQUEST, "too many parameters")
         answer = await self._routed(Asked(request=request, origin=origin or "", is_replay=is_replay))
         return finished(request, answer)
 
@@ -96,9 +96,7 @@ class Handlers:
         if request.method not in ("GET", "HEAD"):
             return self._not_read(request)
         if asked.is_replay and not _IS_REPLAYED.match(path):
-            return self._led_back(asked) or problem(
-                HTTPStatus.NOT_FOUND, "here are archived pages, and nothing else"
-            )
+            return self._led_back(asked) or problem(HTTPStatus.NOT_FOUND, "this name has archived pages only")
         handler = self._by_path.get(path)
         if handler is not None:
             return await handler()
@@ -110,7 +108,7 @@ class Handlers:
         if stray is not None:
             return stray
         if path.startswith("/api/"):
-            return problem(HTTPStatus.NOT_FOUND, f"there is no {path[:200]} in this interface")
+            return problem(HTTPStatus.NOT_FOUND, f"this interface has no {path[:200]}")
         return html(not_found_page(path), HTTPStatus.NOT_FOUND)
 
     def _led_back(self, asked: Asked) -> Answer | None:
@@ -131,7 +129,7 @@ class Handlers:
             return Answer(
                 status=HTTPStatus.NO_CONTENT, content_type="text/plain", body=b"", headers=dict(_PREFLIGHT)
             )
-        refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path[:200]} can only be read")
+        refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path[:200]} allows reading only")
         return dataclasses.replace(refused, headers={**refused.headers, "Allow": "GET, HEAD"})
 
     async def _start(self) -> Answer:

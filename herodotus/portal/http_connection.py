@@ -103,7 +103,7 @@ class HttpConnection(asyncio.Protocol):
         self._inner.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        # Who does not read what was answered here is not listened to either.
+        # A connection that does not read our answers is no longer read from.
         if self._phase is _Phase.FREE and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()

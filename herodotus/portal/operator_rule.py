@@ -33,14 +33,14 @@ _ROBOT = "Herodotus/"
 
 
 def operator_token(home: Home) -> str:
-    """Of the home, made when there is none; to take it back, delete the file and start the peer again."""
+    """The home's secret, made if it is missing. To change it, delete the file and restart the peer."""
     try:
         if stat.S_IMODE(home.token.stat().st_mode) & 0o077 == 0:
             token = home.token.read_text(encoding="ascii").strip()
             if len(token) >= TOKEN_BYTES:
                 return token
     except (FileNotFoundError, UnicodeDecodeError):
-        pass  # made anew, as one that others could read is
+        pass  # made again, like one that others could read
     except OSError as error:
         raise storage_failure(error, home.token, "read") from error
     token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -62,13 +62,13 @@ class OperatorRule:
     def may_order(self, request: Request) -> Answer | None:
         """None: yes."""
         if not is_from_here(request):
-            return problem(HTTPStatus.FORBIDDEN, "orders are taken from the peer's own machine only")
+            return problem(HTTPStatus.FORBIDDEN, "this peer takes orders from its own machine only")
         return None if self._has_token(request) else self._asked_for_token()
 
     def may_order_with(self, request: Request, secret: str) -> str | None:
         """With a secret that was typed into a form; None: yes, else why not."""
         if not is_from_here(request):
-            return "Orders are taken from the peer's own machine only."
+            return "This peer takes orders from its own machine only."
         if not self._token or not _is_same(secret.strip(), self._token):
             return "This is not the secret in the peer's home."
         return None
@@ -88,7 +88,7 @@ class OperatorRule:
     def _asked_for_token(self) -> Answer:
         refused = problem(
             HTTPStatus.UNAUTHORIZED,
-            "this is for the peer's operator: from its own machine, or with the token in its home's state folder",
+            "only the operator may see this: from the peer's machine, or with the secret in its home's state folder",
         )
         refused.headers["WWW-Authenticate"] = 'Bearer realm="operator"'
         return refused

@@ -47,7 +47,7 @@ SENT_ON_MAX = 3
 SENT_ON_S = 10.0
 _REMEMBERED_MAX = 4_096
 KEEPERS_ASKED_S = 0.5
-"""A page does not wait longer to tell who else has it; whoever did not answer is not named."""
+"""A page does not wait longer for the other holders; a peer that did not answer in time is not named."""
 KEEPERS_KEPT_S = 600.0
 _KEEPERS_KEPT_MAX = 1_024
 RELAYED_S = 20.0
@@ -183,7 +183,7 @@ class Elsewhere:
         return _told_busy(request, url) if is_busy else None
 
     async def _adopted(self, one: "_Question", url: str) -> Answer | None:
-        """By what was asked: whatever else a peer may answer is none."""
+        """What an answer to this question may be; anything else is not an answer."""
         if one.request.path.startswith("/web/diff/"):
             answer = await one.ask("text/html")
             return None if answer is None else adopted_words(answer, one.adopting)
@@ -273,7 +273,7 @@ def _seconds(digits: str) -> int | None:
 
 
 def _told_busy(request: Request, url: str) -> Answer:
-    sentence = "the peers that should have it are busy: come back in some seconds"
+    sentence = "the peers that should have it are busy: try again in some seconds"
     if request.path.startswith("/web/") and not wants_json(request):
         answer = html(trouble_page("Not now", sentence, header_url(url)), HTTPStatus.SERVICE_UNAVAILABLE)
     else:

@@ -120,7 +120,7 @@ def _placed(
     rows: Sequence[Row], wanted: CdxQuestion, stopped: Position | None
 ) -> dict[Identity, tuple[Position, Row]]:
     """Such a row stands between the others that it came with: never before the part that was asked for, where the
-    list would begin anew for ever."""
+    list would start again for ever."""
     ends: list[Position | None] = []
     end: Position | None = None
     for row in reversed(rows):

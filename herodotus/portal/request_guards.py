@@ -45,15 +45,15 @@ def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = Fal
     if not is_known_host:
         return problem(
             HTTPStatus.MISDIRECTED_REQUEST,
-            "this peer does not know itself by that name; its operator sets http.public_url where it has one",
+            "this peer is not known by that name; its operator can set http.public_url",
         )
     if len(request.target) > TARGET_CHARS_MAX:
-        return problem(HTTPStatus.REQUEST_URI_TOO_LONG, "no address is that long")
+        return problem(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
     is_ours = is_replay_host and request.path == f"/web/{WORKER_PATH}"
     if is_worker_registration(request.headers) and not is_ours:
-        return problem(HTTPStatus.FORBIDDEN, "archived pages register no service workers here")
+        return problem(HTTPStatus.FORBIDDEN, "archived pages may not register service workers here")
     if request.header("origin") == "null" and not _is_archive(request.path, _ARCHIVE):
-        return problem(HTTPStatus.FORBIDDEN, "archived pages may read the archive and nothing else")
+        return problem(HTTPStatus.FORBIDDEN, "archived pages may only read the archive")
     return None
 
 

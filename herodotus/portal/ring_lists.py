@@ -91,7 +91,7 @@ class TogetherPages:
         return await tried(lambda one: work(one, others), asked) if others else None
 
     def _work(self, request: Request) -> Callable[[Asked, Sequence[PortalAddress]], Awaitable[Answer]] | None:
-        """None also for what is malformed: whoever answers the others says so."""
+        """None also for a malformed question: the part that answers the others refuses it."""
         try:
             if request.path in _CDX_PATHS and parse_question(request.parameters()).ranges:
                 return self._cdx

@@ -34,7 +34,7 @@ from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
 
 OF_ONE = Rate(per_s=1 / 12, burst=5.0)
-"""Five a minute, as whoever asks for more has a crawl in mind."""
+"""Five a minute: a reader who wants more wants a crawl."""
 OF_PEER = Rate(per_s=1 / 3, burst=20.0)
 """Twenty a minute passed on by one peer for its readers. Anybody may say that he is one: it is no more than that."""
 OF_ALL = Rate(per_s=1.0, burst=20.0)
@@ -48,7 +48,7 @@ _TITLES = {
     HTTPStatus.ACCEPTED: "It is being fetched",
     HTTPStatus.FORBIDDEN: "This is not archived",
     HTTPStatus.BAD_GATEWAY: "It could not be fetched",
-    HTTPStatus.BAD_REQUEST: "This is no address",
+    HTTPStatus.BAD_REQUEST: "This is not an address",
     HTTPStatus.TOO_MANY_REQUESTS: "Not now",
     HTTPStatus.NOT_FOUND: "Not here",
 }
@@ -111,7 +111,7 @@ class SavePages:
         return _told(
             request,
             HTTPStatus.TOO_MANY_REQUESTS,
-            f"as many pages as can be were asked for: come back in {ceil(wait_s)} s",
+            f"too many pages were asked for: try again in {ceil(wait_s)} s",
             retry_after_s=wait_s,
         )
 
@@ -133,7 +133,7 @@ class SavePages:
 
 
 def _adopted(request: Request, url: str, answer: Answer, there: str) -> Answer | None:
-    """What another peer did, in our words; None where its answer is none."""
+    """What another peer did, in our words; None if it did not answer the question."""
     location = adopted_location(answer, Adopting(there=there, here=""))
     if location is not None:
         if not is_of(location, url):
@@ -186,7 +186,7 @@ def _url_of(request: Request) -> str:
 
 
 def _in_form(request: Request) -> str:
-    """The field of our form; "" where there is none."""
+    """The field of our form; "" if it is missing."""
     if request.method != "POST":
         return ""
     fields = parse_qs(

@@ -52,5 +52,5 @@ def _repair(copying: CopiesStatus) -> str:
     if not copying.to_send + copying.to_fetch:
         return "nothing to do"
     if copying.done_in_s is None:
-        return "nothing moves just now"
+        return "nothing moves at the moment"
     return f"done in about {readable_duration(copying.done_in_s)}"

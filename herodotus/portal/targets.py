@@ -52,7 +52,7 @@ class WebTarget:
 
 
 class BadTargetError(ValueError):
-    """A sentence for whoever asked."""
+    """A sentence for the asker."""
 
 
 def parse_web_target(target: str) -> WebTarget:
@@ -69,7 +69,7 @@ def parse_web_target(target: str) -> WebTarget:
         try:
             flag = Flag(replay[2] or "")
         except ValueError:
-            raise BadTargetError(f"{replay[2]} is no flag that this archive knows") from None
+            raise BadTargetError(f"{replay[2]} is not a flag that this archive knows") from None
         return WebTarget(kind=TargetKind.REPLAY, url=_url(replay[3]), moment=_moment(replay[1]), flag=flag)
     gate = _GATE.fullmatch(target)
     if gate is None:
@@ -80,19 +80,19 @@ def parse_web_target(target: str) -> WebTarget:
 def _moment(digits: str) -> Moment:
     moment = parse_moment(digits)
     if moment is None:
-        raise BadTargetError(f"{digits} is no date: it takes YYYY, YYYYMM, YYYYMMDD or YYYYMMDDhhmmss")
+        raise BadTargetError(f"{digits} is not a date: use YYYY, YYYYMM, YYYYMMDD or YYYYMMDDhhmmss")
     return moment
 
 
 def _url(text: str) -> str:
     if len(text) > URL_CHARS_MAX:
         raise BadTargetError(
-            f"the address has {len(text)} characters; this archive knows none above {URL_CHARS_MAX}"
+            f"the address has {len(text)} characters; this archive accepts {URL_CHARS_MAX} at most"
         )
     try:
         text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise BadTargetError("the address has half a character in it") from None
+        raise BadTargetError("the address contains half a character") from None
     if "://" not in text and re.match(r"https?%3a", text, re.IGNORECASE):
         text = unquote(text, errors="replace")
     text = _ONE_SLASH.sub(r"\1://", text, count=1) if _ONE_SLASH.match(text) else text
@@ -115,7 +115,7 @@ def spellings(url: str) -> tuple[str, ...]:
         except MalformedUrlError as error:
             reason = error.reason
     if not found:
-        raise BadTargetError(f"this is no address of a web page: {reason}")
+        raise BadTargetError(f"this is not the address of a web page: {reason}")
     asked = [text for text in tried if text.startswith(("http://", "https://"))]
     return tuple(
         dict.fromkeys([*found, *asked, *(one for text in [*found, *asked] for one in unescaped(text))])

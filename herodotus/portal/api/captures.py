@@ -90,9 +90,7 @@ class Captures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SampleQuestion(ApiQuestion, frozen=True, kw_only=True):
-    seed: Annotated[
-        str, Meta(max_length=64, description="another seed, another sample; the same, the same")
-    ] = ""
+    seed: Annotated[str, Meta(max_length=64, description="the same seed gives the same sample")] = ""
     limit: Annotated[int, Meta(ge=1, le=100, description="addresses in one answer")] = 10
     after: Token | None = None
 
@@ -245,7 +243,7 @@ async def at_moment(shelf: Shelf, url: str, moment: Moment, work: Callable[[Arch
     def read(archive: Archive) -> T:
         capture = Reader(archive).newest(chosen.url, chosen.time_s)
         if capture is None:
-            raise NotHereError("this peer's copy of that day is damaged, and there is no older one")
+            raise NotHereError("this peer's copy of that day is damaged, and it has no older one")
         try:
             return work(archive, capture)
         except DamagedRecordError as error:

@@ -115,7 +115,7 @@ def completeness_endpoints(
     return [
         ApiEndpoint(
             path="/api/v1/nearest",
-            summary="The capture of an address that is nearest to a date, and whether it is what stood there then.",
+            summary="The capture of an address nearest to a date, and whether it shows the content of that date.",
             question=MomentQuestion,
             shape=Nearest,
             work=found.nearest,
@@ -123,7 +123,7 @@ def completeness_endpoints(
         ),
         ApiEndpoint(
             path="/api/v1/completeness",
-            summary="How whole a page of a date is: each part with its nearest capture, and one score.",
+            summary="How complete a page of a date is: each part with its nearest capture, and one score.",
             question=MomentQuestion,
             shape=Completeness,
             work=found.completeness,

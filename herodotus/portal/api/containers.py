@@ -35,7 +35,7 @@ class ContainerQuestion(ApiQuestion, frozen=True, kw_only=True):
 class ContentsQuestion(ApiQuestion, frozen=True, kw_only=True):
     number: Number
     limit: Annotated[
-        int, Meta(ge=1, le=1000, description="records in one answer, and those of one more member")
+        int, Meta(ge=1, le=1000, description="records in one answer, up to the end of a member")
     ] = 100
     after: Token | None = None
 
@@ -173,7 +173,7 @@ def _contents(archive: Archive, number: int, start: int, limit: int) -> Contents
     except (KeyError, FileNotFoundError) as error:
         if start:
             raise GoneError(
-                f"file {number} was sealed or rewritten meanwhile: look at the list anew"
+                f"file {number} was sealed or rewritten meanwhile: read the list again"
             ) from error
         raise NotHereError(f"the archive has no file {number}") from error
 

@@ -1,7 +1,7 @@
 """What is an endpoint? A path, the question that its parameters are, the shape of its answer, and who answers.
 
 Parameters are the fields of a `ApiQuestion`: their types and bounds check what came, and describe it in the OpenAPI
-document. What a question leaves open (a date that no calendar has) is refused by whoever answers.
+document. The endpoint itself refuses what the types leave open (a date that no calendar has).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -36,7 +36,7 @@ Date = Annotated[
     ),
 ]
 Token = Annotated[
-    str, Meta(min_length=1, max_length=2_048, description="where to go on: `next` of the answer before")
+    str, Meta(min_length=1, max_length=2_048, description="where to continue: `next` of the previous answer")
 ]
 
 
@@ -67,7 +67,7 @@ class NotHereError(Exception):
 
 
 class GoneError(Exception):
-    """A sentence: it was there once, and the client has to begin anew."""
+    """A sentence: it is gone, and the client has to start again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ def moment_of(text: str | None, name: str = "date") -> Moment:
         return NEWEST
     moment = parse_moment(text)
     if moment is None:
-        raise BadQuestionError(f"{name}={text!r} is no date that the archive could have")
+        raise BadQuestionError(f"{name}={text!r} is not a date that the archive could have")
     return moment
 
 

@@ -135,7 +135,7 @@ class ImportDesk:
             ApiEndpoint(
                 method="POST",
                 path="/api/v1/imports",
-                summary="Register files, which are imported one after the other.",
+                summary="Register files to import, one after the other.",
                 question=OrderQuestion,
                 body=ImportOrder,
                 shape=ImportFacts,
@@ -145,14 +145,14 @@ class ImportDesk:
             ),
             ApiEndpoint(
                 path="/api/v1/imports",
-                summary="What was registered since the peer runs.",
+                summary="The imports registered since the peer started.",
                 shape=ImportList,
                 work=self._list_all,
                 access=Access.OPERATOR,
             ),
             ApiEndpoint(
                 path="/api/v1/imports/{number}",
-                summary="How an import goes.",
+                summary="The progress of an import.",
                 question=NumberQuestion,
                 shape=ImportFacts,
                 work=self._one,
@@ -164,7 +164,7 @@ class ImportDesk:
     async def _register(self, question: OrderQuestion, asked: Asked) -> ApiReply:
         for file in question.order.files:
             if "\0" in file or not Path(file).is_absolute():
-                raise BadQuestionError(f"{file[:200]!r} is no absolute path")
+                raise BadQuestionError(f"{file[:200]!r} is not an absolute path")
         job = _Job(number=self._given + 1, files=question.order.files)
         if self._orders is None:
             raise TooBusyError

@@ -79,9 +79,7 @@ class OutLinks(msgspec.Struct, frozen=True, kw_only=True):
 
 class InLinksQuestion(ApiQuestion, frozen=True, kw_only=True):
     url: Url
-    date: Annotated[
-        Date | None, Meta(description="links that stood on this day, as far as captures tell")
-    ] = None
+    date: Annotated[Date | None, Meta(description="links of this day, as far as captures show")] = None
     scope: Annotated[Scope, Meta(description="pages of this peer, or of all peers")] = Scope.PEER
     limit: Annotated[int, Meta(ge=1, le=200, description="pages in one answer")] = 50
     after: Token | None = None
@@ -109,7 +107,7 @@ def link_endpoints(found: "LinkAnswers") -> list[ApiEndpoint]:
     return [
         ApiEndpoint(
             path="/api/v1/outlinks",
-            summary="Where a page leads, and what it shows.",
+            summary="The links of a page, and what it embeds.",
             question=OutLinksQuestion,
             shape=OutLinks,
             work=found.out,
@@ -118,7 +116,7 @@ def link_endpoints(found: "LinkAnswers") -> list[ApiEndpoint]:
         ),
         ApiEndpoint(
             path="/api/v1/inlinks",
-            summary="Pages that lead to an address, or show it.",
+            summary="Pages that link to an address, or embed it.",
             question=InLinksQuestion,
             shape=InLinks,
             work=found.into,

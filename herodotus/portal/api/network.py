@@ -106,7 +106,7 @@ def network_endpoints(
     return [
         ApiEndpoint(
             path="/api/v1/status",
-            summary="What this peer says about itself; to its operator, everything.",
+            summary="What this peer says about itself; its operator gets everything.",
             shape=PublicStatus,
             operators_shape=PeerStatus,
             work=found.status,

@@ -24,15 +24,15 @@ _PROBLEM = {
 _WHY = {
     HTTPStatus.BAD_REQUEST: "The question is not well formed.",
     HTTPStatus.UNAUTHORIZED: "The operator's token is missing or wrong.",
-    HTTPStatus.FORBIDDEN: "Orders are taken from the peer's own machine only.",
+    HTTPStatus.FORBIDDEN: "This peer takes orders from its own machine only.",
     HTTPStatus.NOT_FOUND: "There is no such thing.",
-    HTTPStatus.GONE: "It was there once: begin anew.",
-    HTTPStatus.TOO_MANY_REQUESTS: "More than one reader's share.",
+    HTTPStatus.GONE: "It is gone: start again.",
+    HTTPStatus.TOO_MANY_REQUESTS: "More than one reader's ration.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Not now.",
 }
 _HEADERS = {
     "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}},
-    "Link": {"description": 'Where to go on: `<…>; rel="next"`.', "schema": {"type": "string"}},
+    "Link": {"description": 'Where to continue: `<…>; rel="next"`.', "schema": {"type": "string"}},
 }
 
 
@@ -52,7 +52,7 @@ def describe(endpoints: Sequence[ApiEndpoint]) -> dict[str, Any]:
             "title": "Herodotus",
             "version": __version__,
             "description": "What programs can ask of a peer of the web archive. Long answers come in parts: the header "
-            "Link and the field `next` say how to go on, with the parameter `after`.",
+            "Link and the field `next` say how to continue, with the parameter `after`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "/"}],

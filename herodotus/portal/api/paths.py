@@ -36,7 +36,7 @@ PATIENCE_S = 12.0
 class PathQuestion(ApiQuestion, frozen=True, kw_only=True, rename={"from_": "from"}):
     from_: Url
     to: Url
-    date: Annotated[Date | None, Meta(description="over links that stood on this day")] = None
+    date: Annotated[Date | None, Meta(description="over links of this day")] = None
     scope: Annotated[Scope, Meta(description="over pages of this peer, or of all peers")] = Scope.PEER
     steps: Annotated[int, Meta(ge=1, le=STEPS_MAX, description="links in a row, at most")] = 4
 
@@ -57,7 +57,7 @@ def path_endpoints(shelf: Shelf, links: LinkAnswers) -> list[ApiEndpoint]:
     return [
         ApiEndpoint(
             path="/api/v1/paths",
-            summary="By which links one page leads to another.",
+            summary="The links by which one page leads to another.",
             question=PathQuestion,
             shape=Path,
             work=PathAnswers(shelf, links).path,

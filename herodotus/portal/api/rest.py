@@ -147,7 +147,7 @@ def _other_methods(request: Request, allowed: set[str]) -> Answer | None:
     """Where nothing but an order is taken, what can only be read says so in another place."""
     if request.method == "OPTIONS":
         return None
-    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} is not what this takes")
+    refused = problem(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method[:20]} is not allowed here")
     refused.headers["Allow"] = ", ".join(sorted({*allowed, *(["HEAD"] if "GET" in allowed else [])}))
     return refused
 
@@ -172,7 +172,7 @@ def _order(kind: type[msgspec.Struct], request: Request) -> msgspec.Struct:
     try:
         return msgspec.json.decode(request.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadQuestionError(f"the order is not understood: {_sentence(str(error))}") from error
+        raise BadQuestionError(f"the order is malformed: {_sentence(str(error))}") from error
 
 
 def _sentence(problem_: str) -> str:

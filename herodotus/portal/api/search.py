@@ -28,9 +28,7 @@ _BEHIND = b"\0"
 
 
 class SearchQuestion(ApiQuestion, frozen=True, kw_only=True):
-    q: Annotated[
-        str, Meta(min_length=1, max_length=200, description="words that all stand somewhere in the address")
-    ]
+    q: Annotated[str, Meta(min_length=1, max_length=200, description="words that all occur in the address")]
     limit: Annotated[int, Meta(ge=1, le=1000, description="addresses in one answer")] = 100
     after: Token | None = None
 
@@ -46,7 +44,7 @@ def search_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     return [
         ApiEndpoint(
             path="/api/v1/search",
-            summary="Addresses of this peer in which all words stand.",
+            summary="Addresses of this peer that contain all words.",
             question=SearchQuestion,
             shape=FoundAddresses,
             work=SearchAnswers(shelf).search,
@@ -63,7 +61,7 @@ class SearchAnswers:
     async def search(self, question: SearchQuestion, asked: Asked) -> ApiReply:
         words = [word.lower() for word in question.q.split()]
         if not words:
-            raise BadQuestionError("q: there is no word in it")
+            raise BadQuestionError("q: it has no word")
         place = None if question.after is None else SearchCursor.decode(question.after)
         urls, last = await self._shelf.ask(lambda archive: _searched(archive, words, place, question.limit))
         following = None if last is None else SearchCursor.behind(last).encode()
@@ -94,9 +92,9 @@ class SearchCursor:
             begins = base64.b64decode(text.encode("utf-8", "replace"), altchars=b"-_", validate=True)
             place = cls(begins=begins, mark=bytes.fromhex(mark))
         except (ValueError, binascii.Error) as error:
-            raise BadQuestionError("after: this is none that this archive gave") from error
+            raise BadQuestionError("after: this archive did not give this token") from error
         if not begins.startswith(ADDRESS) or len(place.mark) not in (0, _MARK_BYTES):
-            raise BadQuestionError("after: this is none that this archive gave")
+            raise BadQuestionError("after: this archive did not give this token")
         return place
 
 
@@ -133,4 +131,4 @@ def _start(archive: Archive, place: SearchCursor | None) -> bytes:
     for key, _ in islice(begun_alike, SEARCHED_MAX):
         if _mark_of(key) == place.mark:
             return key + _BEHIND
-    raise GoneError("the address at which the last part ended is not here any more: begin anew")
+    raise GoneError("the last address of the previous part is gone: start again")

@@ -42,7 +42,7 @@ _PROPERTIES = {
 
 
 class CountsQuestion(ApiQuestion, frozen=True, kw_only=True):
-    by: Annotated[By, Meta(description="what captures are counted by")]
+    by: Annotated[By, Meta(description="the property by which captures are counted")]
     sort: Annotated[Sorting, Meta(description="captures: the largest, without a next")] = Sorting.VALUE
     limit: Annotated[int, Meta(ge=1, le=1000, description="values in one answer")] = 100
     after: Token | None = None
@@ -107,7 +107,7 @@ class StatisticsAnswers:
 
     async def counts(self, question: CountsQuestion, asked: Asked) -> ApiReply:
         if question.after is not None and question.sort is Sorting.CAPTURES:
-            raise BadQuestionError("after: the largest have no next; sort=value goes through all")
+            raise BadQuestionError("after: a list of the largest has no next part; sort=value lists all")
         found = await self._shelf.ask(
             lambda archive: (_largest if question.sort is Sorting.CAPTURES else _in_order)(archive, question)
         )

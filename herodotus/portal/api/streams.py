@@ -95,7 +95,7 @@ def stream_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
     return [
         ApiEndpoint(
             path="/api/v1/stream",
-            summary="All captures of this peer that fit, in parts that can be asked for again.",
+            summary="All matching captures of this peer, in parts that you can ask for again.",
             question=StreamQuestion,
             media=("application/x-ndjson", "application/warc"),
             work=StreamAnswers(shelf).part,
@@ -130,7 +130,7 @@ class StreamAnswers:
 
 def _query(question: StreamQuestion) -> Query:
     if question.host is not None and (question.key_from or question.key_to):
-        raise BadQuestionError("host: an arc of the ring has pages of all hosts; ask for one of the two")
+        raise BadQuestionError("host: an arc of the ring has pages of all hosts; choose host or arc")
     return Query(
         key_from=bytes.fromhex(question.key_from or ""),
         key_to=bytes.fromhex(question.key_to) if question.key_to else None,
@@ -232,7 +232,7 @@ class HostCursor:
         data = key_of_token(text[1:])
         head = 16 + KEY_BYTES + 1
         if text[:1] != "h" or len(data) <= head or len(data) < head + data[head - 1] + 1:
-            raise BadQuestionError("after: this is none that this archive gave")
+            raise BadQuestionError("after: this archive did not give this token")
         end = head + data[head - 1]
         return cls(
             incarnation=data[:8],
@@ -247,7 +247,7 @@ def _of_host(archive: Archive, question: StreamQuestion, query: Query) -> Stream
     assert question.host is not None
     ranges = sorted(ranges_of(f"http://{question.host.lower().strip('.')}/", "domain"))
     if not ranges:
-        raise BadQuestionError("host: this is no host name")
+        raise BadQuestionError("host: this is not a host name")
     with archive.lock:
         boundary = arrival_of(archive.log.number, archive.log.tail)
     cursor = HostCursor.decode(question.after) if question.after else None
@@ -255,7 +255,7 @@ def _of_host(archive: Archive, question: StreamQuestion, query: Query) -> Stream
         if cursor.incarnation != archive.incarnation:
             raise CursorExpiredError
         if not any(start <= cursor.address < end for start, end in ranges):
-            raise BadQuestionError("after: this is of a stream of another host")
+            raise BadQuestionError("after: this token is from a stream of another host")
         boundary = cursor.boundary
     walk = _HostWalk(archive, query, boundary, cursor, is_whole=question.form is Form.WARC)
     taken = _Taken(question, query)

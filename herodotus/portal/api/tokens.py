@@ -13,7 +13,7 @@ _SHORT_PARTS_TOLD_MAX = 9_999
 
 class _ForeignTokenError(BadQuestionError):
     def __init__(self) -> None:
-        super().__init__("after: this is none that this archive gave")
+        super().__init__("after: this archive did not give this token")
 
 
 def number_of(token: str | None) -> int:

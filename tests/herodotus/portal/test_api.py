@@ -149,7 +149,7 @@ def test_a_search_goes_on_behind_addresses_of_any_length_and_alike() -> None:
     token = asked(room, "/api/v1/search?q=example&limit=2")["next"]
     assert len(token) <= 2_048
     without = Room(*(response(url, "20260101", b"x") for url in urls if url != long[0]))
-    assert "begin anew" in problem(without, f"/api/v1/search?q=example&after={token}", 410)
+    assert "start again" in problem(without, f"/api/v1/search?q=example&after={token}", 410)
     for bad in (token[:-2], token + "00", token.replace(".", ".."), "." + token.partition(".")[2]):
         problem(without, f"/api/v1/search?q=example&after={bad}", 400)
 
@@ -436,10 +436,10 @@ def test_the_peer_its_ring_and_its_members_are_told(room: Room) -> None:
         ("/api/v1/captures?url=a&limit=0", "limit: expected `int` >= 1"),
         ("/api/v1/captures?url=a&limit=x", "limit: expected `int`, got `str`"),
         ("/api/v1/captures?url=a&from=tomorrow", "from: expected `str` matching regex '^[0-9]{4,14}$'"),
-        ("/api/v1/captures?url=a&from=20261341", "from='20261341' is no date that the archive could have"),
+        ("/api/v1/captures?url=a&from=20261341", "from='20261341' is not a date that the archive could have"),
         ("/api/v1/captures?url=a&limits=1", "object contains unknown field `limits`"),
-        ("/api/v1/captures?url=mailto:a@b.example", "this is no address of a web page: "),
-        ("/api/v1/search?q=%20", "q: there is no word in it"),
+        ("/api/v1/captures?url=mailto:a@b.example", "this is not the address of a web page: "),
+        ("/api/v1/search?q=%20", "q: it has no word"),
         ("/api/v1/statistics/colour", "by: invalid enum value 'colour'"),
         ("/api/v1/stream?host=a&key_from=00", "host: an arc of the ring has pages of all hosts"),
     ],

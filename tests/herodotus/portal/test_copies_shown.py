@@ -51,7 +51,7 @@ def test_the_status_page_has_a_part_about_copies() -> None:
         "<td>absent</td><td>–</td>",
     ):
         assert shown in text
-    assert "nothing moves just now" in status_page(
+    assert "nothing moves at the moment" in status_page(
         replace(STATUS, copying=replace(COPYING, done_in_s=None)), PortalFigures()
     )
 

@@ -101,8 +101,8 @@ def test_a_client_that_escapes_an_address_is_not_led_back_to_it_for_ever() -> No
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        (f"{SITE}/i.png", b"they differ (5 and 6 bytes)"),
-        (f"{SITE}/markup", b"what differs is markup"),
+        (f"{SITE}/i.png", b"They differ (5 and 6 bytes)"),
+        (f"{SITE}/markup", b"Only markup or invisible content differs"),
     ],
 )
 def test_what_has_no_text_to_compare_says_so(room: Room, path: str, sentence: bytes) -> None:
@@ -111,7 +111,7 @@ def test_what_has_no_text_to_compare_says_so(room: Room, path: str, sentence: by
 
 def test_a_version_beside_itself_is_the_same(room: Room) -> None:
     page = room.ask(f"/web/diff/{FIRST}/{FIRST}/{HOME}")
-    assert b"the same to the byte" in page.body
+    assert b"identical, byte for byte" in page.body
     assert "table" not in Cells(page.body).tags
 
 

@@ -89,7 +89,7 @@ def test_an_unknown_page_is_a_page_for_people_and_a_problem_for_machines() -> No
     assert (problem.status, problem.content_type) == (404, "application/problem+json")
     assert json.loads(problem.body) == {
         "type": "about:blank", "title": "Not Found", "status": 404,
-        "detail": "there is no /api/v1/nothing in this interface",
+        "detail": "this interface has no /api/v1/nothing",
     }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def test_an_unknown_page_is_a_page_for_people_and_a_problem_for_machines() -> No
 def test_what_can_only_be_read_says_how(method: str) -> None:
     refused = answer("/", method)
     assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD")
-    assert json.loads(refused.body)["detail"] == "/ can only be read"
+    assert json.loads(refused.body)["detail"] == "/ allows reading only"
 
 
 def test_liveness_is_two_letters() -> None:

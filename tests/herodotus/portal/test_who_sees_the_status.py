@@ -121,7 +121,7 @@ def test_readers_are_not_told_where_the_archive_is(ask: Callable[[Room], Answer]
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("failed", b"cannot read its archive"), ("open", b"stores nothing new")]
+    ("state", "words"), [("failed", b"cannot read its archive"), ("open", b"cannot store anything")]
 )
 def test_the_start_page_tells_of_trouble_without_its_places(state: str, words: bytes) -> None:
     room = Room()
