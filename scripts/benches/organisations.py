@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from herodotus.core.captures import Mode, make_deposit
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
 from herodotus.store.reader import Reader

@@ -23,7 +23,7 @@ import anyio
 
 from herodotus.core.index_rows import FilePlace
 from herodotus.machine import Machine
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.members import decode_member
 from herodotus.store.store import open_store
 from scripts.benches.store_corpus import Pages, load_corpus, load_versions

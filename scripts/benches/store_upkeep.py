@@ -14,7 +14,7 @@ from fastwarc.warc import ArchiveIterator
 
 from herodotus.core.captures import CaptureId, url_key
 from herodotus.core.index_rows import FilePlace, IndexEntry, RowKind, arrival_of
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.index import IndexBatch
 from herodotus.store.items import NewTombstones

@@ -18,7 +18,7 @@ from dht.core.ids import CIRCLE, Key, number_of
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.home.folder import Home
 from herodotus.operate import lab_ring, lab_web
-from herodotus.operate.cli.ring import DEMO_DELAY_S
+from herodotus.operate.cli.commands.ring import DEMO_DELAY_S
 from herodotus.operate.http_questions import NoAnswer
 from herodotus.operate.lab_ring import LabPeer
 from tests.herodotus.test_ring_lab import free_base, herodotus, status, until

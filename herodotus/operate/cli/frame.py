@@ -8,9 +8,11 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from io import StringIO
 from math import isnan
+from pkgutil import iter_modules
 from typing import Any, NoReturn
 
 import click
@@ -20,6 +22,7 @@ from crawler.core.errors import CrawlWorldError
 from herodotus import __version__
 from herodotus.core.errors import HerodotusError, NotFound, WorldFailure
 from herodotus.home.folder import Home, choose_home
+from herodotus.operate.cli import commands
 from herodotus.operate.cli.printing import escaped, print_json, say, say_text
 from herodotus.operate.logs import configure
 from herodotus.operate.settings import Effective, Layer, environment_layer, file_layer, resolve
@@ -58,6 +61,12 @@ class CommandFrame:
     def talk_level(self) -> int:
         steps = {-2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}
         return logging.DEBUG if self.is_debug else steps[max(-2, min(self.loudness, 1))]
+
+    def now_s(self) -> float:
+        """The wall clock of this machine, whose module knows the store as well."""
+        from herodotus.machine import unix_seconds
+
+        return unix_seconds()
 
     def say(self, words: str) -> None:
         """For people; `-q` is silent, and `--json` leaves stdout to machines anyway."""
@@ -189,47 +198,29 @@ class FramedGroup(click.Group):
             raise click.UsageError(f"{error.message} {hint}", ctx) from None
 
 
-# Which module of this package registers which command. Only the requested one is imported, because some import a
-# whole archive or HTTP server.
-COMMAND_MODULES = {
-    **dict.fromkeys(("config", "identity", "init"), "setup"),
-    **dict.fromkeys(("run", "status", "stop"), "daemon"),
-    **dict.fromkeys(
-        (
-            "add-slice",
-            "export",
-            "expunge",
-            "get",
-            "history",
-            "import",
-            "rebuild-index",
-            "remove",
-            "stats",
-            "verify",
-        ),
-        "archive_frame",
-    ),
-    "completion": "completion",
-    **dict.fromkeys(("pause", "resume"), "pause"),
-    "crawl": "crawl",
-    "drain": "drain",
-    "plan": "plan",
-    "ring": "ring",
-    "seed": "seed",
-    "service": "service",
-}
-
-
 class Commands(FramedGroup):
+    """A command is the module of its name in `commands`, which registers it here; nothing else lists commands.
+
+    Only the module of the command that runs is imported, and it imports its heavy parts when it runs, as some bring a
+    whole archive or HTTP server along.
+    """
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return sorted(COMMAND_MODULES)
+        return sorted(command_modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module = COMMAND_MODULES.get(cmd_name)
+        module = command_modules().get(cmd_name)
         if module is not None:
-            import_module(f"herodotus.operate.cli.{module}")
+            import_module(f"{commands.__name__}.{module}")
         return super().get_command(ctx, cmd_name)
+
+
+@cache
+def command_modules() -> dict[str, str]:
+    """By the command's name: `add-slice` is `add_slice`, and `import`, a word of the language, `import_`."""
+    modules = (one.name for one in iter_modules(commands.__path__))
+    return {name.rstrip("_").replace("_", "-"): name for name in modules}
 
 
 @click.group(name="herodotus", cls=Commands, context_settings=HELP)

@@ -8,7 +8,7 @@ from pathlib import Path
 from herodotus.core.captures import Deposit, RecordType, make_deposit
 from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake

@@ -9,7 +9,7 @@ import anyio
 
 from herodotus.core.notes import Visit
 from herodotus.machine import Machine
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store
 from tests.herodotus.store.making import NOW_S, page, random_text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from tests.herodotus.store.making import NOW_S, page, random_text

@@ -8,7 +8,7 @@ import pytest
 
 from herodotus.core.captures import CaptureId
 from herodotus.machine import Machine
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store

@@ -11,7 +11,7 @@ import pytest
 from herodotus.core.archive_errors import StoreRefusedError, UpkeepStoppedError
 from herodotus.core.captures import Deposit
 from herodotus.machine import Machine
-from herodotus.operate.cli.archive import archive_of
+from herodotus.operate.offline_archive import archive_of
 from herodotus.store.sealing import NOTHING
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store

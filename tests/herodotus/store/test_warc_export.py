@@ -13,7 +13,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from herodotus.core.notes import Visit
 from herodotus.core.orders import Export
-from herodotus.operate.cli.archive import opened
+from herodotus.operate.offline_archive import opened
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
 from herodotus.store.performer import EXPORTS_BETWEEN_WORDS, perform

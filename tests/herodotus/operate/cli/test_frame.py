@@ -1,9 +1,14 @@
 """What does the frame of all commands let through to a terminal, and how does it name what went wrong?"""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from herodotus.operate.cli import commands, frame, main
 from herodotus.operate.cli.frame import CommandFrame, _sentence
 
 
@@ -21,3 +26,53 @@ def test_ctrl_c_that_hit_an_import_is_an_interruption() -> None:
     assert "a mistake of ours" in _sentence(error)[0]
     error.__cause__ = KeyboardInterrupt()
     assert _sentence(error) == ("interrupted", 130)
+
+
+NEW_COMMAND = """
+from herodotus.operate.cli.frame import CommandFrame, common_options, main, pass_frame
+
+@main.command()
+@common_options
+@pass_frame
+def count_sheep(frame: CommandFrame) -> None:
+    \"\"\"Fall asleep.\"\"\"
+    frame.say("one")
+"""
+
+
+def test_a_new_command_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "count_sheep.py").write_text(NEW_COMMAND)
+    monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
+    frame.command_modules.cache_clear()
+    try:
+        assert "count-sheep    Fall asleep." in CliRunner().invoke(main, ["--help"]).stdout
+        assert CliRunner().invoke(main, ["count-sheep"]).stderr == "one\n"
+        assert CliRunner().invoke(main, ["count-wolves"]).exit_code == 2
+    finally:
+        frame.command_modules.cache_clear()
+        main.commands.pop("count-sheep", None)
+        sys.modules.pop("herodotus.operate.cli.commands.count_sheep", None)
+
+
+def test_every_command_is_in_the_module_of_its_name() -> None:
+    listed = main.list_commands(main.make_context("herodotus", [], resilient_parsing=True))
+    assert {"add-slice", "import", "rebuild-index", "run", "status"} <= set(listed)
+    for name in listed:
+        command = main.get_command(main.make_context("herodotus", [], resilient_parsing=True), name)
+        assert command is not None, name
+        assert command.name == name
+        assert command.get_short_help_str(), name
+
+
+def test_help_brings_neither_store_nor_ring_nor_portal() -> None:
+    program = """
+import sys
+from herodotus.operate.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    heavy = ("aiohttp", "dht", "herodotus.portal", "herodotus.store", "jinja2", "kademlia", "rocksdict", "zeroconf")
+    print([one for one in heavy if one in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import herodotus.operate.cli
@@ -91,6 +91,7 @@ def test_what_is_typed_comes_back_escaped_too() -> None:
     assert "No such option" in result.stderr
 
 
+@settings(deadline=None)  # the first call of a busy machine
 @given(st.text())
 def test_a_line_is_one_printable_line_and_lines_stay_lines(text: str) -> None:
     assert escaped(text).isprintable()
@@ -98,6 +99,7 @@ def test_a_line_is_one_printable_line_and_lines_stay_lines(text: str) -> None:
     assert escaped(text) == text or not text.isprintable()
 
 
+@settings(deadline=None)
 @given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_json_says_the_same_when_it_is_escaped(value: object) -> None:
     line = escaped(json.dumps(value, ensure_ascii=False))

@@ -60,7 +60,7 @@ def test_the_secret_of_a_home_goes_to_its_own_peer(
     assert CliRunner().invoke(main, ["init", "--home", str(home.path), "--network", "test"]).exit_code == 0
     if has_token:
         home.token.write_text(TOKEN + "\n", encoding="ascii")
-    monkeypatch.setattr("herodotus.operate.cli.daemon._running_address", lambda frame: peer)
+    monkeypatch.setattr("herodotus.operate.cli.commands.status._running_address", lambda frame: peer)
     assert "evzt-oa44" in status("--home", str(home.path))
     assert _Peer.heard == [f"Bearer {TOKEN}" if has_token else None]
     status("--home", str(home.path), "--peer", peer)
@@ -73,8 +73,8 @@ def test_a_watched_status_is_shown_again_with_the_log_until_the_peer_is_gone(
     home = Home(tmp_path / "home")
     assert CliRunner().invoke(main, ["init", "--home", str(home.path), "--network", "test"]).exit_code == 0
     (home.log / "herodotus.log").write_text("".join(f"line {n}\n" for n in range(9)))
-    monkeypatch.setattr("herodotus.operate.cli.daemon._running_address", lambda frame: peer)
-    monkeypatch.setattr("herodotus.operate.cli.daemon._WATCH_PERIOD_S", 0.0)
+    monkeypatch.setattr("herodotus.operate.cli.commands.status._running_address", lambda frame: peer)
+    monkeypatch.setattr("herodotus.operate.cli.commands.status._WATCH_PERIOD_S", 0.0)
     monkeypatch.setattr(_Peer, "answers_max", 3)
     done = CliRunner().invoke(main, ["status", "--watch", "--home", str(home.path)])
     rows = done.stdout.splitlines()

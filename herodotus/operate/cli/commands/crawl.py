@@ -17,7 +17,6 @@ from crawler.core.scope import ContentChoice, ScopeKind
 from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, WorldFailure
 from herodotus.home.folder import locked, open_home, running_on
-from herodotus.machine import Machine, unix_seconds
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.settings import Effective
 
@@ -108,6 +107,7 @@ def crawl(
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
     from herodotus.home.seeds import note_crawl
+    from herodotus.machine import Machine, unix_seconds
     from herodotus.operate.heap import keep_heap_small
     from herodotus.operate.offer import own_peer_id, step_back
     from herodotus.peer import check_contact
@@ -157,7 +157,7 @@ def _hand_over(
 ) -> None:
     """Give the URLs to the peer that runs on this home; it crawls by the charter's scope."""
     from herodotus.core.orders import Begin
-    from herodotus.operate.cli.pause import order_running_peer
+    from herodotus.operate.cli.running_peer import order_running_peer
 
     if not is_plain or not urls:
         raise RunningPeerCrawls(home=frame.home.quoted)

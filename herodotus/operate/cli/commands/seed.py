@@ -10,8 +10,7 @@ import click
 from herodotus.core.errors import HerodotusError, NotFound
 from herodotus.home.folder import open_home
 from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
-from herodotus.machine import unix_seconds
-from herodotus.operate.cli.crawl import checked_seeds
+from herodotus.operate.cli.commands.crawl import checked_seeds
 from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.cli.printing import print_line
 
@@ -59,7 +58,7 @@ def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
         raise click.UsageError("name at least one URL, or a --file of them")
     charter = open_home(frame.home)
     wanted = checked_seeds(typed, charter, frame.effective().settings.crawl.opt_out)
-    new = add_seeds(frame.home.path, wanted, now=unix_seconds())
+    new = add_seeds(frame.home.path, wanted, now=frame.now_s())
     _tell_running_peer(frame, new)
     if frame.is_json:
         frame.print_json({"added": new, "known": len(set(wanted)) - len(new)})
@@ -75,7 +74,7 @@ def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
     if not new or not frame.home.door.exists():
         return
     from herodotus.core.orders import Begin
-    from herodotus.operate.cli.pause import order_running_peer
+    from herodotus.operate.cli.running_peer import order_running_peer
 
     try:
         for at in range(0, len(new), SEEDS_TOLD_AT_ONCE):

@@ -1,4 +1,4 @@
-"""How does an operator remove what must not be archived? `remove`, put into the frame beside the archive's commands."""
+"""How does an operator remove what must not be archived? `remove`."""
 
 import sys
 from datetime import UTC, datetime
@@ -9,17 +9,16 @@ import click
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical
-from herodotus.core.orders import Performer, Remove
+from herodotus.core.orders import Remove
 from herodotus.core.removals import Removals
 from herodotus.home.removed import read_removed
 from herodotus.home.seeds import remove_seeds, seeds_of
-from herodotus.operate.cli.archive import home_option, json_option, perform_order
-from herodotus.operate.cli.printing import print_json, print_line, say
+from herodotus.operate.cli.archive_access import archive_access
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line, say
 
 
-@click.command("remove")
-@home_option
-@json_option
+@main.command()
 @click.option(
     "--host",
     "is_host",
@@ -31,16 +30,17 @@ from herodotus.operate.cli.printing import print_json, print_line, say
 @click.option("--list", "is_listed", is_flag=True, help="Show what was removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.argument("names", nargs=-1, metavar="URL...")
-def remove_command(
-    home: Path,
-    is_json: bool,
+@common_options
+@json_option
+@pass_frame
+def remove(
+    frame: CommandFrame,
     is_host: bool,
     erase: bool,
     forget: bool,
     is_listed: bool,
     yes: bool,
     names: tuple[str, ...],
-    by: Performer | None = None,
 ) -> None:
     """Delete pages or hosts for good, and never archive them again.
 
@@ -53,30 +53,36 @@ def remove_command(
       herodotus remove --host example.org --erase
       herodotus remove --list
     """
-    if is_listed:
-        _list(home, is_json)
-        return
-    if not names:
-        raise click.UsageError("name at least one URL, or a host with --host")
-    urls, hosts = ((), _hosts(names)) if is_host else (_urls(names), ())
-    if not forget and not yes and sys.stdin.isatty():
-        click.confirm(f"Delete all captures of {', '.join(hosts or urls)} for good?", abort=True, err=True)
-    order = Remove(urls=urls, hosts=hosts, is_erased=erase, is_forgotten=forget)
-    report = perform_order(home, by, order).facts
-    if is_json:
-        print_json(report)
-    for name in report["unknown"]:
-        say(f"{name} had not been removed")
-    if forget:
-        say(f"{len(urls) + len(hosts) - len(report['unknown'])} may be archived again")
-        return
-    removals = Removals.of(hosts=hosts, urls=urls)
+    with archive_access(frame) as archive:
+        if is_listed:
+            _list(frame)
+            return
+        if not names:
+            raise click.UsageError("name at least one URL, or a host with --host")
+        urls, hosts = ((), _hosts(names)) if is_host else (_urls(names), ())
+        if not forget and not yes and sys.stdin.isatty():
+            click.confirm(
+                f"Delete all captures of {', '.join(hosts or urls)} for good?", abort=True, err=True
+            )
+        order = Remove(urls=urls, hosts=hosts, is_erased=erase, is_forgotten=forget)
+        report = archive.perform(order).facts
+        if frame.is_json:
+            frame.print_json(report)
+        for name in report["unknown"]:
+            say(f"{name} had not been removed")
+        if forget:
+            say(f"{len(urls) + len(hosts) - len(report['unknown'])} may be archived again")
+            return
+        _forget_seeds(archive.folder, Removals.of(hosts=hosts, urls=urls))
+    rewritten = f", {report['rewritten']} files rewritten" if erase else ""
+    say(f"{report['captures']} captures of {report['addresses']} addresses deleted{rewritten}")
+
+
+def _forget_seeds(home: Path, removals: Removals) -> None:
     covered = [seed.url for seed in seeds_of(home) if removals.covers(seed.url)]
     if covered:
         remove_seeds(home, covered)
         say(f"{len(covered)} of your seeds were removed too")
-    rewritten = f", {report['rewritten']} files rewritten" if erase else ""
-    say(f"{report['captures']} captures of {report['addresses']} addresses deleted{rewritten}")
 
 
 def _urls(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -95,11 +101,13 @@ def _hosts(names: tuple[str, ...]) -> tuple[str, ...]:
         raise click.UsageError(str(error)) from error
 
 
-def _list(home: Path, is_json: bool) -> None:
-    found = read_removed(home / "state")
+def _list(frame: CommandFrame) -> None:
+    found = read_removed(frame.home.state)
     rows = [("host", one) for one in found.hosts] + [("url", one) for one in found.urls]
-    if is_json:
-        print_json([{"kind": kind, "name": one.name, "removed": _date(one.removed)} for kind, one in rows])
+    if frame.is_json:
+        frame.print_json(
+            [{"kind": kind, "name": one.name, "removed": _date(one.removed)} for kind, one in rows]
+        )
         return
     for kind, one in rows:
         print_line(f"{_date(one.removed)}  {kind:<4}  {one.name}")

@@ -7,7 +7,7 @@ import click
 from herodotus.core.errors import WorldFailure
 from herodotus.core.orders import Drain, Stay
 from herodotus.home.folder import HomeMissing, running_on
-from herodotus.operate.cli.daemon import end_process
+from herodotus.operate.cli.commands.stop import end_process
 from herodotus.operate.cli.frame import (
     SECONDS,
     CommandFrame,

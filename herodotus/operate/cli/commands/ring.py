@@ -13,15 +13,14 @@ import click
 from platformdirs import user_data_path
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from herodotus import machine
 from herodotus.core.charter import Charter
 from herodotus.core.orders import Begin
 from herodotus.home.folder import Home, check_network, running_on
 from herodotus.home.seeds import add_seeds
 from herodotus.operate import lab_ring, lab_web
+from herodotus.operate.cli.choices import BUILT_IN_CHARTERS, chosen_charter
 from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
 from herodotus.operate.cli.printing import print_line
-from herodotus.operate.cli.setup import BUILT_IN_CHARTERS, chosen_charter
 from herodotus.operate.lab_ring import Lab, LabPeer
 
 _IDEAL_S = 180.0
@@ -146,7 +145,7 @@ def up(
             undo.pop_all()  # it goes on running, and its web with it
             raise
         if control is not None:
-            _seed(Home(Path(peers[0].home)), lab_web.front_pages(control))
+            _seed(Home(Path(peers[0].home)), lab_web.front_pages(control), frame.now_s())
         undo.pop_all()
     lab = Lab(peers=tuple(map(_with_pid, peers)), web=control)
     lab_ring.save(folder, lab)
@@ -159,11 +158,11 @@ def up(
         print_line(f"web   {control}  log {lab_web.log_in(folder)}")
 
 
-def _seed(home: Home, urls: list[str]) -> None:
+def _seed(home: Home, urls: list[str], now_s: float) -> None:
     """Given to one peer when the ring is ideal: who owns what is then agreed on."""
     from herodotus.operate.order_socket import ask_at_door
 
-    add_seeds(home.path, urls, now=machine.unix_seconds())
+    add_seeds(home.path, urls, now=now_s)
     ask_at_door(home, Begin(urls=tuple(urls)), lambda _words: None)
 
 

@@ -1,0 +1,30 @@
+"""Which settings are in force, and where did each come from? `config show`."""
+
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line
+from herodotus.operate.settings.render import effective_rows
+
+
+@main.group()
+@common_options
+def config() -> None:
+    """Show the settings of this peer."""
+
+
+@config.command()
+@common_options
+@json_option
+@pass_frame
+def show(frame: CommandFrame) -> None:
+    """Print each setting and where its value came from.
+
+    Later wins: default, preset, config.toml, environment HERODOTUS_SECTION_NAME, flag.
+    """
+    rows = effective_rows(frame.effective())
+    if frame.is_json:
+        frame.print_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
+        return
+    width_key = max(len(key) for key, _, _ in rows)
+    width_value = min(40, max(len(value) for _, value, _ in rows))
+    for key, value, origin in rows:
+        print_line(f"{key:<{width_key}} = {value:<{width_value}}  # {origin}")

@@ -1,0 +1,50 @@
+"""How do old versions go? `expunge`."""
+
+import click
+
+from herodotus.core.index_rows import DAY_S
+from herodotus.core.orders import Expunge
+from herodotus.operate.cli.archive_access import archive_access
+from herodotus.operate.cli.console import parse_moment
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line, say
+
+
+@main.command()
+@click.option(
+    "--older-than",
+    "days",
+    type=click.IntRange(min=0),
+    metavar="DAYS",
+    help="Versions older than so many days.",
+)
+@click.option("--before", metavar="DATE", help="Versions before this date.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be deleted.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@common_options
+@json_option
+@pass_frame
+def expunge(frame: CommandFrame, days: int | None, before: str | None, dry_run: bool, yes: bool) -> None:
+    """Delete old versions that newer ones follow, for good.
+
+    The newest version of each URL stays, however old it is. This peer does not accept deleted captures again. Their
+    bytes leave the disk when their segments are rewritten.
+
+    \b
+    Examples:
+      herodotus expunge --older-than 3650 --dry-run
+      herodotus expunge --before 2015
+    """
+    if (days is None) == (before is None):
+        raise click.UsageError("name an age: either --older-than DAYS or --before DATE")
+    before_s = parse_moment(before) if days is None else max(0, int(frame.now_s()) - days * DAY_S)
+    with archive_access(frame) as archive:
+        if not (dry_run or yes):
+            click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)
+        found = archive.perform(Expunge(before_s=before_s, is_rehearsal=dry_run)).facts
+    if frame.is_json:
+        frame.print_json(found)
+    elif dry_run:
+        for version in found["first"]:
+            print_line(f"{version['date']}  {version['url']}")
+    say(f"{found['captures']} captures {'would be' if dry_run else 'were'} deleted")

@@ -1,0 +1,33 @@
+"""When was an address archived? `history`."""
+
+import sys
+
+import click
+
+from herodotus.core.orders import History
+from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.printing import print_line, say
+
+
+@main.command()
+@click.argument("url")
+@click.option("--peer", metavar="URL", help="Ask this peer instead of the home's archive.")
+@common_options
+@json_option
+@pass_frame
+def history(frame: CommandFrame, url: str, peer: str | None) -> None:
+    """List the captures of a URL, oldest first."""
+    with archive_access(frame, peer=peer) as archive:
+        versions = archive.perform(History(url=url)).facts
+    if not versions:
+        say(f"{url} is not in the archive")
+        sys.exit(NOT_FOUND)
+    if frame.is_json:
+        frame.print_json(versions)
+        return
+    for version in versions:
+        visits, last_seen = version.get("visits"), version.get("last_seen")
+        unchanged = f"  unchanged {visits}x until {last_seen}" if visits else ""
+        line = f"{version['date']}  {version['status'] or '-'}  {version['mime']}{unchanged}"
+        print_line(line)

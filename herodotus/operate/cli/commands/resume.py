@@ -1,0 +1,20 @@
+"""How does a paused peer crawl again? `resume`."""
+
+from herodotus.core.orders import Resume
+from herodotus.home.folder import open_home
+from herodotus.operate.cli.commands.pause import tell_state
+from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.running_peer import order_running_peer
+
+
+@main.command()
+@common_options
+@json_option
+@pass_frame
+def resume(frame: CommandFrame) -> None:
+    """Continue crawling after `pause`."""
+    open_home(frame.home)
+    was_paused = frame.home.paused.exists()
+    if order_running_peer(frame, Resume()) is None:
+        frame.home.paused.unlink(missing_ok=True)
+    tell_state(frame, "crawling again" if was_paused else "it was not paused")

@@ -1,0 +1,148 @@
+"""How is the peer started? `run`."""
+
+import contextlib
+import fcntl
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import anyio
+import click
+
+from herodotus.core.status import PeerStatus
+from herodotus.home.folder import (
+    check_network,
+    locked,
+    open_home,
+)
+from herodotus.home.seeds import add_seeds
+from herodotus.operate.cli.choices import chosen_charter, unlocked_key
+from herodotus.operate.cli.commands.crawl import checked_seeds
+from herodotus.operate.cli.frame import (
+    CommandFrame,
+    common_options,
+    json_option,
+    main,
+    pass_frame,
+)
+from herodotus.operate.cli.printing import print_line
+from herodotus.operate.settings.load import text_layer, with_http_beside_ring
+
+
+@main.command()
+@click.option(
+    "--listen", metavar="IP:PORT", help="Where other peers reach this peer (default: 0.0.0.0:4484)."
+)
+@click.option(
+    "--http", metavar="IP:PORT", help="Where readers reach the portal (default: the peer's port + 1000)."
+)
+@click.option(
+    "--join", metavar="IP:PORT", multiple=True, help="A peer to join the ring through; several are better."
+)
+@click.option(
+    "--seed", metavar="URL", multiple=True, help="A page to start at; kept, as by `herodotus seed add`."
+)
+@click.option(
+    "--service-worker",
+    metavar="FILE",
+    help="For archived pages, instead of ours; needs http.replay_url (docs/look-up/http.md).",
+)
+@click.option("--virtual", metavar="N", help="Positions on the ring (default: by the offered disk).")
+@click.option("--network", metavar="FILE", help="Refuse to start unless the home belongs to this network.")
+@click.option(
+    "--ready-fd",
+    metavar="N",
+    type=click.IntRange(0),
+    help="Write one JSON line to this descriptor when serving.",
+)
+@common_options
+@json_option
+@pass_frame
+def run(
+    frame: CommandFrame,
+    listen: str | None,
+    http: str | None,
+    join: tuple[str, ...],
+    seed: tuple[str, ...],
+    service_worker: str | None,
+    virtual: str | None,
+    network: str | None,
+    ready_fd: int | None,
+) -> None:
+    """Run the peer until Ctrl-C. It serves readers, takes part in the ring, and crawls its share every day.
+
+    The first SIGINT or SIGTERM finishes open work and stops; a second one stops at once.
+
+    \b
+    Examples:
+      herodotus run
+      herodotus run --join 192.0.2.7:4484 --seed https://example.org/
+      herodotus run --home /srv/herodotus --listen 0.0.0.0:4500 --http 127.0.0.1:8080
+    """
+    from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
+    from herodotus.home.rotation import standing_previous_key
+    from herodotus.machine import Machine
+    from herodotus.operate.heap import keep_heap_small
+    from herodotus.operate.offer import step_back, with_offered_positions
+
+    os.umask(0o077)
+    if ready_fd is not None:
+        _check_open(ready_fd)
+    charter = open_home(frame.home)
+    if network is not None:
+        check_network(chosen_charter(network), frame.home, file=Path(network))
+    given = {
+        "http.listen": ("--http", http),
+        "ring.listen": ("--listen", listen),
+        "ring.join": ("--join", ",".join(join) or None),
+        "http.service_worker": ("--service-worker", service_worker),
+        "ring.virtual_nodes": ("--virtual", virtual),
+    }
+    flags = {key: (source, text) for key, (source, text) in given.items() if text is not None}
+    effective = with_http_beside_ring(frame.effective(text_layer(flags)))
+    key, passphrase = unlocked_key(frame.home.key)
+    step_back(effective.settings.budget.niceness)
+    keep_heap_small()
+    with locked(frame.home):
+        parts = peers.PeerParts(
+            home=frame.home,
+            charter=charter,
+            settings=with_offered_positions(frame.home, charter, effective.settings),
+            key=key,
+            previous_key=standing_previous_key(frame.home, key, passphrase, frame.now_s()),
+        )
+        frame.configure_logs(effective, into_home=True)
+        if seed:
+            wanted = checked_seeds(seed, charter, effective.settings.crawl.opt_out)
+            add_seeds(frame.home.path, wanted, now=frame.now_s())
+        on_ready = partial(_announce, frame, ready_fd)
+        anyio.run(
+            peers.run,
+            parts,
+            Machine(),
+            on_ready,
+            backend="asyncio",
+            backend_options={"use_uvloop": True},
+        )
+
+
+def _check_open(descriptor: int) -> None:
+    """Must be called before anything else is opened, because that could get this very number."""
+    try:
+        is_open = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except OSError:
+        is_open = False
+    if not is_open:
+        raise click.BadParameter(f"{descriptor} is not open for writing", param_hint="'--ready-fd'")
+
+
+def _announce(frame: CommandFrame, ready_fd: int | None, status: PeerStatus) -> None:
+    facts = {"peer_id": status.peer_id, "http": status.http, "home": str(frame.home.path), "pid": status.pid}
+    if ready_fd is not None:
+        with contextlib.suppress(BrokenPipeError), os.fdopen(ready_fd, "w", closefd=ready_fd > 2) as channel:
+            channel.write(json.dumps(facts) + "\n")  # the starter may have left; the peer serves anyway
+    if frame.is_json:
+        frame.print_json(facts)
+    else:
+        print_line(f"ready: {status.http}/ (peer {status.peer_id[:14]}, Ctrl-C stops)")

@@ -1,0 +1,95 @@
+"""How is a peer asked what it holds and does? `status`."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from herodotus.home.folder import (
+    Home,
+    HomeMissing,
+    running_on,
+)
+from herodotus.operate.cli.frame import (
+    CommandFrame,
+    NotRunning,
+    common_options,
+    json_option,
+    main,
+    pass_frame,
+)
+from herodotus.operate.cli.printing import print_text
+from herodotus.operate.cli.status_text import harmless, status_lines
+from herodotus.operate.http_questions import NoAnswer, ask
+from herodotus.operate.logs import log_tail
+
+_WATCH_PERIOD_S = 2.0
+_LOG_LINES = 5
+
+
+@main.command()
+@click.option("--peer", metavar="URL", help="Ask this peer instead of the one of the home.")
+@click.option("--watch", is_flag=True, help="Repeat until Ctrl-C; rates are then those of the moment.")
+@common_options
+@json_option
+@pass_frame
+def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
+    """Show what a peer holds and does, and how it sees its ring.
+
+    \b
+    Examples:
+      herodotus status
+      herodotus status --watch
+      herodotus status --json --peer http://192.0.2.7:5484
+    """
+    address = peer or _running_address(frame)
+    token = "" if peer else _operator_token(frame.home)  # which is for no other peer's eyes
+    facts = _facts_of(address, token)
+    log = None if peer else frame.home.log
+    _show(frame, facts, None, log)
+    with contextlib.suppress(KeyboardInterrupt):  # the way out that `--watch` names
+        while watch:
+            anyio.run(anyio.sleep, _WATCH_PERIOD_S)
+            facts, previous = _facts_of(address, token), facts
+            if not frame.is_json:
+                click.clear()
+            _show(frame, facts, previous, log)
+
+
+def _running_address(frame: CommandFrame) -> str:
+    if not frame.home.exists():
+        raise HomeMissing(frame.home)
+    running = running_on(frame.home)
+    if running is None:
+        raise NotRunning(frame.home)
+    if not running.http:
+        raise NoAnswer(str(frame.home.path), f"process {running.pid} is still starting")
+    return running.http
+
+
+def _operator_token(home: Home) -> str:
+    """Proves the operator at any address; without it the peer recognises its operator at a loopback address only."""
+    try:
+        return home.token.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _facts_of(address: str, token: str) -> dict[str, Any]:
+    facts = ask(address, "/api/v1/status", token)
+    if not isinstance(facts, dict):
+        raise NoAnswer(address, "the answer is not a peer's status")
+    return facts
+
+
+def _show(
+    frame: CommandFrame, facts: dict[str, Any], previous: dict[str, Any] | None, log: Path | None
+) -> None:
+    if frame.is_json:
+        frame.print_json(facts)
+        return
+    tail = log_tail(log)[-_LOG_LINES:] if log is not None else []
+    lines = ["", "the log's last lines", *map(harmless, tail)] if tail else []
+    print_text("\n".join([*status_lines(facts, previous), *lines, ""]))

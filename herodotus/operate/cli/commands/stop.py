@@ -1,0 +1,131 @@
+"""How is the peer of a home stopped? `stop`."""
+
+import contextlib
+import os
+import signal
+import threading
+
+import click
+
+from herodotus.core.errors import WorldFailure
+from herodotus.core.orders import HandOver
+from herodotus.home.folder import (
+    Home,
+    HomeMissing,
+    running_on,
+    wait_released,
+)
+from herodotus.operate.cli.frame import (
+    SECONDS,
+    CommandFrame,
+    NotRunning,
+    common_options,
+    main,
+    pass_frame,
+)
+
+
+class StillRunning(WorldFailure):
+    def __init__(self, pid: int, waited_s: float) -> None:
+        self.pid = pid
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return f"process {self.pid} is still running after {self.waited_s:g} s; `herodotus stop --force` kills it"
+
+
+class StillHolding(WorldFailure):
+    def __init__(self, waited_s: float) -> None:
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return (
+            f"after {self.waited_s:g} s the peer has not handed over everything, so it keeps running; "
+            "nothing handed over is lost: try again, or stop the peer without --hand-over"
+        )
+
+
+class NotOurs(WorldFailure):
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+
+    def __str__(self) -> str:
+        return f"process {self.pid} belongs to another user; stop it as that user, or as root"
+
+
+@main.command()
+@click.option("--force", is_flag=True, help="Kill the peer if it does not stop by itself.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=SECONDS,
+    default=15.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait.",
+)
+@click.option(
+    "--hand-over",
+    "hand_over_s",
+    type=SECONDS,
+    metavar="S",
+    help="For a peer that leaves for good: first give what it holds to others, in S seconds at most.",
+)
+@common_options
+@pass_frame
+def stop(frame: CommandFrame, force: bool, wait_s: float, hand_over_s: float | None) -> None:
+    """Stop the peer of this home and wait until it is gone."""
+    if not frame.home.exists():
+        raise HomeMissing(frame.home)
+    running = running_on(frame.home)
+    if running is None or not running.pid:
+        raise NotRunning(frame.home)
+    if hand_over_s is not None:
+        _hand_over(frame, hand_over_s)
+    end_process(frame, running.pid, wait_s, force=force)
+
+
+def end_process(frame: CommandFrame, pid: int, wait_s: float, *, force: bool = False) -> None:
+    """The peer of the frame's home; it may be ending by itself already."""
+    _signal(pid, signal.SIGTERM)
+    if _gone(frame.home, wait_s):
+        frame.say(f"stopped process {pid}")
+        return
+    if not force:
+        raise StillRunning(pid, wait_s)
+    _signal(pid, signal.SIGKILL)
+    if not _gone(frame.home, wait_s):
+        raise StillRunning(pid, wait_s)
+    frame.say(f"killed process {pid}")
+
+
+def _hand_over(frame: CommandFrame, wait_s: float) -> None:
+    from herodotus.copies.hand_over import others
+    from herodotus.operate.order_socket import ask_at_door
+
+    facts = ask_at_door(frame.home, HandOver(wait_s=wait_s), frame.say).facts
+    if not facts["is_over"]:
+        raise StillHolding(wait_s)
+    frame.say(
+        f"everything it held is with {others(facts['peers'])}" if facts["peers"] else "it holds nothing"
+    )
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # gone by itself in the meantime: what was wanted
+        try:
+            os.kill(pid, number)
+        except PermissionError as error:
+            raise NotOurs(pid) from error
+
+
+def _gone(home: Home, wait_s: float) -> bool:
+    """A daemon thread waits, because only a daemon thread lets us end if the peer never does."""
+    released = threading.Event()
+
+    def wait() -> None:
+        wait_released(home)
+        released.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return released.wait(wait_s)
