@@ -6,7 +6,8 @@ is the sink. In a ring the exchange answers for owners and leases, and the crawl
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import TracebackType
+from typing import Protocol, Self
 
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.entries import FoundLink
@@ -82,6 +83,16 @@ class Fetcher(Protocol):
         """The address that `host` leads to first, "" when none is known: for the cap per address. Wait: DNS is slow
         with this name, and nobody is to wait for it.
         """
+
+
+class OpenFetcher(Fetcher, Protocol):
+    """Works inside its context, which holds its connections."""
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class OwnsEverything:

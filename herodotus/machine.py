@@ -6,17 +6,33 @@ The one module that reads the system's clocks, so that everything else can be gi
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.to_thread
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import RowLimits
+from crawler.core.urls import UrlRules
+from crawler.http import FetchSettings, HttpFetcher
 from crawler.rocks import RocksRows
+from dht.dialback import dial_back
+from dht.discovery.port_mapping import PortGateway
+from dht.finding import Finders
 from herodotus.core.ports import Lane
+from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.sections import HttpSettings
+from herodotus.peers.finders import finders_of, outgoing_host, router_gateways
+from herodotus.peers.membership import FinderParts
+from herodotus.peers.net.certificate import caller_context
+from herodotus.peers.net.tls_line import TcpPort, TlsLine, claim_tcp, dial_tls
+from herodotus.portal.answer_cache import Front
+from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_relay import AT_ONCE, BODY_BYTES_MAX, HttpRelay
+from herodotus.portal.server import Portal
 from herodotus.store.slices import LocalStorage
 
 T = TypeVar("T")
@@ -51,10 +67,15 @@ class ThreadWorkers:
 class Machine(ThreadWorkers, LocalStorage):
     """Implements `herodotus.world.World`."""
 
+    dial_back = staticmethod(dial_back)
+
     def __init__(self) -> None:
         super().__init__()
         self.chance: random.Random = random.SystemRandom()
         self.process_id = os.getpid()
+        self._tls = caller_context()
+
+    # -- time
 
     def unix_s(self) -> float:
         return unix_seconds()
@@ -65,5 +86,37 @@ class Machine(ThreadWorkers, LocalStorage):
     def local_offset_s(self, unix_s: float) -> float:
         return float(time.localtime(unix_s).tm_gmtoff)
 
+    # -- disks
+
     def rows(self, folder: Path, limits: RowLimits) -> RocksRows:
         return RocksRows(folder, limits)
+
+    # -- other peers
+
+    def claim(self, listen: HostPort, key: Ed25519PrivateKey) -> TcpPort:
+        return claim_tcp(listen.host, listen.port, key)
+
+    async def dial(self, host: str, port: int) -> TlsLine:
+        return await dial_tls(host, port, self._tls)
+
+    def outgoing_host(self) -> str:
+        return outgoing_host()
+
+    def finders(self, parts: FinderParts) -> Finders:
+        return finders_of(parts, self.unix_s, self.chance)
+
+    def gateways(self) -> Sequence[tuple[str, PortGateway]]:
+        return router_gateways()
+
+    # -- the web, readers
+
+    def fetcher(
+        self, settings: FetchSettings, rules: UrlRules, wall_clock: Callable[[], float]
+    ) -> HttpFetcher:
+        return HttpFetcher(settings, wall_clock=wall_clock, rules=rules)
+
+    def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> Portal:
+        return Portal(settings, handlers, front)
+
+    def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> HttpRelay:
+        return HttpRelay(body_bytes_max=body_bytes_max or BODY_BYTES_MAX, at_once=at_once or AT_ONCE)

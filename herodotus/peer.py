@@ -46,13 +46,11 @@ from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
 from herodotus.peers.membership import MembershipParts, RingMembership
 from herodotus.peers.net.port import CallPort, CallPortParts
-from herodotus.portal import Portal
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.holders import RingDirections
-from herodotus.portal.http_relay import HttpRelay
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.reader_counts import PortalFigures
@@ -96,8 +94,7 @@ class Peer:
                 home=parts.home,
                 charter=parts.charter,
                 settings=parts.settings,
-                wall_clock=world.unix_s,
-                chance=world.chance,
+                world=world,
                 key=parts.key,
                 previous_key=parts.previous_key,
             )
@@ -110,19 +107,20 @@ class Peer:
                 is_one_machine=parts.charter.allow_private_addresses,
                 wall_clock=world.unix_s,
                 chance=world.chance,
+                dial=world.dial,
                 urgent=(ASK_SERVICE,),
             )
         )
         own_key = parts.key.public_key().public_bytes_raw()
         order = standing_order(parts.charter, parts.settings)
-        self._lookout = lookout_of(order, wall_clock=world.unix_s)
+        self._lookout = lookout_of(order, world, wall_clock=world.unix_s)
         self._steward = self._make_steward(order, own_key)
         directions = RingDirections(lambda: self._membership.node, own_key, parts.charter.copies)
         self._copies = Copies(self._copies_ports(own_key), parts.settings.copies)
         self._exchange = self._make_exchange()
         self._daily = self._make_daily(order)
         self._leaving = self._make_leaving()
-        self._relay = HttpRelay()
+        self._relay = world.relay()
         place = replay_place(http)
         elsewhere = Elsewhere(
             directions,
@@ -152,6 +150,7 @@ class Peer:
                 log=self._log_tail,
                 directions=directions,
                 relay=self._relay,
+                relay_of=world.relay,
                 elsewhere=elsewhere,
                 workers=world,
                 operator=self._operator,
@@ -167,7 +166,7 @@ class Peer:
             replay_url=http.replay_url,
             rooms=self._rooms.all,
         )
-        self._portal = Portal(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
+        self._portal = world.serve(http, self._handlers, Front(lambda: shelf.stamp, world.unix_s))
 
     def _own_saves(self) -> HomeSaves | None:
         """Where the network's charter lets readers ask for pages."""
@@ -178,6 +177,7 @@ class Peer:
             self._holdings.opened_store,
             charter,
             settings,
+            self._world,
             wall_clock=self._world.unix_s,
             steward=self._steward,
         )
@@ -265,6 +265,7 @@ class Peer:
                 order=order,
                 holdings=self._holdings,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
+                world=self._world,
                 wall_clock=self._world.unix_s,
                 owner=self._exchange,
                 drain_s=parts.settings.lifecycle.drain_s,
@@ -385,7 +386,7 @@ class Peer:
             self._exchange.opened(ring, calls, self._daily) as links,
             self._lookout,
             self._steward.running(),
-            self._call_port.answering(ring, self._membership.listener, Services.of(links, *own)),
+            self._call_port.answering(ring, self._membership.port, Services.of(links, *own)),
             self._copies.opened(),
         ):
             yield

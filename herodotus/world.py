@@ -5,26 +5,65 @@ another, in virtual time, with a network, disks and a web of its own; the peer t
 part of a peer that opens a socket, starts a thread, reads a clock or draws from the system's chance by itself is a
 mistake: it takes what it needs from here, by `peer.py`.
 
+Each room says what it asks: `core.ports` for clocks and workers, the store for disks and rows, the peers for their ring
+and calls, the crawl for the web. This is all of it together, and what readers need.
+
 Sleeping, deadlines, locks and task groups are anyio's in both worlds; steady time in the loop is `anyio.current_time`.
 """
 
-from pathlib import Path
-from random import Random
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
-from crawler.core.rows import RowLimits, Rows
+from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.sections import HttpSettings
+from herodotus.crawl.gear import WebWorld
+from herodotus.peers.membership import RingWorld
+from herodotus.peers.net.line import Line
+from herodotus.portal.answer_cache import Front
+from herodotus.portal.handlers import Handlers
+from herodotus.portal.other_holders import OpenRelay
 from herodotus.store.home_archive import StoreWorld
 
 
-class World(StoreWorld, Protocol):
+class PortalServer(Protocol):
+    """Answers readers. `claimed` holds the port, `serving` answers on it; `endpoint` is where it listens meanwhile."""
+
     @property
-    def chance(self) -> Random:
-        """For all draws, and for secrets."""
+    def endpoint(self) -> HostPort: ...
+    @property
+    def refused(self) -> int:
+        """Connections that were one too many."""
         ...
 
     @property
+    def left(self) -> int:
+        """Readers who took their answer too slowly."""
+        ...
+
+    @property
+    def malformed(self) -> int:
+        """Requests that were not HTTP."""
+        ...
+
+    def claimed(self) -> AbstractContextManager[None]:
+        """Readers who come wait until `serving`. Raises PortTaken."""
+        ...
+
+    def serving(self, stop_s: float) -> AbstractAsyncContextManager[None]:
+        """Leaving waits up to `stop_s` for answers under way."""
+        ...
+
+
+class World(StoreWorld, RingWorld, WebWorld, Protocol):
+    @property
     def process_id(self) -> int: ...
 
-    def rows(self, folder: Path, limits: RowLimits) -> Rows:
-        """Raises RowsUnusableError."""
+    async def dial(self, host: str, port: int) -> Line:
+        """To a peer that proves its key. Raises OSError where nobody answers, LineBrokenError, WrongProtocolError."""
+        ...
+
+    def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> PortalServer: ...
+
+    def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> OpenRelay:
+        """The client by which other peers' portals are asked."""
         ...

@@ -41,6 +41,7 @@ from herodotus.crawl.gear import ROBOT, ArchiveSink, CrawlGear, CrawlOrder
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.home.folder import Home
+from herodotus.machine import Machine
 from herodotus.peers.calls import Services
 from herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
 from herodotus.store.home_archive import HomeArchive
@@ -224,6 +225,7 @@ class CrawlPeer:
                 order=self._world.order,
                 holdings=cast("HomeArchive", _OpenStore(self.store)),  # it is asked for its store alone
                 make_steward=lambda _fetcher, sink: self.steward.attach(sink),
+                world=Machine(),  # asked for nothing, as the gear is our own
                 wall_clock=self.wall_clock,
                 owner=self.exchange,
                 open_gear=self._open_gear,

@@ -26,7 +26,15 @@ from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.errors import HerodotusError, WorldFailure
 from herodotus.core.orders import Begin, CrawlControl, OrderReport, Pause, Resume
 from herodotus.core.status import CrawlStatus
-from herodotus.crawl.gear import CrawlGear, CrawlOrder, FetcherWrapper, GearOpener, StewardMaker, open_gear
+from herodotus.crawl.gear import (
+    CrawlGear,
+    CrawlOrder,
+    FetcherWrapper,
+    GearOpener,
+    StewardMaker,
+    WebWorld,
+    open_gear,
+)
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.seeds import seeds_of
@@ -75,6 +83,7 @@ class DailyParts:
     order: CrawlOrder
     holdings: HomeArchive
     make_steward: StewardMaker
+    world: WebWorld
     wall_clock: Callable[[], float]
     owner: UrlOwner | None = None
     drain_s: float = 8.0
@@ -281,6 +290,7 @@ class DailyCrawl:
             store,
             self._order,
             parts.make_steward,
+            parts.world,
             wall_clock=parts.wall_clock,
             within=parts.within,
         ) as gear:

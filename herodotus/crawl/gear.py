@@ -12,12 +12,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from crawler.core.addresses import is_literal, is_public
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
 from crawler.core.recrawl import Recrawl
+from crawler.core.rows import RowLimits, Rows
 from crawler.core.scope import (
     NOBODY_OPTED_OUT,
     THE_WHOLE_WEB,
@@ -29,8 +31,8 @@ from crawler.core.scope import (
 from crawler.core.urls import STANDARD, UrlRules, host_of
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
-from crawler.http import FetchSettings, HttpFetcher
-from crawler.ports import Fetcher, StewardPort, UrlOwner
+from crawler.http import FetchSettings
+from crawler.ports import Fetcher, OpenFetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
@@ -162,7 +164,19 @@ class CrawlGear:
         )
 
 
-StewardMaker = Callable[[HttpFetcher, ArchiveSink], StewardPort]
+class WebWorld(Protocol):
+    """What a crawl asks of the world: the web, and rows for the frontier."""
+
+    def rows(self, folder: Path, limits: RowLimits) -> Rows:
+        """Raises RowsUnusableError."""
+        ...
+
+    def fetcher(
+        self, settings: FetchSettings, rules: UrlRules, wall_clock: Callable[[], float]
+    ) -> OpenFetcher: ...
+
+
+StewardMaker = Callable[[Fetcher, ArchiveSink], StewardPort]
 FetcherWrapper = Callable[[Fetcher], Fetcher]
 GearOpener = Callable[..., AbstractAsyncContextManager[CrawlGear]]
 """Of the shape of `open_gear`; simulations bring their own."""
@@ -171,7 +185,7 @@ GearOpener = Callable[..., AbstractAsyncContextManager[CrawlGear]]
 def local_steward(order: CrawlOrder, core: HostSteward, *, wall_clock: Callable[[], float]) -> StewardMaker:
     """For a peer alone."""
 
-    def make(fetcher: HttpFetcher, sink: ArchiveSink) -> StewardPort:
+    def make(fetcher: Fetcher, sink: ArchiveSink) -> StewardPort:
         return LocalSteward(
             core,
             fetcher,
@@ -190,13 +204,14 @@ async def open_gear(
     store: ArchiveStore,
     order: CrawlOrder,
     make_steward: StewardMaker,
+    world: WebWorld,
     *,
     wall_clock: Callable[[], float],
     within: FetcherWrapper = lambda fetcher: fetcher,
 ) -> AsyncIterator[CrawlGear]:
     """`within` puts a budget around what is fetched; what stewards ask for, robots.txt, is little and must come."""
     frontier = Frontier(
-        frontier_rows(home / "queue"),
+        frontier_rows(home / "queue", world.rows),
         day=order.day(wall_clock()),
         limits=FrontierLimits(
             tracks_depth=order.depth_max is not None,
@@ -210,7 +225,7 @@ async def open_gear(
             connections=order.connections,
             allow_private_addresses=order.allow_private_addresses,
         )
-        async with HttpFetcher(fetch, wall_clock=wall_clock, rules=order.rules) as fetcher:
+        async with world.fetcher(fetch, order.rules, wall_clock) as fetcher:
             sink = ArchiveSink(store, wall_clock=wall_clock, rules=order.rules)
             yield CrawlGear(
                 frontier=frontier,
@@ -228,6 +243,7 @@ async def open_crawler(
     home: Path,
     store: ArchiveStore,
     order: CrawlOrder,
+    world: WebWorld,
     *,
     wall_clock: Callable[[], float],
     within: FetcherWrapper = lambda fetcher: fetcher,
@@ -235,7 +251,9 @@ async def open_crawler(
     """A seeded crawler on the home's frontier and the given store; `run()` it, `stop()` it, read `counts`."""
     core = HostSteward(order.politeness)
     make_steward = local_steward(order, core, wall_clock=wall_clock)
-    async with open_gear(home, store, order, make_steward, wall_clock=wall_clock, within=within) as gear:
+    async with open_gear(
+        home, store, order, make_steward, world, wall_clock=wall_clock, within=within
+    ) as gear:
         crawler = gear.crawler(order)
         if order.widens:
             crawler.widen()
@@ -243,14 +261,14 @@ async def open_crawler(
         yield crawler
 
 
-def lookout_of(order: CrawlOrder, *, wall_clock: Callable[[], float]) -> HttpFetcher:
+def lookout_of(order: CrawlOrder, world: WebWorld, *, wall_clock: Callable[[], float]) -> OpenFetcher:
     """By which a steward has robots.txt, and sees where names lead, whether a crawl is open or not."""
     settings = FetchSettings(
         user_agent=order.user_agent,
         connections=LOOKOUT_CONNECTIONS,
         allow_private_addresses=order.allow_private_addresses,
     )
-    return HttpFetcher(settings, wall_clock=wall_clock, rules=order.rules)
+    return world.fetcher(settings, order.rules, wall_clock)
 
 
 def url_rules(charter: Charter) -> UrlRules:

@@ -17,7 +17,7 @@ from crawler.core.politeness import HostSteward, Lease, OriginReport, Politeness
 from crawler.core.recrawl import Result
 from crawler.core.scope import ContentChoice
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
-from crawler.http import FetchSettings, HttpFetcher
+from crawler.http import FetchSettings
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
@@ -30,6 +30,7 @@ from herodotus.crawl.gear import (
     ArchiveSink,
     CrawlOrder,
     SeedRefusedError,
+    WebWorld,
     check_seeds,
     opt_outs,
     url_rules,
@@ -199,6 +200,7 @@ class HomeSaves:
         store: Callable[[], ArchiveStore],
         charter: Charter,
         settings: Settings,
+        world: WebWorld,
         *,
         wall_clock: Callable[[], float],
         steward: StewardPort | None = None,
@@ -208,6 +210,7 @@ class HomeSaves:
         self._steward = steward
         self._charter = charter
         self._settings = settings
+        self._world = world
         self._wall_clock = wall_clock
         self._saves: Saves | None = None
 
@@ -224,7 +227,7 @@ class HomeSaves:
         policy = PolitenessPolicy(
             delay_floor_s=charter.delay_floor_s, per_address_concurrency=charter.per_address_concurrency
         )
-        async with HttpFetcher(fetch, wall_clock=self._wall_clock, rules=rules) as fetcher:
+        async with self._world.fetcher(fetch, rules, self._wall_clock) as fetcher:
             sink = _OpenSink(self._store, rules, self._wall_clock)
             steward = self._steward or LocalSteward(
                 HostSteward(policy),

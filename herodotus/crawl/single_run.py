@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from heapq import nlargest
 from pathlib import Path
+from typing import Protocol
 
 import anyio
 from rich.console import Console
@@ -22,7 +23,7 @@ from rich.text import Text
 
 from crawler.worker import Crawler
 from herodotus.core.settings.sections import BudgetSettings, Settings
-from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler, summary
+from herodotus.crawl.gear import CrawlOrder, WebWorld, open_archive_at, open_crawler, summary
 from herodotus.home.folder import Home
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.store.home_archive import StoreWorld
@@ -40,10 +41,14 @@ LANDING_S_MAX = 10.0
 """What Ctrl-Z waits for fetches; those that take longer are tried again later."""
 
 
+class SingleRunWorld(StoreWorld, WebWorld, Protocol):
+    """What a crawl without a running peer asks of the world."""
+
+
 async def crawl_into(
     home: Path,
     order: CrawlOrder,
-    world: StoreWorld,
+    world: SingleRunWorld,
     *,
     wall_clock: Callable[[], float],
     console: Console | None,
@@ -62,6 +67,7 @@ async def crawl_into(
             home,
             store,
             order,
+            world,
             wall_clock=wall_clock,
             within=lambda fetcher: BudgetedFetcher(fetcher, line),
         ) as crawler,

@@ -4,35 +4,27 @@ The part of the composition root that knows `dht`: everything else of the peer s
 """
 
 import logging
-import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
+from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact, NodePorts, NodeSettings, RingNode, open_node
-from dht.core.ids import NetworkId
+from dht.core.ids import NetworkId, PeerKey
 from dht.core.machine import NodeView
 from dht.core.records import Address, PeerRecord, SignedRecord
 from dht.core.rules import RingRules
-from dht.discovery.kademlia_rendezvous import KademliaRendezvous, KademliaSettings
-from dht.discovery.lan import LanDiscovery, LanSettings, NoLan, ZeroconfLan
-from dht.discovery.overlay_protocol import REQUESTS_PER_S
-from dht.discovery.port_mapping import (
-    DatagramGateway,
-    MappingOutcome,
-    MappingState,
-    PortGateway,
-    PortMapper,
-    default_gateway,
-)
+from dht.dialback import DialBack
+from dht.discovery.lan import NoLan
+from dht.discovery.port_mapping import MappingOutcome, MappingState, PortGateway, PortMapper
 from dht.discovery.remembered import RememberedPeers
-from dht.discovery.rendezvous import NoRendezvous, Rendezvous, RendezvousTimes
-from dht.discovery.upnp import UpnpGateway
+from dht.discovery.rendezvous import PublishedRecord, RendezvousTimes
 from dht.endpoint import socket_address
 from dht.finding import Finders, first_contacts, is_wildcard, keep_finding, record_facts, remember
 from dht.identity import Verifier, peer_key
@@ -40,20 +32,67 @@ from dht.transport import TransportLimits
 from dht.wire import decode_record, encode_record
 from herodotus.core.charter import Charter
 from herodotus.core.errors import PortTaken
+from herodotus.core.ports import Clocks
 from herodotus.core.settings.fields import HostPort
-from herodotus.core.settings.sections import Settings
+from herodotus.core.settings.sections import DiscoverySettings, Settings
 from herodotus.core.status import NeighbourStatus, NodeStatus, RingStatus, TrafficStatus
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.rotation import previous_key_life_s, retire_previous_key
-from herodotus.peers.net.port import claimed_port
+from herodotus.peers.net.line import Port
 
 logger = logging.getLogger(__name__)
 
-RENDEZVOUS_PORT_OFFSET = 2000
-_REQUESTS_OF_ONE_MACHINE = 2_000.0  # a second: all of a test's overlay share one prefix
 JOIN_PATIENCE_S = 3.0
 """How long the peer's other parts wait for the ring: readers are served even where no contact answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinderParts:
+    """What finders are made of."""
+
+    settings: DiscoverySettings
+    network: NetworkId
+    peer: PeerKey
+    listen: HostPort
+    address: Address
+    given: Sequence[tuple[str, int]]
+    remembered: RememberedPeers
+    state: Path
+    """A file for what the rendezvous remembers."""
+    validate: Callable[[bytes], PublishedRecord | None]
+    is_one_machine: bool
+    """All of the network's peers may share an address."""
+
+    @property
+    def times(self) -> RendezvousTimes:
+        return RendezvousTimes(
+            find_every_s=self.settings.rendezvous_find_s, publish_every_s=self.settings.rendezvous_publish_s
+        )
+
+
+class RingWorld(Clocks, Protocol):
+    """What a member of a ring asks of the world."""
+
+    @property
+    def chance(self) -> Random: ...
+
+    def claim(self, listen: HostPort, key: Ed25519PrivateKey) -> Port:
+        """The port for the ring's datagrams and for calls, on which the key is proven. Raises OSError."""
+        ...
+
+    def outgoing_host(self) -> str:
+        """The address of the interface that leads to the internet."""
+        ...
+
+    def finders(self, parts: FinderParts) -> Finders: ...
+
+    def gateways(self) -> Sequence[tuple[str, PortGateway]]:
+        """Routers that may be asked to let other peers in, by how they are asked."""
+        ...
+
+    @property
+    def dial_back(self) -> DialBack: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +100,7 @@ class MembershipParts:
     home: Home
     charter: Charter
     settings: Settings
-    wall_clock: Callable[[], float]
-    chance: Random
+    world: RingWorld
     key: Ed25519PrivateKey
     previous_key: Ed25519PrivateKey | None = field(default=None, repr=False)  # of a rotation, while it counts
 
@@ -76,22 +114,22 @@ class RingMembership:
         self.rules = rules_of(parts.charter, parts.settings)
         self._is_private = parts.charter.allow_private_addresses
         self._mapping: MappingOutcome | None = None
-        self._random = parts.chance
+        self._random = parts.world.chance
         self.node: RingNode
-        self.listener: socket.socket
+        self.port: Port
         """The TCP side of the port, for calls; nobody answers there yet."""
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
-        listen, self.listener = self._claimed(self._ring.listen)
-        with closing(self.listener):
-            async with self._in_ring(listen):
+        self.port = self._claimed(self._ring.listen)
+        with closing(self.port):
+            async with self._in_ring(HostPort(host=self._ring.listen.host, port=self.port.number)):
                 yield
 
     @asynccontextmanager
     async def _in_ring(self, listen: HostPort) -> AsyncIterator[None]:
-        address, is_guessed = own_address(listen, self._ring.advertise)
+        address, is_guessed = own_address(listen, self._ring.advertise, self._parts.world.outgoing_host)
         last = self._last_record()
         settings = NodeSettings(
             rules=self.rules,
@@ -106,14 +144,21 @@ class RingMembership:
         )
         finders = self._finders(listen, address)
         ports = NodePorts(
-            wall_clock=self._parts.wall_clock,
+            wall_clock=self._parts.world.unix_s,
             random=self._random,
             entropy=self._random.randbytes,
             on_record=self._keep_record,
             on_met=lambda contact: remember(finders, contact),
+            dial_back=self._parts.world.dial_back,
         )
         async with (
-            open_node(settings, self._parts.key, ports, [(listen.host, listen.port)]) as self.node,
+            open_node(
+                settings,
+                self._parts.key,
+                ports,
+                [(listen.host, listen.port)],
+                open_transport=self.port.datagrams,
+            ) as self.node,
             anyio.create_task_group() as tasks,
         ):
             try:
@@ -144,67 +189,36 @@ class RingMembership:
 
     async def _retire_previous_key(self) -> None:
         """Records signed by both keys are needed for as long as the ring refuses the old one by itself."""
-        await anyio.sleep(previous_key_life_s(self._parts.home, self._parts.wall_clock()))
+        await anyio.sleep(previous_key_life_s(self._parts.home, self._parts.world.unix_s()))
         self.node.forget_previous_key()
         retire_previous_key(self._parts.home)
 
-    def _claimed(self, listen: HostPort) -> tuple[HostPort, socket.socket]:
+    def _claimed(self, listen: HostPort) -> Port:
         try:
-            port, listener = claimed_port(listen.host, listen.port)
+            return self._parts.world.claim(listen, self._parts.key)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise PortTaken(
                 address=str(listen), setting="ring.listen", flag="--listen", reason=reason
             ) from error
-        return HostPort(host=listen.host, port=port), listener
 
     def _finders(self, listen: HostPort, address: Address) -> Finders:
-        discovery = self._parts.settings.discovery
+        discovery, world = self._parts.settings.discovery, self._parts.world
         remembered = RememberedPeers(self._parts.home.met, self.rules.network)
-        remembered.load(self._parts.wall_clock())
-        return Finders(
-            given=[(one.host, one.port) for one in self._ring.join],
-            remembered=remembered,
-            lan=self._lan(address) if discovery.lan else NoLan(),
-            rendezvous=self._rendezvous(listen, address, remembered)
-            if discovery.kademlia
-            else NoRendezvous(),
-            times=RendezvousTimes(
-                find_every_s=discovery.rendezvous_find_s, publish_every_s=discovery.rendezvous_publish_s
-            ),
-            wall_clock=self._parts.wall_clock,
-            random=self._random,
-        )
-
-    def _lan(self, address: Address) -> LanDiscovery:
-        host, port = socket_address(address.host, address.port)
-        return ZeroconfLan(
-            LanSettings(
+        remembered.load(world.unix_s())
+        return world.finders(
+            FinderParts(
+                settings=discovery,
                 network=self.rules.network,
-                peer_id=peer_key(self._parts.key),
-                port=port,
-                addresses=[host],
-                interfaces=[host] if ip_address(host).is_loopback else [],
+                peer=peer_key(self._parts.key),
+                listen=listen,
+                address=address,
+                given=[(one.host, one.port) for one in self._ring.join],
+                remembered=remembered,
+                state=self._parts.home.rendezvous,
+                validate=record_facts(self.rules, Verifier()),
+                is_one_machine=self._is_private,
             )
-        )
-
-    def _rendezvous(self, listen: HostPort, address: Address, remembered: RememberedPeers) -> Rendezvous:
-        host, port = socket_address(address.host, address.port)
-        known = [(one.host, one.port) for one in self._ring.join] + [
-            p.endpoint for p in remembered.in_order()
-        ]
-        settings = KademliaSettings(
-            network=self.rules.network,
-            listen_host=listen.host,
-            listen_port=port + RENDEZVOUS_PORT_OFFSET,
-            public_endpoint=(host, port + RENDEZVOUS_PORT_OFFSET),
-            contacts=[(known_host, known_port + RENDEZVOUS_PORT_OFFSET) for known_host, known_port in known],
-            state_path=self._parts.home.rendezvous,
-            requests_per_s=_REQUESTS_OF_ONE_MACHINE if self._is_private else REQUESTS_PER_S,
-        )
-        validate = record_facts(self.rules, Verifier())
-        return KademliaRendezvous(
-            settings, validate=validate, wall_clock=self._parts.wall_clock, chance=self._random
         )
 
     def _last_record(self) -> PeerRecord | None:
@@ -220,9 +234,7 @@ class RingMembership:
         write_durably(self._parts.home.record, encode_record(signed))
 
     async def _map_port(self, port: int) -> None:
-        gateway = default_gateway()
-        gateways: list[tuple[str, PortGateway]] = [("PCP", DatagramGateway(gateway))] if gateway else []
-        mapper = PortMapper([*gateways, ("UPnP", UpnpGateway())], port)
+        mapper = PortMapper(list(self._parts.world.gateways()), port)
 
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
@@ -320,19 +332,8 @@ def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
     return last.slot
 
 
-def own_address(listen: HostPort, advertise: str) -> tuple[Address, bool]:
+def own_address(listen: HostPort, advertise: str, outgoing_host: Callable[[], str]) -> tuple[Address, bool]:
     """Where others reach us, and whether that is a guess: of the interface that leads out."""
     if advertise or not is_wildcard(listen.host):
         return Address(host=ip_address(advertise or listen.host).packed, port=listen.port), False
-    return Address(host=ip_address(_outgoing_host()).packed, port=listen.port), True
-
-
-def _outgoing_host() -> str:
-    """The address of the interface that a datagram to the internet would leave by; none is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))  # TEST-NET-1: nobody's
-        except OSError:
-            return "127.0.0.1"
-        host: str = probe.getsockname()[0]
-        return host
+    return Address(host=ip_address(outgoing_host()).packed, port=listen.port), True

@@ -29,7 +29,7 @@ AT_ONCE_OF_ONE = 4
 """Whoever says nothing holds so many, and leaves the others for everybody else."""
 TURN_S = 2.0
 """A question waits so long for one of those to end; a browser asks for six parts of a page at once."""
-_SAID = ("accept", "accept-datetime", "range", RELAYED)
+HEADERS_SAID = ("accept", "accept-datetime", "range", RELAYED)
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class HttpRelay:
     async def _fetched(self, place: PortalAddress, request: Request) -> Answer | None:
         if self._session is None:
             return None
-        headers = {name: request.header(name) for name in _SAID if request.header(name)}
+        headers = {name: request.header(name) for name in HEADERS_SAID if request.header(name)}
         headers["accept-encoding"] = request.header("accept-encoding") or "identity"
         address = URL(place.origin + request.target, encoded=True)
         async with self._room:

@@ -9,6 +9,7 @@ address, as behind a proxy, each gets the page.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -77,6 +78,16 @@ class Relay(Protocol):
         """Another peer's answer, whole and in its own words: nothing to be passed on. None where it gives none in
         time, or one that is too large."""
         ...
+
+
+class OpenRelay(Relay, Protocol):
+    """Asks inside `opened`; before and after it nobody is asked."""
+
+    def opened(self) -> AbstractAsyncContextManager[None]: ...
+
+
+RelayMaker = Callable[[int | None, int | None], OpenRelay]
+"""By the most bytes of an answer, and of questions at once; None leaves it to the relay."""
 
 
 class Elsewhere:

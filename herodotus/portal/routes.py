@@ -27,11 +27,10 @@ from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.differences import DiffPages
 from herodotus.portal.handlers import Room
-from herodotus.portal.http_relay import HttpRelay
 from herodotus.portal.operator_pages import OperatingPages
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.order_form import OrderPages
-from herodotus.portal.other_holders import Directions, Elsewhere, Relay
+from herodotus.portal.other_holders import Directions, Elsewhere, Relay, RelayMaker
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.ring_lists import TogetherPages
 from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
@@ -57,6 +56,7 @@ class RoomParts:
     log: Callable[[], Awaitable[Sequence[str]]]
     directions: RingView
     relay: Relay
+    relay_of: RelayMaker
     elsewhere: Elsewhere
     workers: Workers
     operator: OperatorRule
@@ -74,8 +74,8 @@ class PortalRooms:
         shelf, limits = parts.shelf, ClientLimits(anyio.current_time)
         self._limits = limits
         # Beside that of single questions, as many at once must not hold those up.
-        self._asking = HttpRelay(body_bytes_max=ANSWER_BYTES_MAX, at_once=AT_ONCE)
-        self._completing = HttpRelay(body_bytes_max=NEAREST_BYTES_MAX)
+        self._asking = parts.relay_of(ANSWER_BYTES_MAX, AT_ONCE)
+        self._completing = parts.relay_of(NEAREST_BYTES_MAX, None)
         self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking, parts.workers)
         self._desk = ImportDesk(parts.perform)
         links = LinkAnswers(shelf, gatherer, limits)

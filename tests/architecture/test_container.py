@@ -10,7 +10,7 @@ import pytest
 
 from herodotus.core.settings.sections import HTTP_PORT_OFFSET, Settings
 from herodotus.operate.cli import main as herodotus
-from herodotus.peers.membership import RENDEZVOUS_PORT_OFFSET
+from herodotus.peers.finders import RENDEZVOUS_PORT_OFFSET
 from scripts.docs import commands_of
 
 ROOT = Path(__file__).parents[2]

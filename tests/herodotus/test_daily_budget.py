@@ -76,6 +76,7 @@ async def crawling(
             order=what,
             holdings=holdings,
             make_steward=local_steward(what, core, wall_clock=machine.unix_seconds),
+            world=Machine(),
             wall_clock=machine.unix_seconds,
             within=lambda inner: Counting(inner, closes_after, close),
             closed_s=gate,

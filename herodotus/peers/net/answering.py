@@ -6,24 +6,21 @@ Whatever breaks the protocol is counted by a word and closed; nothing is said to
 """
 
 import logging
-import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import anyio
-import anyio.abc
-from anyio import TypedAttributeLookupError
-from anyio.abc import SocketAttribute, SocketListener, SocketStream
 
 from dht.core.handshake import is_signed
 from dht.core.limits import prefix_of
 from herodotus.core.admission import Admission, AdmissionLimits, Caller, CallerStanding
 from herodotus.peers.calls import CALL_BYTES_MAX, PeerKey, RefusedError, Services
 from herodotus.peers.net.acquaintance import Acquaintance
-from herodotus.peers.net.connection import FrameConnection, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.connection import FrameConnection
+from herodotus.peers.net.line import Arrival, LineBrokenError, Port, WrongProtocolError
 from herodotus.peers.net.own_calls import closed_at_once
 from herodotus.peers.net.wire import (
     NONCE_BYTES,
@@ -73,7 +70,6 @@ class AnsweringStatistics:
 class AnsweringParts:
     own_key: PeerKey
     network: bytes
-    context: ssl.SSLContext
     acquaintance: Acquaintance
     services: Services
     limits: AdmissionLimits
@@ -88,7 +84,7 @@ class Answering:
         self._parts = parts
         self._admission = Admission(parts.limits)
         self._dropped: Counter[str] = Counter()
-        self._unbegun: set[SocketStream] = set()
+        self._unbegun: dict[Arrival, None] = {}
         self._answered = self._refused = self._bytes_in = self._bytes_out = 0
 
     def statistics(self) -> AnsweringStatistics:
@@ -102,38 +98,38 @@ class Answering:
             dropped=MappingProxyType({**self._dropped, **self._admission.refused}),
         )
 
-    async def accept(self, listener: SocketListener) -> None:
+    async def accept(self, port: Port) -> None:
         try:
             async with anyio.create_task_group() as tasks:
                 while True:
                     try:
-                        stream = await listener.accept()
+                        arrival = await port.accept()
                     except OSError as error:  # too many open files, or a caller that left while it waited
                         logger.warning("no connection was accepted error=%s", error)
                         self._dropped["accept"] += 1
                         await anyio.sleep(ACCEPT_AGAIN_S)
                         continue
-                    self._unbegun.add(stream)
-                    tasks.start_soon(self._receive, stream)
+                    self._unbegun[arrival] = None
+                    tasks.start_soon(self._receive, arrival)
         finally:  # asyncio never begins a task that is cancelled before its first step
-            for stream in self._unbegun:
-                await anyio.aclose_forcefully(stream)
+            for arrival in self._unbegun:
+                await arrival.turn_away()
 
-    async def _receive(self, stream: SocketStream) -> None:
-        self._unbegun.discard(stream)
+    async def _receive(self, arrival: Arrival) -> None:
+        del self._unbegun[arrival]
+        host = arrival.host
         try:
-            host = str(stream.extra(SocketAttribute.remote_address)[0])
-            prefix = prefix_of((host.partition("%")[0], 1))
-        except (OSError, ValueError, TypedAttributeLookupError):  # it left meanwhile, and has no address
+            prefix = prefix_of((host or "", 1))
+        except ValueError:
             self._dropped["left"] += 1
-            await anyio.aclose_forcefully(stream)
+            await arrival.turn_away()
             return
         visitor = self._admission.arrives(prefix, anyio.current_time())
         if isinstance(visitor, str):
-            await anyio.aclose_forcefully(stream)
+            await arrival.turn_away()
             return
         try:
-            await self._serve(stream, visitor, host)
+            await self._serve(arrival, visitor, host or "")
         except (LineBrokenError, WrongProtocolError) as error:
             self._drop("handshake" if visitor.peer is None else "line", error)
         except FrameError as error:
@@ -150,9 +146,9 @@ class Answering:
         self._dropped[word] += 1
         logger.debug("connection dropped reason=%s error=%r", word, error)
 
-    async def _serve(self, stream: SocketStream, visitor: Caller, host: str) -> None:
+    async def _serve(self, arrival: Arrival, visitor: Caller, host: str) -> None:
         with anyio.fail_after(HANDSHAKE_S):
-            connection = await FrameConnection.opened(stream, self._parts.context, is_called=True)
+            connection = FrameConnection(await arrival.answer())
         try:
             with anyio.fail_after(HANDSHAKE_S):
                 peer = await self._meet(connection, visitor, host)
@@ -333,12 +329,13 @@ def _patience_s(size: int) -> float:
 
 
 @asynccontextmanager
-async def open_answering(parts: AnsweringParts, listener: SocketListener) -> AsyncIterator[Answering]:
-    """Answers on a listener that is closed at the end, with all connections."""
+async def open_answering(parts: AnsweringParts, port: Port) -> AsyncIterator[Answering]:
+    """Answers on a port that is closed at the end, with all connections."""
     answering = Answering(parts)
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(answering.accept, listener)
-        try:
-            yield answering
-        finally:
-            tasks.cancel_scope.cancel()
+    with closing(port):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answering.accept, port)
+            try:
+                yield answering
+            finally:
+                tasks.cancel_scope.cancel()

@@ -5,7 +5,6 @@ oldest of those at rest giving way. One of a peer's few is for calls that are ur
 replaced once without a word: calls bear repetition. A call to ourselves goes to our own services.
 """
 
-import ssl
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
@@ -27,7 +26,8 @@ from herodotus.peers.calls import (
 )
 from herodotus.peers.net.acquaintance import Acquaintance
 from herodotus.peers.net.answer_memory import AnswerRoom
-from herodotus.peers.net.connection import FrameConnection, LineBrokenError, WrongProtocolError
+from herodotus.peers.net.connection import FrameConnection
+from herodotus.peers.net.line import Dial, LineBrokenError, WrongProtocolError
 from herodotus.peers.net.own_calls import OwnCalls, closed_at_once
 from herodotus.peers.net.wire import (
     FROM_CALLED,
@@ -67,7 +67,7 @@ class CallingStatistics:
 class CallingParts:
     key: Ed25519PrivateKey = field(repr=False)
     network: bytes
-    context: ssl.SSLContext
+    dial: Dial
     acquaintance: Acquaintance
     urgent: Collection[str] = ()
     """Services whose calls wait for no others."""
@@ -223,10 +223,9 @@ class TlsCalls:
         host, port = socket_address(place.host, place.port)
         with anyio.fail_after(CONNECT_S), _call_errors():
             try:
-                raw = await anyio.connect_tcp(host, port)
+                connection = FrameConnection(await self._parts.dial(host, port))
             except OSError as error:
                 raise PeerUnreachableError(error.strerror or "no connection") from error
-            connection = await FrameConnection.opened(raw, self._parts.context, is_called=False)
             try:
                 await self._introduce(connection, place.peer)
             except BaseException:

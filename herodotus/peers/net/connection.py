@@ -1,78 +1,31 @@
-"""How does one connection carry frames? TLS over TCP, whole frames out, bounded frames in.
+"""How does one line carry frames? Whole frames out, bounded frames in.
 
 One exchange at a time: the caller asks, reads the answer to its end, and may ask again. Deadlines are the users';
 every fault of the other end or of the line comes out as one of three exceptions.
 """
 
-import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import anyio
-import anyio.abc
-from anyio.streams.tls import TLSAttribute, TLSStream
 
-from herodotus.peers.net.certificate import key_of
-from herodotus.peers.net.wire import ALPN, HEAD_BYTES, CallFrame, FrameError, FrameKind, read_head
-
-RECEIVE_BYTES = 1 << 16
-SEND_BYTES = 1 << 18
-"""Of a large frame at a time: TLS encrypts a whole piece before it leaves."""
+from herodotus.peers.net.line import Line, LineBrokenError
+from herodotus.peers.net.wire import HEAD_BYTES, CallFrame, FrameError, FrameKind, read_head
 
 DRAIN_S = 2.0
 DRAIN_BYTES_MAX = 1 << 20
 
 
-class LineBrokenError(Exception):
-    """The connection ended or failed."""
-
-
-class WrongProtocolError(Exception):
-    """The other end speaks TLS, but not ours."""
-
-
-@contextmanager
-def line_errors() -> Iterator[None]:
-    try:
-        yield
-    except (anyio.EndOfStream, anyio.ClosedResourceError) as error:
-        raise LineBrokenError("closed") from error
-    except (anyio.BrokenResourceError, anyio.BusyResourceError, OSError, ssl.SSLError) as error:
-        raise LineBrokenError(type(error).__name__) from error
-
-
 class FrameConnection:
-    """After the TLS handshake."""
-
-    def __init__(self, stream: TLSStream) -> None:
-        self._stream = stream
+    def __init__(self, line: Line) -> None:
+        self._line = line
         self._held = bytearray()
         self.bytes_in = 0
         self.bytes_out = 0
 
-    @classmethod
-    async def opened(
-        cls, raw: anyio.abc.ByteStream, context: ssl.SSLContext, *, is_called: bool
-    ) -> "FrameConnection":
-        """Raises LineBrokenError or WrongProtocolError; `raw` is closed then."""
-        try:
-            with line_errors():
-                stream = await TLSStream.wrap(
-                    raw, server_side=is_called, ssl_context=context, standard_compatible=False
-                )
-        except BaseException:
-            await anyio.aclose_forcefully(raw)
-            raise
-        if stream.extra(TLSAttribute.alpn_protocol, None) != ALPN:
-            await anyio.aclose_forcefully(stream)
-            raise WrongProtocolError
-        return cls(stream)
-
     @property
     def key(self) -> bytes | None:
-        """The other end's, by its certificate."""
-        certificate = self._stream.extra(TLSAttribute.peer_certificate_binary, None)
-        return key_of(certificate) if certificate else None
+        """The called end's, as the line proved it."""
+        return self._line.key
 
     @property
     def has_more(self) -> bool:
@@ -80,14 +33,9 @@ class FrameConnection:
         return bool(self._held)
 
     async def send(self, data: bytes) -> None:
+        """Raises LineBrokenError."""
         self.bytes_out += len(data)
-        with line_errors():
-            if len(data) <= SEND_BYTES:
-                await self._stream.send(data)
-                return
-            view = memoryview(data)
-            for start in range(0, len(data), SEND_BYTES):
-                await self._stream.send(bytes(view[start : start + SEND_BYTES]))
+        await self._line.send(data)
 
     async def read_head(self, allowed: frozenset[FrameKind]) -> tuple[FrameKind, int]:
         """Kind and length of the next frame. Raises LineBrokenError and FrameError."""
@@ -120,18 +68,16 @@ class FrameConnection:
         """Take what still comes off the line, for a moment: closing with bytes unread takes back what was said."""
         taken = len(self._held)
         self._held.clear()
-        with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
-            with anyio.move_on_after(DRAIN_S):
-                while taken < DRAIN_BYTES_MAX:
-                    taken += len(await self._stream.receive(RECEIVE_BYTES))
+        with suppress(LineBrokenError), anyio.move_on_after(DRAIN_S):
+            while taken < DRAIN_BYTES_MAX:
+                taken += len(await self._line.receive())
 
     async def _fill(self, size: int) -> None:
         while len(self._held) < size:
-            with line_errors():
-                data = await self._stream.receive(RECEIVE_BYTES)
+            data = await self._line.receive()
             self.bytes_in += len(data)
             self._held += data
 
     async def close(self) -> None:
         """At once, without a farewell: frames say for themselves whether they are whole."""
-        await anyio.aclose_forcefully(self._stream)
+        await self._line.close()

@@ -4,13 +4,11 @@ In two steps, because the parts of a peer that answer calls also make them: insi
 inside `answering` they are called.
 """
 
-import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from anyio.abc import SocketListener
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.rules import RingRules
@@ -22,10 +20,7 @@ from herodotus.peers.calls import Services
 from herodotus.peers.net.acquaintance import RingAcquaintance, RingTable
 from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
-from herodotus.peers.net.certificate import called_context, caller_context
-
-BACKLOG = 128
-_CLAIM_TRIES = 32
+from herodotus.peers.net.line import Dial, Port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +32,7 @@ class CallPortParts:
     """All peers may share an address: a network that allows private ones."""
     wall_clock: Callable[[], float]
     chance: Random
+    dial: Dial
     urgent: Collection[str] = ()
     """Services whose calls wait for no others."""
 
@@ -53,7 +49,7 @@ class CallPort:
         calling = CallingParts(
             key=parts.key,
             network=parts.rules.network,
-            context=caller_context(),
+            dial=parts.dial,
             acquaintance=self._acquaintance(ring),
             urgent=parts.urgent,
         )
@@ -61,10 +57,8 @@ class CallPort:
             yield self._calling
 
     @asynccontextmanager
-    async def answering(
-        self, ring: RingTable, listener: socket.socket, services: Services
-    ) -> AsyncIterator[None]:
-        """Takes over the listener."""
+    async def answering(self, ring: RingTable, port: Port, services: Services) -> AsyncIterator[None]:
+        """Takes over the port."""
         assert self._calling is not None, "a peer calls before it answers"
         parts, settings = self._parts, self._parts.settings
         limits = AdmissionLimits(connections_max=settings.connections_max)
@@ -73,7 +67,6 @@ class CallPort:
         answering = AnsweringParts(
             own_key=parts.key.public_key().public_bytes_raw(),
             network=parts.rules.network,
-            context=called_context(parts.key),
             acquaintance=self._acquaintance(ring),
             services=services,
             limits=limits,
@@ -81,8 +74,7 @@ class CallPort:
             entropy=parts.chance.randbytes,
         )
         self._calling.serve_own(services)
-        listening = await SocketListener.from_socket(listener)
-        async with open_answering(answering, listening) as self._answering:
+        async with open_answering(answering, port) as self._answering:
             yield
 
     @property
@@ -110,30 +102,3 @@ class CallPort:
             bytes_out=into.bytes_out + out.bytes_out,
             dropped=dict(into.dropped),
         )
-
-
-def claimed_port(host: str, port: int) -> tuple[int, socket.socket]:
-    """A port that is free by UDP and TCP, chosen by the system where 0 was asked for, and its TCP listener.
-
-    Who comes by TCP before the peer answers waits. Raises OSError where the port is taken.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for tries_left in reversed(range(_CLAIM_TRIES if port == 0 else 1)):
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((host, port))
-            chosen: int = probe.getsockname()[1]
-            listener = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family is socket.AF_INET6:
-                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                listener.bind((host, chosen))
-                listener.listen(BACKLOG)
-                listener.setblocking(False)
-            except OSError:
-                listener.close()
-                if not tries_left:
-                    raise
-                continue
-            return chosen, listener
-    raise AssertionError("a try either returns or raises")

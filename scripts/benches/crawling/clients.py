@@ -199,7 +199,7 @@ async def ours_store(run: Run) -> None:
     keep_heap_small()
     async with (
         open_archive_at(run.folder, Machine(), wall_clock=clock) as store,
-        open_crawler(run.folder, store, _whole_order(run), wall_clock=clock) as crawler,
+        open_crawler(run.folder, store, _whole_order(run), Machine(), wall_clock=clock) as crawler,
     ):
         run.begin()
         await crawler.run()

@@ -14,8 +14,7 @@ from crawler.core.politeness import HostSteward, Lease, OriginReport, Politeness
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
 from crawler.frontier import FoundLink
-from crawler.http import HttpFetcher
-from crawler.ports import StewardPort, UrlOwner
+from crawler.ports import Fetcher, StewardPort, UrlOwner
 from herodotus import machine
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.orders import Begin, Pause, Resume
@@ -76,6 +75,7 @@ async def crawling(
             order=what,
             holdings=holdings,
             make_steward=make_steward or local_steward(what, core, wall_clock=now),
+            world=Machine(),
             wall_clock=now,
             owner=owner,
             drain_s=10.0,
@@ -204,7 +204,7 @@ async def test_an_error_ends_the_crawl_and_not_the_peer_and_it_begins_again(
     failures: list[Exception] = [RuntimeError("unheard of"), ValueError("nor this")]
     what = order(scope=order().scope.ANY, connections=1)
 
-    def make(fetcher: HttpFetcher, sink: ArchiveSink) -> StewardPort:
+    def make(fetcher: Fetcher, sink: ArchiveSink) -> StewardPort:
         core = HostSteward(QUICK)
         return FailingOnce(
             local_steward(what, core, wall_clock=machine.unix_seconds)(fetcher, sink), failures

@@ -103,6 +103,7 @@ class Room(Library):
             log=self.log_tail,
             directions=view,
             relay=self.ring,
+            relay_of=Machine().relay,
             elsewhere=elsewhere,
             workers=Machine(),
             operator=OperatorRule(TOKEN, has_public_name=bool(public_url)),

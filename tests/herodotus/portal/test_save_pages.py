@@ -13,6 +13,7 @@ from herodotus.core.removals import Removals
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import CrawlSettings, Settings
 from herodotus.crawl.page_saves import HomeSaves
+from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request
@@ -175,7 +176,7 @@ def saved(
     store, clock = MemoryStore(now=lambda: NOW_S), Clock()
 
     async def run() -> None:
-        saves = HomeSaves(lambda: store, charter, settings or Settings(), wall_clock=clock)
+        saves = HomeSaves(lambda: store, charter, settings or Settings(), Machine(), wall_clock=clock)
         async with origin(ANSWERS) as web, saves.opened():
             with anyio.fail_after(30):
                 await work(saves, web, store, clock)
@@ -329,7 +330,7 @@ def test_an_archive_that_is_closed_saves_later() -> None:
         raise UnusableArchiveError("/home", "torn")
 
     async def run() -> SaveOutcome:
-        saves = HomeSaves(closed, TEST_CHARTER, Settings(), wall_clock=Clock())
+        saves = HomeSaves(closed, TEST_CHARTER, Settings(), Machine(), wall_clock=Clock())
         assert (await saves.save(HOME)).result is SaveResult.LATER
         async with saves.opened():
             return await saves.save(HOME)
@@ -362,7 +363,7 @@ def test_the_whole_way_from_a_reader_s_request_to_the_shown_page() -> None:
         )
 
     async def run() -> None:
-        lazy.inner = HomeSaves(lambda: room.store, TEST_CHARTER, Settings(), wall_clock=Clock())
+        lazy.inner = HomeSaves(lambda: room.store, TEST_CHARTER, Settings(), Machine(), wall_clock=Clock())
         async with origin(ANSWERS) as web, lazy.inner.opened():
             moved = await ask(f"/save/{web.url('/')}")
             assert moved.status == HTTPStatus.FOUND

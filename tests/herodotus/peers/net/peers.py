@@ -1,12 +1,11 @@
 """Peers that call each other by real sockets on loopback, without a ring."""
 
 import random
-import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from anyio.abc import SocketListener
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht import Contact
@@ -17,7 +16,8 @@ from herodotus.core.admission import AdmissionLimits, CallerStanding
 from herodotus.peers.calls import Services
 from herodotus.peers.net.answering import Answering, AnsweringParts, open_answering
 from herodotus.peers.net.calling import CallingParts, TlsCalls, open_calling
-from herodotus.peers.net.certificate import called_context, caller_context
+from herodotus.peers.net.certificate import caller_context
+from herodotus.peers.net.tls_line import claim_tcp, dial_tls
 from tests.dht.link_world import NETWORK, key_from
 
 LOOPBACK = bytes((127, 0, 0, 1))
@@ -69,23 +69,18 @@ async def called(
     entropy: Callable[[int], bytes] | None = None,
 ) -> AsyncIterator[Called]:
     key = key_from(name)
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    listener.listen()
-    listener.setblocking(False)
-    port = listener.getsockname()[1]
+    port = claim_tcp("127.0.0.1", 0, key)
     parts = AnsweringParts(
         own_key=raw_public_key(key),
         network=network,
-        context=called_context(key),
         acquaintance=known or Known(),
         services=services,
         limits=limits,
         idle_s=idle_s,
         entropy=entropy or random.Random(name).randbytes,
     )
-    async with open_answering(parts, await SocketListener.from_socket(listener)) as answering:
-        yield Called(answering, contact(key, port), port)
+    async with open_answering(parts, port) as answering:
+        yield Called(answering, contact(key, port.number), port.number)
 
 
 @asynccontextmanager
@@ -99,7 +94,7 @@ async def caller(
     parts = CallingParts(
         key=key_from(name),
         network=network,
-        context=caller_context(),
+        dial=partial(dial_tls, context=caller_context()),
         acquaintance=known or Known(),
         urgent=urgent,
     )

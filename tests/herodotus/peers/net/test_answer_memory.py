@@ -10,7 +10,9 @@ import pytest
 from herodotus.peers.calls import CALL_BYTES_MAX
 from herodotus.peers.net.answer_memory import SMALL_BYTES, AnswerRoom
 from herodotus.peers.net.certificate import called_context
-from herodotus.peers.net.connection import FrameConnection, LineBrokenError
+from herodotus.peers.net.connection import FrameConnection
+from herodotus.peers.net.line import LineBrokenError
+from herodotus.peers.net.tls_line import TlsLine
 from herodotus.peers.net.wire import FrameKind, Greeting, frame
 from tests.dht.link_world import NETWORK, key_from
 from tests.herodotus.peers.net.peers import caller, contact
@@ -69,7 +71,7 @@ async def test_answers_whose_last_byte_is_kept_back_hold_no_more_than_the_room()
 
     async def serve(raw: anyio.abc.SocketStream) -> None:
         with suppress(LineBrokenError):
-            connection = await FrameConnection.opened(raw, context, is_called=True)
+            connection = FrameConnection(await TlsLine.opened(raw, context, is_called=True))
             try:
                 await connection.send(Greeting(network=NETWORK, nonce=bytes(32)).pack())
                 await connection.read(frozenset({FrameKind.HELLO}))

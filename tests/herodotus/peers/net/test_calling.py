@@ -24,8 +24,9 @@ from herodotus.peers.calls import (
 from herodotus.peers.net import answering as answering_module
 from herodotus.peers.net.calling import PATIENT_MAX
 from herodotus.peers.net.certificate import CERTIFICATE_BYTES_MAX, called_context, caller_context, key_of
-from herodotus.peers.net.connection import FrameConnection, LineBrokenError
-from herodotus.peers.net.port import claimed_port
+from herodotus.peers.net.connection import FrameConnection
+from herodotus.peers.net.line import LineBrokenError
+from herodotus.peers.net.tls_line import TlsLine, claimed_port
 from herodotus.peers.net.wire import CallHello, CallQuestion, FrameKind, Greeting, frame, signed_by_caller
 from tests.dht.link_world import NETWORK, key_from
 from tests.herodotus.peers.net.peers import Called, Known, called, caller, contact, with_limits
@@ -88,7 +89,7 @@ async def ended(stream: anyio.abc.ByteReceiveStream) -> bytes:
 async def met(there: Called) -> tuple[FrameConnection, Greeting]:
     """A connection by hand, up to the greeting."""
     raw = await anyio.connect_tcp("127.0.0.1", there.port)
-    connection = await FrameConnection.opened(raw, caller_context(), is_called=False)
+    connection = FrameConnection(await TlsLine.opened(raw, caller_context(), is_called=False))
     greeting = Greeting.read((await connection.read(frozenset({FrameKind.GREETING}))).content)
     return connection, greeting
 
@@ -452,7 +453,7 @@ async def test_a_server_that_sends_nonsense_is_an_unreachable_one() -> None:
 
     async def serve(raw: anyio.abc.SocketStream) -> None:
         with suppress(LineBrokenError):
-            connection = await FrameConnection.opened(raw, context, is_called=True)
+            connection = FrameConnection(await TlsLine.opened(raw, context, is_called=True))
             try:
                 await connection.send(Greeting(network=NETWORK, nonce=bytes(32)).pack())
                 await connection.read(frozenset({FrameKind.HELLO}))

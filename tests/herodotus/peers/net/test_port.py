@@ -16,9 +16,11 @@ from dht.identity import Verifier, peer_key, rotation_record, sign_record
 from dht.wire import encode_record
 from herodotus.core.admission import CallerStanding
 from herodotus.core.settings.sections import CallsSettings
+from herodotus.machine import Machine
 from herodotus.peers.calls import Calls, RefusedError, Services
 from herodotus.peers.net.acquaintance import RingAcquaintance
-from herodotus.peers.net.port import CallPort, CallPortParts, claimed_port
+from herodotus.peers.net.port import CallPort, CallPortParts
+from herodotus.peers.net.tls_line import claim_tcp
 from tests.dht.link_world import key_from
 from tests.dht.test_node import EPOCH_S, RULES, Peer, Ways, opened
 from tests.dht.values import record_of
@@ -44,7 +46,7 @@ async def calling_peer(name: str) -> AsyncIterator[Caller]:
     async def say_name(_peer: bytes, body: bytes) -> bytes:
         return name.encode() + body
 
-    chosen, listener = claimed_port("127.0.0.1", 0)
+    claimed = claim_tcp("127.0.0.1", 0, key_from(name))
     parts = CallPortParts(
         key=key_from(name),
         rules=RULES,
@@ -52,13 +54,14 @@ async def calling_peer(name: str) -> AsyncIterator[Caller]:
         is_one_machine=True,
         wall_clock=lambda: EPOCH_S + anyio.current_time(),  # as the node's
         chance=Random(name),
+        dial=Machine().dial,
     )
     port = CallPort(parts)
     services = Services(calls={"name": say_name})
     async with (
-        opened(name, Ways(port=chosen)) as peer,
+        opened(name, Ways(port=claimed.number)) as peer,
         port.calling(peer.node) as calls,
-        port.answering(peer.node, listener, services),
+        port.answering(peer.node, claimed, services),
     ):
         yield Caller(peer, calls, port)
 
