@@ -1,18 +1,10 @@
-"""What is the world to a daemon? This machine: its clocks, its chance and its threads.
-
-The one module that reads the system's clocks, so that everything else can be given another.
-"""
+"""What is the world to a daemon? This machine: its clocks, threads, disks, sockets, and the web."""
 
 import os
 import random
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-import anyio
-import anyio.to_thread
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import RowLimits
@@ -22,9 +14,9 @@ from crawler.rocks import RocksRows
 from dht.dialback import dial_back
 from dht.discovery.port_mapping import PortGateway
 from dht.finding import Finders
-from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
+from herodotus.home import clock
 from herodotus.peers.finders import finders_of, outgoing_host, router_gateways
 from herodotus.peers.membership import FinderParts
 from herodotus.peers.net.certificate import caller_context
@@ -34,34 +26,7 @@ from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import AT_ONCE, BODY_BYTES_MAX, HttpRelay
 from herodotus.portal.server import Portal
 from herodotus.store.slices import LocalStorage
-
-T = TypeVar("T")
-
-
-def unix_seconds() -> float:
-    return time.time()
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
-class ThreadWorkers:
-    """Implements `Workers`: each lane has threads of its own."""
-
-    has_threads = True
-
-    def __init__(self) -> None:
-        self._limiters: dict[Lane, anyio.CapacityLimiter] = {}
-
-    def steady_s(self) -> float:
-        return time.monotonic()
-
-    def work(self, job: Callable[[], T], lane: Lane) -> Awaitable[T]:
-        limiter = self._limiters.get(lane)
-        if limiter is None:
-            limiter = self._limiters[lane] = anyio.CapacityLimiter(lane.width)
-        return anyio.to_thread.run_sync(job, limiter=limiter)
+from herodotus.store.threads import ThreadWorkers
 
 
 class Machine(ThreadWorkers, LocalStorage):
@@ -78,13 +43,13 @@ class Machine(ThreadWorkers, LocalStorage):
     # -- time
 
     def unix_s(self) -> float:
-        return unix_seconds()
+        return clock.unix_seconds()
 
     def elapsed_s(self) -> float:
-        return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+        return clock.elapsed_seconds()
 
     def local_offset_s(self, unix_s: float) -> float:
-        return float(time.localtime(unix_s).tm_gmtoff)
+        return clock.local_offset_seconds(unix_s)
 
     # -- disks
 

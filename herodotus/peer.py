@@ -4,9 +4,7 @@ Everything concrete is built here and hangs from one task group, so that stoppin
 no error is lost. The life: lock the home, open the parts, say "ready", wait for a signal, drain, leave.
 """
 
-import logging
-import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -24,7 +22,6 @@ from herodotus.core.alarms import alarms
 from herodotus.core.budgets import Spending
 from herodotus.core.captures import Deposit
 from herodotus.core.charter import Charter, shown_network_id
-from herodotus.core.errors import SettingError
 from herodotus.core.orders import Begin, Drain, HandOver, Order, OrderReport, Pause, Resume, Say, Stay
 from herodotus.core.ports import Lane
 from herodotus.core.settings.fields import HostPort
@@ -37,11 +34,9 @@ from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.crawl.page_saves import HomeSaves
 from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.crawl.stewards.ask_queue import ASK_SERVICE
-from herodotus.home.folder import Home, publish_address
+from herodotus.home.folder import Home
 from herodotus.home.identity import PeerId, peer_id, shown_peer_id
-from herodotus.operate.logs import log_tail
-from herodotus.operate.order_socket import open_door
-from herodotus.operate.systemd import ServiceManager
+from herodotus.home.log_tail import log_tail
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
 from herodotus.peers.calls import Services
 from herodotus.peers.membership import MembershipParts, RingMembership
@@ -59,8 +54,6 @@ from herodotus.portal.routes import PortalRooms, RoomParts
 from herodotus.store.home_archive import HomeArchive
 from herodotus.store.settings import archive_settings
 from herodotus.world import World
-
-logger = logging.getLogger(__name__)
 
 LOG_READING = Lane("reading the log", 1)
 
@@ -360,7 +353,7 @@ class Peer:
         """All parts are open inside; leaving drains them in the opposite order."""
         drain_s = self._parts.settings.lifecycle.drain_s
         with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
-            self._operator.knows(operator_token(self._parts.home))
+            self._operator.knows(operator_token(self._parts.home, self._world.random_bytes))
             async with (
                 self._holdings.opened(),
                 self._membership.opened(),
@@ -370,10 +363,8 @@ class Peer:
                 self._rooms.opened(),
                 self._daily.opened(),
                 self._leaving.opened(),
-                open_door(self._parts.home, self.perform),
                 self._portal.serving(drain_s),
             ):
-                publish_address(self._parts.home, self.http)
                 yield
 
     @asynccontextmanager
@@ -390,59 +381,3 @@ class Peer:
             self._copies.opened(),
         ):
             yield
-
-
-async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], None]) -> None:
-    """Serve until a signal; the first one drains, a second one stops at once."""
-    check_contact(parts.charter, parts.settings)
-    manager = ServiceManager.from_environment()
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with anyio.create_task_group() as tasks:
-            stop = anyio.Event()
-            tasks.start_soon(_obey, signals, stop, tasks.cancel_scope)
-            if manager.watchdog_s is not None:
-                tasks.start_soon(_say_alive, manager, manager.watchdog_s / 2)
-            peer = Peer(parts, world)
-            async with peer.serving():
-                tasks.start_soon(_end_when_left, peer, stop)
-                logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))
-                on_ready(await peer.status())
-                manager.notify("READY=1", f"STATUS=serving {peer.http}")
-                await stop.wait()
-                manager.notify("STOPPING=1")
-                logger.info("stopping drain_s=%g", parts.settings.lifecycle.drain_s)
-            tasks.cancel_scope.cancel()
-    logger.info("stopped")
-
-
-def check_contact(charter: Charter, settings: Settings) -> None:
-    if charter.contact_required and not settings.operator.contact:
-        raise SettingError(
-            source="config.toml",
-            key="operator.contact",
-            problem=f"must be set: the charter of network {charter.name!r} requires that site owners can reach you",
-            hint='write contact = "https://…" there, or set HERODOTUS_OPERATOR_CONTACT',
-        )
-
-
-async def _obey(signals: AsyncIterator[signal.Signals], stop: anyio.Event, scope: anyio.CancelScope) -> None:
-    async for number in signals:
-        if stop.is_set():
-            logger.warning("second signal, stopping at once signal=%s", number.name)
-            scope.cancel()
-            return
-        logger.info("signal received signal=%s", number.name)
-        stop.set()
-
-
-async def _end_when_left(peer: Peer, stop: anyio.Event) -> None:
-    await peer.left.wait()
-    logger.info("left for good")
-    stop.set()
-
-
-async def _say_alive(manager: ServiceManager, period_s: float) -> None:
-    """The service manager restarts us when this loop stops turning."""
-    while True:
-        manager.notify("WATCHDOG=1")
-        await anyio.sleep(period_s)

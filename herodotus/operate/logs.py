@@ -3,26 +3,23 @@
 import json
 import logging
 import logging.handlers
-import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from herodotus.core.settings.sections import LogSettings
 from herodotus.home.durable import storage_failure
+from herodotus.home.log_tail import LOG_FILE, on_one_line
 
 _OURS = ("herodotus", "dht", "crawler", "simnet")
-_FILE = "herodotus.log"
 _FILES_KEPT = 5
-TAIL_LINES, TAIL_BYTES = 20, 16_384
-"""Lines of the log's end that are shown: a screenful."""
 
 
 class TextFormatter(logging.Formatter):
     """`2026-11-18T13:00:00Z INFO herodotus.peer ready http=http://...`"""
 
     def format(self, record: logging.LogRecord) -> str:
-        words = _on_one_line(record.getMessage())
+        words = on_one_line(record.getMessage())
         line = f"{_utc(record)} {record.levelname} {record.name} {words}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
@@ -42,11 +39,6 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
-def _on_one_line(words: str) -> str:
-    """A message may hold a stranger's text, which must not look like our line or steer a terminal."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in words)
-
-
 def _utc(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -64,7 +56,7 @@ def configure(settings: LogSettings, *, talk_level: int, folder: Path | None = N
     handlers: list[logging.Handler] = [stderr]
     file_level = logging.getLevelNamesMapping()[settings.level.upper()]
     if folder is not None:
-        handlers.append(_file_handler(folder / _FILE, settings))
+        handlers.append(_file_handler(folder / LOG_FILE, settings))
         handlers[-1].setLevel(file_level)
     for handler in handlers:
         handler.setFormatter(formatter)
@@ -86,16 +78,3 @@ def _file_handler(path: Path, settings: LogSettings) -> logging.Handler:
         )
     except OSError as error:
         raise storage_failure(error, path, "open") from error
-
-
-def log_tail(folder: Path) -> list[str]:
-    """The last lines of the log, oldest first; empty if it cannot be read."""
-    try:
-        with (folder / _FILE).open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - TAIL_BYTES))
-            lines = file.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
-    whole = lines if end <= TAIL_BYTES else lines[1:]
-    return [_on_one_line(line) for line in whole[-TAIL_LINES:]]

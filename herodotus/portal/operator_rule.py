@@ -11,6 +11,8 @@ they speak HTTP/1.0, or hand over what a browser never says to its own machine. 
 import hmac
 import secrets
 import stat
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
@@ -32,7 +34,7 @@ _ROBOT = "Herodotus/"
 """How crawls of a network with private addresses call themselves, which may come by here."""
 
 
-def operator_token(home: Home) -> str:
+def operator_token(home: Home, random_bytes: Callable[[int], bytes] = secrets.token_bytes) -> str:
     """The home's secret, made if it is missing. To change it, delete the file and restart the peer."""
     try:
         if stat.S_IMODE(home.token.stat().st_mode) & 0o077 == 0:
@@ -43,7 +45,7 @@ def operator_token(home: Home) -> str:
         pass  # made again, like one that others could read
     except OSError as error:
         raise storage_failure(error, home.token, "read") from error
-    token = secrets.token_urlsafe(TOKEN_BYTES)
+    token = urlsafe_b64encode(random_bytes(TOKEN_BYTES)).decode().rstrip("=")
     write_durably(home.token, token.encode() + b"\n", mode=0o600)
     return token
 

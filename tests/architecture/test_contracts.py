@@ -118,7 +118,7 @@ def test_the_clock_module_alone_may_read_the_clock() -> None:
         "check",
         "--no-cache",
         "--stdin-filename",
-        "herodotus/machine.py",
+        "herodotus/home/clock.py",
         "-",
     ]
     source = "import time\n\nnow = time.time()\n"

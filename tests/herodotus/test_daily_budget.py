@@ -10,12 +10,12 @@ import pytest
 from crawler.core.capture import Capture
 from crawler.core.politeness import HostSteward, Wait
 from crawler.ports import Fetcher, FetchRequest, Skipped
-from herodotus import machine
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.orders import Pause
 from herodotus.crawl import daily
 from herodotus.crawl.daily import CrawlState, DailyCrawl, DailyParts
 from herodotus.crawl.gear import CrawlOrder, local_steward
+from herodotus.home import clock
 from herodotus.home.folder import Home
 from herodotus.home.seeds import add_seeds
 from herodotus.machine import Machine
@@ -75,9 +75,9 @@ async def crawling(
             home=home,
             order=what,
             holdings=holdings,
-            make_steward=local_steward(what, core, wall_clock=machine.unix_seconds),
+            make_steward=local_steward(what, core, wall_clock=clock.unix_seconds),
             world=Machine(),
-            wall_clock=machine.unix_seconds,
+            wall_clock=clock.unix_seconds,
             within=lambda inner: Counting(inner, closes_after, close),
             closed_s=gate,
         )

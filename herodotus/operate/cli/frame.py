@@ -64,7 +64,7 @@ class CommandFrame:
 
     def now_s(self) -> float:
         """The wall clock of this machine, whose module knows the store as well."""
-        from herodotus.machine import unix_seconds
+        from herodotus.home.clock import unix_seconds
 
         return unix_seconds()
 

@@ -15,12 +15,12 @@ from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
 from crawler.frontier import FoundLink
 from crawler.ports import Fetcher, StewardPort, UrlOwner
-from herodotus import machine
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.orders import Begin, Pause, Resume
 from herodotus.crawl import daily
 from herodotus.crawl.daily import CrawlState, DailyCrawl, DailyParts, NotCrawling
 from herodotus.crawl.gear import ArchiveSink, CrawlOrder, StewardMaker, local_steward
+from herodotus.home import clock
 from herodotus.home.folder import Home
 from herodotus.home.seeds import add_seeds
 from herodotus.machine import Machine
@@ -47,7 +47,7 @@ class DayClock:
     ahead_s: float = 0.0
 
     def __call__(self) -> float:
-        return machine.unix_seconds() + self.ahead_s
+        return clock.unix_seconds() + self.ahead_s
 
 
 def order(**changes: object) -> CrawlOrder:
@@ -61,7 +61,7 @@ def order(**changes: object) -> CrawlOrder:
 async def crawling(
     home: Home,
     *,
-    now: Callable[[], float] = machine.unix_seconds,
+    now: Callable[[], float] = clock.unix_seconds,
     what: CrawlOrder | None = None,
     make_steward: StewardMaker | None = None,
     owner: UrlOwner | None = None,
@@ -206,9 +206,7 @@ async def test_an_error_ends_the_crawl_and_not_the_peer_and_it_begins_again(
 
     def make(fetcher: Fetcher, sink: ArchiveSink) -> StewardPort:
         core = HostSteward(QUICK)
-        return FailingOnce(
-            local_steward(what, core, wall_clock=machine.unix_seconds)(fetcher, sink), failures
-        )
+        return FailingOnce(local_steward(what, core, wall_clock=clock.unix_seconds)(fetcher, sink), failures)
 
     async with synthetic_web(6, hosts=3, troubles=False) as web:
         seeded(home, web)

@@ -10,7 +10,8 @@ import pytest
 
 from herodotus.core.errors import StorageFailure
 from herodotus.core.settings.sections import LogSettings
-from herodotus.operate.logs import TAIL_BYTES, TAIL_LINES, JsonFormatter, TextFormatter, configure, log_tail
+from herodotus.home.log_tail import TAIL_BYTES, TAIL_LINES, log_tail
+from herodotus.operate.logs import JsonFormatter, TextFormatter, configure
 
 LOGGER = logging.getLogger("herodotus.test")
 

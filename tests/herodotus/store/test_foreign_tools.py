@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from herodotus import machine
+from herodotus.home import clock
 from herodotus.store.foreign_records import ForeignRecord, RecordReader
 from herodotus.store.memory import MemoryStore
 from herodotus.store.warc_import import ImportReport, import_file
@@ -58,9 +58,9 @@ def _wget(folder: Path, site: Site, *options: str) -> None:
 
 @pytest.mark.needs("wget")
 async def test_wget(site: Site, tmp_path: Path) -> None:
-    store, begun = MemoryStore(lambda: float(NOW_S)), machine.unix_seconds()
+    store, begun = MemoryStore(lambda: float(NOW_S)), clock.unix_seconds()
     _wget(tmp_path, site, "--warc-file=first", "--warc-cdx")
-    ended = machine.unix_seconds()
+    ended = clock.unix_seconds()
     report = await _import((tmp_path / "first.warc.gz").read_bytes(), store)
     assert report.stored + report.revisits == len(site.pages) + 2  # what wget was asked to do, and its log
     await _check(store, site, begun, ended)
@@ -77,25 +77,25 @@ async def test_wget(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.needs(judge("warcio"))
 async def test_warcio(site: Site, tmp_path: Path) -> None:
-    store, begun = MemoryStore(lambda: float(NOW_S)), machine.unix_seconds()
+    store, begun = MemoryStore(lambda: float(NOW_S)), clock.unix_seconds()
     run(PYTHON, HERE / "warcio_child.py", "out.warc.gz", *site.urls, cwd=tmp_path)
     report = await _import((tmp_path / "out.warc.gz").read_bytes(), store)
     assert report.stored + report.revisits == len(site.pages)
-    await _check(store, site, begun, machine.unix_seconds())
+    await _check(store, site, begun, clock.unix_seconds())
 
 
 @pytest.mark.needs(judge("scrapy"))
 async def test_scrapy(site: Site, tmp_path: Path) -> None:
-    store, begun = MemoryStore(lambda: float(NOW_S)), machine.unix_seconds()
+    store, begun = MemoryStore(lambda: float(NOW_S)), clock.unix_seconds()
     run(PYTHON, HERE / "scrapy_child.py", "out.warc.gz", *site.urls, cwd=tmp_path)
     report = await _import((tmp_path / "out.warc.gz").read_bytes(), store)
     assert report.stored + report.revisits == len(site.pages)
-    await _check(store, site, begun, machine.unix_seconds(), requests=False)
+    await _check(store, site, begun, clock.unix_seconds(), requests=False)
 
 
 @pytest.mark.needs(judge("pywb"), judge("wb-manager"))
 async def test_the_recorder_of_pywb(site: Site, tmp_path: Path) -> None:
-    store, begun = MemoryStore(lambda: float(NOW_S)), machine.unix_seconds()
+    store, begun = MemoryStore(lambda: float(NOW_S)), clock.unix_seconds()
     run(judge("wb-manager"), "init", "site", cwd=tmp_path)
     with pywb(tmp_path, recorder="live", collections={"live": "$live"}) as address:
         for url in site.urls:
@@ -108,7 +108,7 @@ async def test_the_recorder_of_pywb(site: Site, tmp_path: Path) -> None:
     files = list((tmp_path / "collections" / "site" / "archive").iterdir())
     for path in files:
         await _import(path.read_bytes(), store)
-    await _check(store, site, begun, machine.unix_seconds(), requests=False)
+    await _check(store, site, begun, clock.unix_seconds(), requests=False)
 
 
 def _recorded(folder: Path) -> list[str]:

@@ -106,11 +106,12 @@ def crawl(
     from herodotus.crawl.single_run import (
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
+    from herodotus.home.clock import unix_seconds
     from herodotus.home.seeds import note_crawl
-    from herodotus.machine import Machine, unix_seconds
+    from herodotus.machine import Machine
+    from herodotus.operate.daemon import check_contact
     from herodotus.operate.heap import keep_heap_small
     from herodotus.operate.offer import own_peer_id, step_back
-    from herodotus.peer import check_contact
     from herodotus.store.settings import archive_settings
 
     if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):

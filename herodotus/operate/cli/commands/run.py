@@ -83,6 +83,7 @@ def run(
     from herodotus import peer as peers  # with the HTTP server and all, which no other command needs
     from herodotus.home.rotation import standing_previous_key
     from herodotus.machine import Machine
+    from herodotus.operate.daemon import run as run_peer
     from herodotus.operate.heap import keep_heap_small
     from herodotus.operate.offer import step_back, with_offered_positions
 
@@ -118,7 +119,7 @@ def run(
             add_seeds(frame.home.path, wanted, now=frame.now_s())
         on_ready = partial(_announce, frame, ready_fd)
         anyio.run(
-            peers.run,
+            run_peer,
             parts,
             Machine(),
             on_ready,

@@ -12,6 +12,7 @@ from herodotus.home.folder import (
     HomeMissing,
     running_on,
 )
+from herodotus.home.log_tail import log_tail
 from herodotus.operate.cli.frame import (
     CommandFrame,
     NotRunning,
@@ -23,7 +24,6 @@ from herodotus.operate.cli.frame import (
 from herodotus.operate.cli.printing import print_text
 from herodotus.operate.cli.status_text import harmless, status_lines
 from herodotus.operate.http_questions import NoAnswer, ask
-from herodotus.operate.logs import log_tail
 
 _WATCH_PERIOD_S = 2.0
 _LOG_LINES = 5

@@ -184,7 +184,7 @@ def test_the_log_follows_the_settings(home: Path, tmp_path: Path) -> None:
         _, _, err = peer.end()
     assert [json.loads(line)["message"] for line in err.splitlines()][-1] == "stopped"
     log = home / "log" / "herodotus.log"
-    assert json.loads(log.read_text().splitlines()[-1])["logger"] == "herodotus.peer"
+    assert json.loads(log.read_text().splitlines()[-1])["logger"] == "herodotus.operate.daemon"
     assert log.stat().st_mode & 0o777 == 0o600
 
 

@@ -1,0 +1,80 @@
+"""How does a peer live as a process? Until a signal ends it, ordered by a socket.
+
+The life: the caller has locked the home; open all parts, say "ready", wait for a signal, drain, leave.
+"""
+
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+
+from herodotus.core.charter import Charter
+from herodotus.core.errors import SettingError
+from herodotus.core.settings.sections import Settings
+from herodotus.core.status import PeerStatus
+from herodotus.home.folder import publish_address
+from herodotus.home.identity import shown_peer_id
+from herodotus.operate.order_socket import open_door
+from herodotus.operate.systemd import ServiceManager
+from herodotus.peer import Peer, PeerParts
+from herodotus.world import World
+
+logger = logging.getLogger(__name__)
+
+
+async def run(parts: PeerParts, world: World, on_ready: Callable[[PeerStatus], None]) -> None:
+    """Serve until a signal; the first one drains, a second one stops at once."""
+    check_contact(parts.charter, parts.settings)
+    manager = ServiceManager.from_environment()
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with anyio.create_task_group() as tasks:
+            stop = anyio.Event()
+            tasks.start_soon(_obey, signals, stop, tasks.cancel_scope)
+            if manager.watchdog_s is not None:
+                tasks.start_soon(_say_alive, manager, manager.watchdog_s / 2)
+            peer = Peer(parts, world)
+            async with peer.serving(), open_door(parts.home, peer.perform):
+                publish_address(parts.home, peer.http)
+                tasks.start_soon(_end_when_left, peer, stop)
+                logger.info("ready http=%s peer=%s", peer.http, shown_peer_id(parts.peer_id))
+                on_ready(await peer.status())
+                manager.notify("READY=1", f"STATUS=serving {peer.http}")
+                await stop.wait()
+                manager.notify("STOPPING=1")
+                logger.info("stopping drain_s=%g", parts.settings.lifecycle.drain_s)
+            tasks.cancel_scope.cancel()
+    logger.info("stopped")
+
+
+def check_contact(charter: Charter, settings: Settings) -> None:
+    if charter.contact_required and not settings.operator.contact:
+        raise SettingError(
+            source="config.toml",
+            key="operator.contact",
+            problem=f"must be set: the charter of network {charter.name!r} requires that site owners can reach you",
+            hint='write contact = "https://…" there, or set HERODOTUS_OPERATOR_CONTACT',
+        )
+
+
+async def _obey(signals: AsyncIterator[signal.Signals], stop: anyio.Event, scope: anyio.CancelScope) -> None:
+    async for number in signals:
+        if stop.is_set():
+            logger.warning("second signal, stopping at once signal=%s", number.name)
+            scope.cancel()
+            return
+        logger.info("signal received signal=%s", number.name)
+        stop.set()
+
+
+async def _end_when_left(peer: Peer, stop: anyio.Event) -> None:
+    await peer.left.wait()
+    logger.info("left for good")
+    stop.set()
+
+
+async def _say_alive(manager: ServiceManager, period_s: float) -> None:
+    """The service manager restarts us when this loop stops turning."""
+    while True:
+        manager.notify("WATCHDOG=1")
+        await anyio.sleep(period_s)
