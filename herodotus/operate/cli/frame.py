@@ -62,12 +62,6 @@ class CommandFrame:
         steps = {-2: logging.ERROR, -1: logging.WARNING, 0: logging.INFO, 1: logging.DEBUG}
         return logging.DEBUG if self.is_debug else steps[max(-2, min(self.loudness, 1))]
 
-    def now_s(self) -> float:
-        """The wall clock of this machine, whose module knows the store as well."""
-        from herodotus.home.clock import unix_seconds
-
-        return unix_seconds()
-
     def say(self, words: str) -> None:
         """For people; `-q` is silent, and `--json` leaves stdout to machines anyway."""
         if self.loudness >= 0:
@@ -128,11 +122,19 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    option = click.option(
-        "--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON for machines."
-    )
-    return option(command)
+def framed(*, json: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Below a command's own options: the frame, the options of all commands, and `--json` where it prints data."""
+
+    def on_frame(work: Callable[..., Any]) -> Callable[..., Any]:
+        work = pass_frame(work)
+        return common_options(_json_option(work) if json else work)
+
+    return on_frame
+
+
+_json_option = click.option(
+    "--json", is_flag=True, expose_value=False, callback=_note_json, help="Print JSON for machines."
+)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -5,14 +5,13 @@ from pathlib import Path
 import click
 
 from herodotus.operate.cli.archive_access import archive_access
-from herodotus.operate.cli.frame import CommandFrame, common_options, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
 
 
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@common_options
-@pass_frame
+@framed()
 def add_slice(frame: CommandFrame, folder: Path) -> None:
     """Let the archive also use a folder on another disk.
 

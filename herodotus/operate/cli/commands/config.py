@@ -1,6 +1,6 @@
 """Which settings are in force, and where did each come from? `config show`."""
 
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
 from herodotus.operate.cli.printing import print_line
 from herodotus.operate.settings.render import effective_rows
 
@@ -12,9 +12,7 @@ def config() -> None:
 
 
 @config.command()
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def show(frame: CommandFrame) -> None:
     """Print each setting and where its value came from.
 

@@ -16,8 +16,9 @@ from crawler.core.recrawl import Recrawl
 from crawler.core.scope import ContentChoice, ScopeKind
 from herodotus.core.charter import Charter
 from herodotus.core.errors import Misuse, WorldFailure
+from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import locked, open_home, running_on
-from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 from herodotus.operate.settings import Effective
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ class RunningPeerCrawls(Misuse):
 @click.option(
     "--connections", type=click.IntRange(1, 512), metavar="N", help="Connections open at once (default: 56)."
 )
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def crawl(
     frame: CommandFrame,
     /,
@@ -106,7 +105,6 @@ def crawl(
     from herodotus.crawl.single_run import (
         crawl_into,
     )  # with the fetcher and the store, which no other command needs
-    from herodotus.home.clock import unix_seconds
     from herodotus.home.seeds import note_crawl
     from herodotus.machine import Machine
     from herodotus.operate.daemon import check_contact

@@ -8,15 +8,7 @@ from herodotus.core.errors import WorldFailure
 from herodotus.core.orders import Drain, Stay
 from herodotus.home.folder import HomeMissing, running_on
 from herodotus.operate.cli.commands.stop import end_process
-from herodotus.operate.cli.frame import (
-    SECONDS,
-    CommandFrame,
-    NotRunning,
-    common_options,
-    json_option,
-    main,
-    pass_frame,
-)
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, NotRunning, framed, main
 
 _ENDS_WITHIN_S = 30.0
 
@@ -37,9 +29,7 @@ class StillDraining(WorldFailure):
     "--wait", "wait_s", type=SECONDS, metavar="S", help="Watch for at most so long (default: to the end)."
 )
 @click.option("--cancel", is_flag=True, help="Stay after all: the peer crawls again.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def drain(frame: CommandFrame, wait_s: float | None, cancel: bool) -> None:
     """Leave for good: hand over everything that the peer holds, then stop it.
 

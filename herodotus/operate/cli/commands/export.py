@@ -11,7 +11,7 @@ import click
 from herodotus.core.orders import Export
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
 from herodotus.operate.cli.console import parse_moment, size
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
 
 
@@ -23,9 +23,7 @@ from herodotus.operate.cli.printing import say
 )
 @click.option("--from", "from_", metavar="DATE", help="Captures of this date and later.")
 @click.option("--to", metavar="DATE", help="Captures up to this date.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def export(
     frame: CommandFrame,
     warc: Path | None,

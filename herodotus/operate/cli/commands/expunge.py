@@ -4,9 +4,10 @@ import click
 
 from herodotus.core.index_rows import DAY_S
 from herodotus.core.orders import Expunge
+from herodotus.home.clock import unix_seconds
 from herodotus.operate.cli.archive_access import archive_access
 from herodotus.operate.cli.console import parse_moment
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line, say
 
 
@@ -21,9 +22,7 @@ from herodotus.operate.cli.printing import print_line, say
 @click.option("--before", metavar="DATE", help="Versions before this date.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be deleted.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def expunge(frame: CommandFrame, days: int | None, before: str | None, dry_run: bool, yes: bool) -> None:
     """Delete old versions that newer ones follow, for good.
 
@@ -37,7 +36,7 @@ def expunge(frame: CommandFrame, days: int | None, before: str | None, dry_run: 
     """
     if (days is None) == (before is None):
         raise click.UsageError("name an age: either --older-than DAYS or --before DATE")
-    before_s = parse_moment(before) if days is None else max(0, int(frame.now_s()) - days * DAY_S)
+    before_s = parse_moment(before) if days is None else max(0, int(unix_seconds()) - days * DAY_S)
     with archive_access(frame) as archive:
         if not (dry_run or yes):
             click.confirm("Delete versions that newer ones follow, for good?", abort=True, err=True)

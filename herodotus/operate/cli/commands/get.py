@@ -8,7 +8,7 @@ import click
 from herodotus.core.orders import Get
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
 from herodotus.operate.cli.console import parse_moment
-from herodotus.operate.cli.frame import CommandFrame, common_options, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
 
 
@@ -20,8 +20,7 @@ from herodotus.operate.cli.printing import say
 )
 @click.argument("url")
 @click.option("--peer", metavar="URL", help="Ask this peer instead of the home's archive.")
-@common_options
-@pass_frame
+@framed()
 def get(frame: CommandFrame, at: str | None, raw: bool, output: BinaryIO, url: str, peer: str | None) -> None:
     """Write the body of a capture to stdout."""
     order = Get(url=url, not_after_s=parse_moment(at, is_end=True), is_raw=raw)

@@ -6,16 +6,14 @@ import click
 
 from herodotus.core.orders import History
 from herodotus.operate.cli.archive_access import NOT_FOUND, archive_access
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line, say
 
 
 @main.command()
 @click.argument("url")
 @click.option("--peer", metavar="URL", help="Ask this peer instead of the home's archive.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def history(frame: CommandFrame, url: str, peer: str | None) -> None:
     """List the captures of a URL, oldest first."""
     with archive_access(frame, peer=peer) as archive:

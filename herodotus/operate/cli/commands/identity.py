@@ -6,11 +6,12 @@ import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.core.errors import IdentityError
+from herodotus.home.clock import unix_seconds
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import open_home
 from herodotus.home.identity import key_to_pem, peer_id, public_pem, shown_peer_id
 from herodotus.operate.cli.choices import unlocked_key
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
 from herodotus.operate.cli.printing import print_line, print_text
 
 
@@ -26,9 +27,7 @@ def _own_key(frame: CommandFrame) -> tuple[Ed25519PrivateKey, bytes | None]:
 
 
 @identity.command("show")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def identity_show(frame: CommandFrame) -> None:
     """Print the peer's id in a form that people can compare."""
     key, _ = _own_key(frame)
@@ -44,8 +43,7 @@ def identity_show(frame: CommandFrame) -> None:
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path), help="Write there."
 )
-@common_options
-@pass_frame
+@framed()
 def identity_export(frame: CommandFrame, private: bool, output: Path | None) -> None:
     """Write the public key, or a backup of the private one, as PEM.
 
@@ -68,9 +66,7 @@ def identity_export(frame: CommandFrame, private: bool, output: Path | None) -> 
 
 
 @identity.command("rotate")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def identity_rotate(frame: CommandFrame) -> None:
     """Replace the key; the old one signs for the new one.
 
@@ -80,7 +76,7 @@ def identity_rotate(frame: CommandFrame) -> None:
 
     open_home(frame.home)
     _, secret = unlocked_key(frame.home.key)
-    rotation = rotate(frame.home, secret, now_s=int(frame.now_s()))
+    rotation = rotate(frame.home, secret, now_s=int(unix_seconds()))
     old, new = (shown_peer_id(peer_id(key.public_key())) for key in (rotation.old, rotation.new))
     if frame.is_json:
         frame.print_json({"old": old, "new": new, "record": rotation.fingerprint})

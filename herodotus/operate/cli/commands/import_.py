@@ -8,7 +8,7 @@ import click
 
 from herodotus.core.orders import Import
 from herodotus.operate.cli.archive_access import archive_access
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
 
 
@@ -22,9 +22,7 @@ from herodotus.operate.cli.printing import say
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False)
 )
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def import_(frame: CommandFrame, resume_at: int | None, files: tuple[Path, ...]) -> None:
     """Import the captures of WARC, ARC and WACZ files.
 

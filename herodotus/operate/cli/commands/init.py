@@ -10,11 +10,8 @@ from herodotus.core.charter import shown_network_id
 from herodotus.core.settings.sections import PRESETS
 from herodotus.home.folder import HomeOccupied, NewHome, check_network, create_home
 from herodotus.home.identity import key_to_pem, peer_id, shown_peer_id
-from herodotus.operate.cli.choices import (
-    chosen_charter,
-    passphrase_from_environment,
-)
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.choices import chosen_charter, passphrase_from_environment
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.settings import Layer, resolve
 from herodotus.operate.settings.load import text_layer
 from herodotus.operate.settings.render import commented_file
@@ -29,9 +26,7 @@ from herodotus.operate.settings.render import commented_file
     "--preset", type=click.Choice(list(PRESETS)), help="Defaults for a kind of network (default: wan)."
 )
 @click.option("--passphrase", is_flag=True, help="Ask for a passphrase that locks the key.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def init(
     frame: CommandFrame, network: str | None, contact: str | None, preset: str | None, passphrase: bool
 ) -> None:

@@ -3,14 +3,12 @@
 from herodotus.core.orders import Pause
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import open_home
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.running_peer import order_running_peer
 
 
 @main.command()
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def pause(frame: CommandFrame) -> None:
     """Pause crawling until `resume`. Readers are still served.
 

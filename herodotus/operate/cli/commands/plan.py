@@ -8,7 +8,7 @@ import click
 
 from herodotus.core.planning import SLIPS, THESIS, Assumptions, plan
 from herodotus.core.settings.fields import fields_of, kind_of, read_table, reason_of
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_text
 from herodotus.operate.cli.status_text import table_lines
 
@@ -27,9 +27,7 @@ def _assumption_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @main.command("plan")
 @_assumption_options
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def plan_command(frame: CommandFrame, /, **given: float | None) -> None:
     """Compute how many nodes, how much disk and line an archive needs (the thesis's chapter 6).
 

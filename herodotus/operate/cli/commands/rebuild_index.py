@@ -2,13 +2,12 @@
 
 from herodotus.core.orders import RebuildIndex
 from herodotus.operate.cli.archive_access import archive_access
-from herodotus.operate.cli.frame import CommandFrame, common_options, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
 
 
 @main.command()
-@common_options
-@pass_frame
+@framed()
 def rebuild_index(frame: CommandFrame) -> None:
     """Rebuild the index from the WARC files alone."""
     with archive_access(frame) as archive:

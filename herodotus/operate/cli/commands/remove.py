@@ -14,7 +14,7 @@ from herodotus.core.removals import Removals
 from herodotus.home.removed import read_removed
 from herodotus.home.seeds import remove_seeds, seeds_of
 from herodotus.operate.cli.archive_access import archive_access
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line, say
 
 
@@ -30,9 +30,7 @@ from herodotus.operate.cli.printing import print_line, say
 @click.option("--list", "is_listed", is_flag=True, help="Show what was removed.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.argument("names", nargs=-1, metavar="URL...")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def remove(
     frame: CommandFrame,
     is_host: bool,

@@ -3,14 +3,12 @@
 from herodotus.core.orders import Resume
 from herodotus.home.folder import open_home
 from herodotus.operate.cli.commands.pause import tell_state
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.running_peer import order_running_peer
 
 
 @main.command()
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def resume(frame: CommandFrame) -> None:
     """Continue crawling after `pause`."""
     open_home(frame.home)

@@ -15,11 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from herodotus.core.charter import Charter
 from herodotus.core.orders import Begin
+from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import Home, check_network, running_on
 from herodotus.home.seeds import add_seeds
 from herodotus.operate import lab_ring, lab_web
 from herodotus.operate.cli.choices import BUILT_IN_CHARTERS, chosen_charter
-from herodotus.operate.cli.frame import SECONDS, CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line
 from herodotus.operate.lab_ring import Lab, LabPeer
 
@@ -108,9 +109,7 @@ def _charter_of(network: str, *, has_web: bool, day_length_s: int | None) -> Cha
 )
 @wait_option
 @folder_option
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def up(
     frame: CommandFrame,
     count: int,
@@ -145,7 +144,7 @@ def up(
             undo.pop_all()  # it goes on running, and its web with it
             raise
         if control is not None:
-            _seed(Home(Path(peers[0].home)), lab_web.front_pages(control), frame.now_s())
+            _seed(Home(Path(peers[0].home)), lab_web.front_pages(control), unix_seconds())
         undo.pop_all()
     lab = Lab(peers=tuple(map(_with_pid, peers)), web=control)
     lab_ring.save(folder, lab)
@@ -236,9 +235,7 @@ def _advance(bar: Progress, task: int, ideal: int) -> None:
 
 @ring.command("status")
 @folder_option
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def ring_status(frame: CommandFrame, folder: Path) -> None:
     """Show each peer of the ring and how it sees the ring."""
     lab = lab_ring.load(folder.absolute())
@@ -260,8 +257,7 @@ def ring_status(frame: CommandFrame, folder: Path) -> None:
 @ring.command()
 @click.argument("numbers", nargs=-1, required=True, type=click.IntRange(0))
 @folder_option
-@common_options
-@pass_frame
+@framed()
 def kill(frame: CommandFrame, numbers: tuple[int, ...], folder: Path) -> None:
     """Kill these peers with SIGKILL, as a power cut would (0 is the first)."""
     for number, peer in _chosen(lab_ring.load(folder.absolute()), numbers):
@@ -272,8 +268,7 @@ def kill(frame: CommandFrame, numbers: tuple[int, ...], folder: Path) -> None:
 @click.argument("numbers", nargs=-1, required=True, type=click.IntRange(0))
 @wait_option
 @folder_option
-@common_options
-@pass_frame
+@framed()
 def revive(frame: CommandFrame, numbers: tuple[int, ...], wait_s: float, folder: Path) -> None:
     """Start these peers again in their homes, and wait until the ring is ideal."""
     folder = folder.absolute()
@@ -297,8 +292,7 @@ def _chosen(lab: Lab, numbers: tuple[int, ...]) -> list[tuple[int, LabPeer]]:
 
 @ring.command()
 @folder_option
-@common_options
-@pass_frame
+@framed()
 def down(frame: CommandFrame, folder: Path) -> None:
     """Stop all peers of the ring and its web. Their homes stay."""
     folder = folder.absolute()

@@ -11,21 +11,12 @@ import anyio
 import click
 
 from herodotus.core.status import PeerStatus
-from herodotus.home.folder import (
-    check_network,
-    locked,
-    open_home,
-)
+from herodotus.home.clock import unix_seconds
+from herodotus.home.folder import check_network, locked, open_home
 from herodotus.home.seeds import add_seeds
 from herodotus.operate.cli.choices import chosen_charter, unlocked_key
 from herodotus.operate.cli.commands.crawl import checked_seeds
-from herodotus.operate.cli.frame import (
-    CommandFrame,
-    common_options,
-    json_option,
-    main,
-    pass_frame,
-)
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line
 from herodotus.operate.settings.load import text_layer, with_http_beside_ring
 
@@ -56,9 +47,7 @@ from herodotus.operate.settings.load import text_layer, with_http_beside_ring
     type=click.IntRange(0),
     help="Write one JSON line to this descriptor when serving.",
 )
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def run(
     frame: CommandFrame,
     listen: str | None,
@@ -111,12 +100,12 @@ def run(
             charter=charter,
             settings=with_offered_positions(frame.home, charter, effective.settings),
             key=key,
-            previous_key=standing_previous_key(frame.home, key, passphrase, frame.now_s()),
+            previous_key=standing_previous_key(frame.home, key, passphrase, unix_seconds()),
         )
         frame.configure_logs(effective, into_home=True)
         if seed:
             wanted = checked_seeds(seed, charter, effective.settings.crawl.opt_out)
-            add_seeds(frame.home.path, wanted, now=frame.now_s())
+            add_seeds(frame.home.path, wanted, now=unix_seconds())
         on_ready = partial(_announce, frame, ready_fd)
         anyio.run(
             run_peer,

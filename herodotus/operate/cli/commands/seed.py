@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from herodotus.core.errors import HerodotusError, NotFound
+from herodotus.home.clock import unix_seconds
 from herodotus.home.folder import open_home
 from herodotus.home.seeds import SEEDS_MAX, add_seeds, remove_seeds, seeds_of
 from herodotus.operate.cli.commands.crawl import checked_seeds
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line
 
 FILE_CHARACTERS_MAX = 64 * 2**20
@@ -48,9 +49,7 @@ def seed() -> None:
     metavar="FILE",
     help="Also the URLs in a file, one on each line; - is stdin, # starts a comment.",
 )
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
     """Keep URLs as seeds. A URL without a scheme means https."""
     typed = urls + (_lines_of(file) if file is not None else ())
@@ -58,7 +57,7 @@ def add(frame: CommandFrame, urls: tuple[str, ...], file: str | None) -> None:
         raise click.UsageError("name at least one URL, or a --file of them")
     charter = open_home(frame.home)
     wanted = checked_seeds(typed, charter, frame.effective().settings.crawl.opt_out)
-    new = add_seeds(frame.home.path, wanted, now=frame.now_s())
+    new = add_seeds(frame.home.path, wanted, now=unix_seconds())
     _tell_running_peer(frame, new)
     if frame.is_json:
         frame.print_json({"added": new, "known": len(set(wanted)) - len(new)})
@@ -84,9 +83,7 @@ def _tell_running_peer(frame: CommandFrame, new: list[str]) -> None:
 
 
 @seed.command(name="list")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def list_(frame: CommandFrame) -> None:
     """Print the seeds, one a line."""
     open_home(frame.home)
@@ -105,8 +102,7 @@ def list_(frame: CommandFrame) -> None:
 
 @seed.command()
 @click.argument("urls", nargs=-1, required=True)
-@common_options
-@pass_frame
+@framed()
 def remove(frame: CommandFrame, urls: tuple[str, ...]) -> None:
     """Remove seeds. Archived pages and known URLs stay."""
     from crawler.core.errors import MalformedUrlError

@@ -1,10 +1,12 @@
 """How does a peer start with the machine? `service install|uninstall|status`."""
 
+import sys
+
 import click
 
 from herodotus.core.service_unit import ServicePlan, is_unchanged, unit_text
 from herodotus.home.folder import open_home
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, common_options, framed, main
 from herodotus.operate.cli.printing import print_line, print_text
 from herodotus.operate.service import (
     NotInstalled,
@@ -56,8 +58,7 @@ def service() -> None:
 @click.option("--confined", is_flag=True, help="Allow writing only to its home; needs user namespaces.")
 @click.option("--no-start", is_flag=True, help="Write the unit, but do not start it now or at boot.")
 @_replace_option
-@common_options
-@pass_frame
+@framed()
 def install(
     frame: CommandFrame, name: str, is_shown: bool, confined: bool, no_start: bool, replace: bool
 ) -> None:
@@ -100,8 +101,7 @@ def install(
 @service.command()
 @_name_option
 @_replace_option
-@common_options
-@pass_frame
+@framed()
 def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
     """Stop the service and remove its unit. The home and its archive stay.
 
@@ -123,17 +123,14 @@ def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
 
 @service.command()
 @_name_option
-@common_options
-@json_option
-@click.pass_context
-def status(context: click.Context, name: str) -> None:
+@framed(json=True)
+def status(frame: CommandFrame, name: str) -> None:
     """Show whether the service is installed and running: exit 0 running, 1 not running, 3 not installed.
 
     \b
     Example:
       herodotus service status --json
     """
-    frame = context.ensure_object(CommandFrame)
     file = unit_file(name)
     text = read_unit(file)
     if text is None:
@@ -157,4 +154,4 @@ def status(context: click.Context, name: str) -> None:
         for key, value in shown.items():
             words = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
             print_line(f"{key:<15} {words}")
-    context.exit(0 if is_active else 1)
+    sys.exit(0 if is_active else 1)

@@ -3,14 +3,12 @@
 from herodotus.core.orders import Statistics
 from herodotus.operate.cli.archive_access import archive_access
 from herodotus.operate.cli.console import size
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import print_line
 
 
 @main.command()
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def stats(frame: CommandFrame) -> None:
     """Show how much the archive holds."""
     with archive_access(frame) as archive:

@@ -7,20 +7,9 @@ from typing import Any
 import anyio
 import click
 
-from herodotus.home.folder import (
-    Home,
-    HomeMissing,
-    running_on,
-)
+from herodotus.home.folder import Home, HomeMissing, running_on
 from herodotus.home.log_tail import log_tail
-from herodotus.operate.cli.frame import (
-    CommandFrame,
-    NotRunning,
-    common_options,
-    json_option,
-    main,
-    pass_frame,
-)
+from herodotus.operate.cli.frame import CommandFrame, NotRunning, framed, main
 from herodotus.operate.cli.printing import print_text
 from herodotus.operate.cli.status_text import harmless, status_lines
 from herodotus.operate.http_questions import NoAnswer, ask
@@ -32,9 +21,7 @@ _LOG_LINES = 5
 @main.command()
 @click.option("--peer", metavar="URL", help="Ask this peer instead of the one of the home.")
 @click.option("--watch", is_flag=True, help="Repeat until Ctrl-C; rates are then those of the moment.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def status(frame: CommandFrame, peer: str | None, watch: bool) -> None:
     """Show what a peer holds and does, and how it sees its ring.
 

@@ -9,20 +9,8 @@ import click
 
 from herodotus.core.errors import WorldFailure
 from herodotus.core.orders import HandOver
-from herodotus.home.folder import (
-    Home,
-    HomeMissing,
-    running_on,
-    wait_released,
-)
-from herodotus.operate.cli.frame import (
-    SECONDS,
-    CommandFrame,
-    NotRunning,
-    common_options,
-    main,
-    pass_frame,
-)
+from herodotus.home.folder import Home, HomeMissing, running_on, wait_released
+from herodotus.operate.cli.frame import SECONDS, CommandFrame, NotRunning, framed, main
 
 
 class StillRunning(WorldFailure):
@@ -71,8 +59,7 @@ class NotOurs(WorldFailure):
     metavar="S",
     help="For a peer that leaves for good: first give what it holds to others, in S seconds at most.",
 )
-@common_options
-@pass_frame
+@framed()
 def stop(frame: CommandFrame, force: bool, wait_s: float, hand_over_s: float | None) -> None:
     """Stop the peer of this home and wait until it is gone."""
     if not frame.home.exists():

@@ -6,15 +6,13 @@ import click
 
 from herodotus.core.orders import Verify
 from herodotus.operate.cli.archive_access import archive_access
-from herodotus.operate.cli.frame import CommandFrame, common_options, json_option, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 from herodotus.operate.cli.printing import say
 
 
 @main.command()
 @click.option("--repair", is_flag=True, help="Rebuild the index if it does not match the files.")
-@common_options
-@json_option
-@pass_frame
+@framed(json=True)
 def verify(frame: CommandFrame, repair: bool) -> None:
     """Read every byte of the archive and check it against its digests and the index."""
     with archive_access(frame) as archive:

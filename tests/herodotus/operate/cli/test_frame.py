@@ -29,11 +29,10 @@ def test_ctrl_c_that_hit_an_import_is_an_interruption() -> None:
 
 
 NEW_COMMAND = """
-from herodotus.operate.cli.frame import CommandFrame, common_options, main, pass_frame
+from herodotus.operate.cli.frame import CommandFrame, framed, main
 
 @main.command()
-@common_options
-@pass_frame
+@framed()
 def count_sheep(frame: CommandFrame) -> None:
     \"\"\"Fall asleep.\"\"\"
     frame.say("one")
