@@ -16,7 +16,6 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from crawler.core.capture import UrlKey
 from crawler.core.entries import (
     DUE,
     FINGERPRINT_BYTES,
@@ -35,7 +34,7 @@ from crawler.core.entries import (
 )
 from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
 from crawler.core.rows import Batch, Rows, after
-from crawler.core.urls import Origin, origin_of, url_key
+from crawler.core.urls import Origin, UrlKey, origin_of, url_key
 from crawler.frontier_counts import FrontierCounts
 from crawler.frontier_turns import REFILL, FrontierTurns
 

@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from crawler.core.capture import UrlKey
 from crawler.core.entries import (
     DUE,
     KNOWN,
@@ -24,7 +23,7 @@ from crawler.core.entries import (
 )
 from crawler.core.recrawl import Known, decode_known
 from crawler.core.rows import Batch, Rows, after
-from crawler.core.urls import Origin
+from crawler.core.urls import Origin, UrlKey
 from crawler.frontier_counts import FrontierCounts
 
 REFILL = 64

@@ -15,10 +15,9 @@ from random import Random
 import anyio
 from anyio.abc import TaskGroup
 
-from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known, priority_of
 from crawler.core.scope import THE_WHOLE_WEB, Territory
-from crawler.core.urls import STANDARD, url_key
+from crawler.core.urls import STANDARD, UrlKey, url_key
 from crawler.frontier import LEFT, FoundLink
 from crawler.rocks import RocksRows
 from dht import Arc, Contact, EventsLost, Subscription

@@ -13,8 +13,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import NewType
 
-UrlKey = NewType("UrlKey", bytes)
-"""SHA-1 of the canonical URL: its place on the ring and in the frontier."""
+from crawler.core.urls import UrlKey, url_key
 
 PayloadDigest = NewType("PayloadDigest", bytes)
 """SHA-256 of the payload: the body without transfer coding, with content coding (WARC 1.1, 5.9)."""
@@ -91,7 +90,7 @@ class Capture:
 
     @property
     def key(self) -> UrlKey:
-        return UrlKey(hashlib.sha1(self.url.encode(), usedforsecurity=False).digest())
+        return url_key(self.url)
 
     @property
     def is_new(self) -> bool:

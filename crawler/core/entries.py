@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known, priority_of
-from crawler.core.urls import Origin, host_of, url_key
+from crawler.core.urls import Origin, UrlKey, host_of, url_key
 
 KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
 ORIGIN_ID_BYTES = 8

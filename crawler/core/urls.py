@@ -22,9 +22,10 @@ from typing import NewType
 
 import can_ada
 
-from crawler.core.capture import UrlKey
 from crawler.core.errors import MalformedUrlError
 
+UrlKey = NewType("UrlKey", bytes)
+"""SHA-1 of a canonical URL: what a crawler calls it, and its position on a ring."""
 Origin = NewType("Origin", str)
 """Scheme, host and port in canonical spelling, as in `https://example.org` or `http://example.org:8080`."""
 
@@ -178,8 +179,12 @@ def canonical(text: str, base: str | None = None) -> str:
 
 @lru_cache(maxsize=16_384)
 def url_key(url: str) -> UrlKey:
-    """SHA-1 of a canonical URL. Those of the links that pages share are remembered."""
-    return UrlKey(hashlib.sha1(url.encode(), usedforsecurity=False).digest())
+    """The only maker of keys. Those of the links that pages share are remembered.
+
+    Files of others name URLs in bytes that are no UTF-8. They are read as lone surrogates, which stand for the same
+    bytes here: the key is that of the bytes in the file.
+    """
+    return UrlKey(hashlib.sha1(url.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest())
 
 
 def origin_of(url: str) -> Origin:

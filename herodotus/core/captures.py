@@ -15,7 +15,9 @@ from crawler.core.capture import REDIRECTS, Capture, PayloadDigest, Truncation, 
 from crawler.core.content import MediaType
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import STANDARD, UrlRules
+from dht.core.ids import Key
 from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.positions import position_of
 from herodotus.core.warc import (
     BLOCK_BYTES_MAX,
     NOT_MODIFIED_PROFILE,
@@ -117,8 +119,8 @@ class Deposit:
             raise MalformedRecordError("the head has no end, so nobody could tell where the body starts")
 
     @property
-    def key(self) -> bytes:
-        return url_key(self.url)
+    def key(self) -> Key:
+        return position_of(self.url)
 
     @property
     def id(self) -> CaptureId:
@@ -129,11 +131,6 @@ class Deposit:
         return self.foreign_id or derive_record_id(
             b"capture", self.url.encode("utf-8", "surrogateescape"), b"%d" % self.time_s, self.sha256
         )
-
-
-def url_key(url: str) -> bytes:
-    """SHA-1 of the canonical URL: its position on the ring."""
-    return hashlib.sha1(url.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest()
 
 
 def deposit_of(capture: Capture) -> Deposit:
@@ -312,7 +309,7 @@ def id_of_record(record: WarcRecord) -> CaptureId:
     url = record.url
     if not url:
         raise MalformedRecordError("no WARC-Target-URI")
-    return CaptureId(key=url_key(url), time_s=record.time_s, digest=payload_sha256(record))
+    return CaptureId(key=position_of(url), time_s=record.time_s, digest=payload_sha256(record))
 
 
 def format_unchanged_visit(url: str, time_s: int, original: Original, sha1: str | None) -> bytes:

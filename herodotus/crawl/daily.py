@@ -15,9 +15,8 @@ from enum import Enum
 
 import anyio
 
-from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
-from crawler.core.urls import url_key
+from crawler.core.urls import UrlKey, url_key
 from crawler.counts import CrawlCounts
 from crawler.frontier import FoundLink, Frontier
 from crawler.ports import OwnsEverything, UrlOwner

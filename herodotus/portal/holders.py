@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Callable
 
 from dht import Contact, Member, Ring
-from dht.core.ids import key_of
 from dht.endpoint import socket_address
 from dht.errors import NoAnswerError
+from herodotus.core.positions import position_of
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HTTP_PORT_OFFSET
 from herodotus.home.identity import PeerId, short_name
@@ -31,7 +31,7 @@ class RingDirections:
     async def holders(self, url: str) -> tuple[PortalAddress, ...]:
         ring = self._ring()
         try:
-            contacts = await ring.holders(key_of(url.encode("utf-8", "surrogateescape")), self._copies)
+            contacts = await ring.holders(position_of(url), self._copies)
         except NoAnswerError:
             return ()
         clocks = {member.peer: member.clock for member in ring.members()}

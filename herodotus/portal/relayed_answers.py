@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.captures import CaptureId, url_key
+from herodotus.core.captures import CaptureId
+from herodotus.core.positions import position_of
 from herodotus.core.replay import (
     BannerFacts,
     Flag,
@@ -323,7 +324,7 @@ def _version(row: Any, url: str) -> Version | None:
     except (MalformedRecordError, ValueError):
         return None
     return Version(
-        id=CaptureId(key=url_key(url), time_s=first_s, digest=sha256[:32]),
+        id=CaptureId(key=position_of(url), time_s=first_s, digest=sha256[:32]),
         url=url,
         status=status if 0 <= status < 1_000 else 0,
         mime=mime if _MIME.fullmatch(mime) else "",

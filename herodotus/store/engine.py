@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import RLock
 
 from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
-from herodotus.core.captures import CaptureId, Deposit, url_key
+from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.index_rows import (
     META,
     TOMBSTONE,
@@ -41,6 +41,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.notes import (
     Visit,
 )
+from herodotus.core.positions import position_of
 from herodotus.core.removals import NOTHING_REMOVED
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.files import Files
@@ -351,7 +352,7 @@ class Archive:
 
     def version_at(self, url: str, time_s: int) -> bytes | None:
         """The index key of the newest capture of a URL that is not newer than a time."""
-        prefix = url_prefix(url_key(url))
+        prefix = url_prefix(position_of(url))
         found = self.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
         return None if found is None else found[0]
 

@@ -6,7 +6,6 @@ A long history costs four steps, not a walk; nothing is read from the archive's 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from herodotus.core.captures import url_key
 from herodotus.core.index_rows import (
     ADDRESS,
     VISITS,
@@ -18,6 +17,7 @@ from herodotus.core.index_rows import (
     url_of_address,
     url_prefix,
 )
+from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
 
 
@@ -33,7 +33,7 @@ class Around:
 
 def around(archive: Archive, url: str, moment_s: int) -> Around | None:
     """None: there is no capture of the URL."""
-    prefix = url_prefix(url_key(url))
+    prefix = url_prefix(position_of(url))
     end = after(prefix)
     first = next(archive.index.scan(prefix, end), None)
     if first is None:
@@ -52,14 +52,14 @@ def around(archive: Archive, url: str, moment_s: int) -> Around | None:
 
 def before_s(archive: Archive, url: str, time_s: int) -> int | None:
     """The second of the newest capture that is older."""
-    prefix = url_prefix(url_key(url))
+    prefix = url_prefix(position_of(url))
     found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big"))
     return None if found is None else time_of(found[0])
 
 
 def last_visit_s(archive: Archive, url: str, time_s: int) -> int | None:
     """When the version of that second was last found unchanged."""
-    prefix = url_prefix(url_key(url))
+    prefix = url_prefix(position_of(url))
     found = archive.index.last_before(prefix, prefix + time_s.to_bytes(4, "big") + b"\xff" * 4)
     data = None if found is None else archive.index.get(family_key(VISITS, found[0]))
     return None if data is None else decode_visits(data).last_s

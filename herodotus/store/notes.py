@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.captures import CaptureId, url_key
+from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import AUXILIARY, DAY_S, after, auxiliary_place, bucket_of
 from herodotus.core.notes import (
     TOMBSTONES_TYPE,
@@ -24,6 +24,7 @@ from herodotus.core.notes import (
     parse_tombstones,
     parse_visits,
 )
+from herodotus.core.positions import position_of
 from herodotus.core.warc import check_block, split_record
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines, without_repeats
@@ -132,7 +133,7 @@ class SortedNotes:
 
 
 def _line_of_visit(visit: Visit) -> bytes:
-    bucket, day = bucket_of(url_key(visit.url)), visit.time_s // DAY_S
+    bucket, day = bucket_of(position_of(visit.url)), visit.time_s // DAY_S
     text = f"{bucket:x}v{day:05}{visit.url}\0{visit.time_s:010}\0{visit.status}"
     return text.encode("utf-8", "surrogateescape")
 

@@ -10,7 +10,6 @@ from herodotus.core.captures import (
     Original,
     StoredCapture,
     parse_http_head,
-    url_key,
 )
 from herodotus.core.digests import directory_digest
 from herodotus.core.index_rows import (
@@ -33,6 +32,7 @@ from herodotus.core.index_rows import (
     time_of,
     url_prefix,
 )
+from herodotus.core.positions import position_of
 from herodotus.core.signatures import SIGNATURE, voucher_in
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, parse_date
 from herodotus.store.engine import Archive
@@ -79,7 +79,7 @@ class Reader:
     def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
         """The newest capture of a URL that is not newer than a time and can be read; damaged ones are passed
         over."""
-        prefix = url_prefix(url_key(url))
+        prefix = url_prefix(position_of(url))
         end = prefix + not_after_s.to_bytes(4, "big") + b"\xff" * 4
         while (found := self._archive.index.last_before(prefix, end)) is not None:
             capture = self.try_read(*found)
@@ -98,7 +98,7 @@ class Reader:
 
     def entries_of(self, url: str, from_s: int, to_s: int, limit: int) -> Iterator[tuple[bytes, bytes]]:
         """What the index says of a URL's captures, for `version_at`. The same pair is always the same version."""
-        prefix = url_prefix(url_key(url))
+        prefix = url_prefix(position_of(url))
         start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
         return islice(self._archive.index.scan(start, end), limit)
 
@@ -340,7 +340,7 @@ def _named_original(record: WarcRecord, id_: CaptureId) -> CaptureId | None:
     url, date = record.get("WARC-Refers-To-Target-URI"), record.get("WARC-Refers-To-Date")
     if url is None or date is None:
         return None
-    return CaptureId(key=url_key(url), time_s=parse_date(date), digest=id_.digest)
+    return CaptureId(key=position_of(url), time_s=parse_date(date), digest=id_.digest)
 
 
 def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, IndexEntry]]:

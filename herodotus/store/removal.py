@@ -12,8 +12,8 @@ from itertools import islice
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical, host_of
-from herodotus.core.captures import url_key
 from herodotus.core.index_rows import after, url_prefix
+from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
 from herodotus.store.neighbours import addresses, odd_addresses, site_ranges
 from herodotus.store.sealing import NOTHING
@@ -57,7 +57,7 @@ def _some_addresses(archive: Archive, host: str) -> list[str]:
 
 
 def _has_captures(archive: Archive, url: str) -> bool:
-    prefix = url_prefix(url_key(url))
+    prefix = url_prefix(position_of(url))
     return next(archive.index.scan(prefix, after(prefix)), None) is not None
 
 

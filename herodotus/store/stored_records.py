@@ -5,7 +5,6 @@ a single expression takes apart; anything else (a foreign record, a revisit) goe
 Fields nobody asks for, and the request beside the response, stay bytes.
 """
 
-import hashlib
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -18,10 +17,10 @@ from herodotus.core.captures import (
     end_of_http_head,
     id_of_record,
     split_payload,
-    url_key,
 )
 from herodotus.core.index_rows import FilePlace
 from herodotus.core.notes import is_note
+from herodotus.core.positions import position_of
 from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, sha1_of, split_record
 from herodotus.store.files import Files
 from herodotus.store.members import decode_member
@@ -119,7 +118,7 @@ class StoredRecords:
         except MalformedRecordError as error:
             raise self._damaged(error) from error
         return Seen(
-            id_=CaptureId(key=url_key(url), time_s=time_s, digest=bytes.fromhex(sha256.decode())),
+            id_=CaptureId(key=position_of(url), time_s=time_s, digest=bytes.fromhex(sha256.decode())),
             url=url,
             head=content[start:split],
             body=content[split:end],
@@ -188,7 +187,7 @@ def quick_look(content: bytes, at: int) -> tuple[CaptureId, int] | None:
         return None
     if sha1_of(content[ours.end() : end]) != block_digest.decode():
         raise MalformedRecordError("the block does not match its digest")
-    key = hashlib.sha1(url, usedforsecurity=False).digest()
+    key = position_of(url.decode("utf-8", "surrogateescape"))
     id_ = CaptureId(key=key, time_s=parse_date(date.decode()), digest=bytes.fromhex(sha256.decode()))
     return id_, end + 4
 

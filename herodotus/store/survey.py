@@ -19,7 +19,7 @@ from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
 from herodotus.core.archive_errors import ArchiveError
-from herodotus.core.captures import StoredCapture, capture_of, url_key
+from herodotus.core.captures import StoredCapture, capture_of
 from herodotus.core.index_rows import (
     KEY_BYTES,
     LINK,
@@ -30,6 +30,7 @@ from herodotus.core.index_rows import (
     encode_numbers,
 )
 from herodotus.core.ports import Lane
+from herodotus.core.positions import position_of
 from herodotus.core.warc import format_digits
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch
@@ -83,7 +84,7 @@ def tally_key(property_: Property, value: str) -> bytes:
 
 
 def link_key(target: str, source: str) -> bytes:
-    return LINK + url_key(target)[:KEY_BYTES] + url_key(source)[:KEY_BYTES]
+    return LINK + position_of(target)[:KEY_BYTES] + position_of(source)[:KEY_BYTES]
 
 
 def links_to(target_key: bytes) -> bytes:

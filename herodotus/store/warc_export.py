@@ -14,10 +14,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-from herodotus.core.captures import Original, StoredCapture, format_unchanged_visit, url_key
+from herodotus.core.captures import Original, StoredCapture, format_unchanged_visit
 from herodotus.core.index_rows import KEY_BYTES, FilePlace
 from herodotus.core.layout import FileName
 from herodotus.core.notes import Visit
+from herodotus.core.positions import position_of
 from herodotus.store.deletion import deposit_of_stored
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines, without_repeats
@@ -117,7 +118,7 @@ class _Export:
         """Sorted as the stream of captures is: by position, then by time."""
         for visit in all_visits(self._archive):
             if self._query.from_s <= visit.time_s < self._query.to_s and self._is_wanted(visit.url):
-                position = url_key(visit.url)[:KEY_BYTES].hex()
+                position = position_of(visit.url)[:KEY_BYTES].hex()
                 lines.add(
                     f"{position} {visit.time_s:010} {visit.status} {visit.url}".encode(
                         "utf-8", "surrogateescape"

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator
 
-from herodotus.core.captures import CaptureId, url_key
+from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import FilePlace, IndexEntry, RowKind, arrival_of
+from herodotus.core.positions import position_of
 from herodotus.operate.offline_archive import archive_of
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.index import IndexBatch
@@ -166,7 +167,7 @@ def _fill(folder: Path, captures: int) -> Iterator[Row]:
         batch = IndexBatch()
         for number in range(at, min(at + 128, captures)):
             digest, url = rng.randbytes(32), _made_up_url(number)
-            id_ = CaptureId(key=url_key(url), time_s=NOW_S + number % 864_000, digest=digest)
+            id_ = CaptureId(key=position_of(url), time_s=NOW_S + number % 864_000, digest=digest)
             place = FilePlace(1, number * 3_600 & 0xFFFF_FFFF, 3_500)
             entry = IndexEntry(place=place, kind=RowKind.BODY, arrival=arrival_of(1, place.offset))
             archive.put(batch, id_, entry, url=url)
@@ -200,7 +201,7 @@ def _open(folder: Path, captures: int) -> Iterator[Row]:
     DirectoryDigests(index).load()
     yield "opened in", time.perf_counter() - begun, "s"
     rng = random.Random(6)
-    keys = [b"c" + url_key(_made_up_url(rng.randrange(captures)))[:12] for _ in range(20_000)]
+    keys = [b"c" + position_of(_made_up_url(rng.randrange(captures)))[:12] for _ in range(20_000)]
     begun = time.thread_time()
     for key in keys:
         assert index.last_before(key, key + b"\xff" * 7) is not None

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.core.capture import UrlKey
 from crawler.core.errors import FrontierUnusableError
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.rows import Batch
-from crawler.core.urls import Origin, origin_of, url_key
+from crawler.core.urls import Origin, UrlKey, origin_of, url_key
 from crawler.frontier import REFILL, DueEntry, FoundLink, Frontier, FrontierLimits, fingerprint
 from crawler.frontier_rows import FRONTIER_ROWS, frontier_rows
 from crawler.rocks import RocksRows

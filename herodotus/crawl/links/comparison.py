@@ -14,13 +14,14 @@ from typing import Final, Protocol
 
 import anyio
 
-from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
+from crawler.core.urls import UrlKey
 from dht import Contact
 from dht.core.arcs import Arc, Arcs
-from dht.core.ids import KEY_BYTES, Key, key_of
+from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
 from herodotus.core.links.sums import Sum, parts_of, sums_of
+from herodotus.core.positions import position_of
 from herodotus.crawl.links.hand_over import KNOWN
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
 from herodotus.crawl.links.standby import Standby
@@ -150,7 +151,7 @@ class Comparing:
                 async for piece in pieces:
                     if not is_first:
                         links = decode_batch(piece)
-                        told |= {key_of(link.url.encode()) for link in links}
+                        told |= {position_of(link.url) for link in links}
                         self.counts.learned += (await self._receiver.keep(links)).new
                     is_first = False
                     if len(told) > BATCH_LINKS_MAX:

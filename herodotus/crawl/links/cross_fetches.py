@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from crawler.core.capture import UrlKey
 from crawler.core.errors import MalformedUrlError
 from crawler.core.recrawl import Known, Result
 from crawler.core.scope import Territory
-from crawler.core.urls import UrlRules, host_of, target_of
+from crawler.core.urls import UrlKey, UrlRules, host_of, target_of
 from crawler.frontier import LEFT, FoundLink
 from dht.core.ids import Key
 from herodotus.core.captures import Deposit, parse_http_head

@@ -21,8 +21,9 @@ from crawler.core.rows import Batch, Rows
 from dht import Contact
 from dht.core.arcs import Arc, Arcs
 from dht.core.holders import Table, moves
-from dht.core.ids import KEY_BYTES, Key, is_in_arc, key_of
+from dht.core.ids import KEY_BYTES, Key, is_in_arc
 from dht.core.limits import Buckets, Rate
+from herodotus.core.positions import position_of
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
@@ -232,4 +233,4 @@ class HandingOver:
 
 
 def _key_of(link: OutLink) -> Key:
-    return key_of(link.url.encode())
+    return position_of(link.url)

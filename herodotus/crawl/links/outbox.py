@@ -17,8 +17,9 @@ import msgspec
 
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import host_of
-from dht.core.ids import Key, key_of
+from dht.core.ids import Key
 from herodotus.core.links.walk_plan import Keys
+from herodotus.core.positions import position_of
 from herodotus.crawl.links.wire import OutLink
 
 _LINK, _HAVE, _DONE = b"l", b"h", b"d"
@@ -95,7 +96,7 @@ class Outbox:
         """
         fresh: dict[Key, OutLink] = {}
         for link in links:
-            key = key_of(link.url.encode())
+            key = position_of(link.url)
             if key in fresh or (self._went_lately(key) and not is_own):
                 self._repeated += 1
             else:

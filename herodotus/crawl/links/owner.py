@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 
 from crawler.frontier import FoundLink
-from dht.core.ids import Key, key_of
+from dht.core.ids import Key
+from herodotus.core.positions import position_of
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.receiver import out_link
 from herodotus.crawl.links.standby import Standby
@@ -52,7 +53,7 @@ class RingOwner:
             return list(links)
         mine, others = list[FoundLink](), list[FoundLink]()
         for link in links:
-            rank = self._view.rank(key_of(link.url.encode()))
+            rank = self._view.rank(position_of(link.url))
             if rank == 0 or (rank is not None and self._fetches_all):
                 mine.append(link)
             elif rank is not None:
@@ -75,7 +76,7 @@ class RingOwner:
         """Asked before each fetch: the ring may have changed since the URL came to our frontier."""
         if self._fetches_all or self._view.is_alone:
             return True
-        key = key_of(url.encode())
+        key = position_of(url)
         return (self._view.rank(key) == 0 and not self.is_given(key)) or self.has_taken(key)
 
     def take_over(self, key: Key) -> bool:

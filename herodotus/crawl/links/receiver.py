@@ -18,8 +18,9 @@ from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules, host_of
 from crawler.frontier import FoundLink
 from dht import Contact
-from dht.core.ids import Key, key_of
+from dht.core.ids import Key
 from herodotus.core.links.senders import Senders
+from herodotus.core.positions import position_of
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import MalformedLinksError, OutLink, Taken, decode_batch, encode_taken
@@ -129,7 +130,7 @@ class LinkReceiver:
             mine = []
             for place in range(start, min(start + CHUNK, len(links))):
                 link = links[place]
-                key = key_of(link.url.encode())
+                key = position_of(link.url)
                 if not self._is_sound(link.url):
                     rubbish.append(place)
                 elif self._parts.view.rank(key) is not None:

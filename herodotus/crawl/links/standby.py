@@ -11,7 +11,8 @@ from typing import Final
 import msgspec
 
 from crawler.core.rows import Batch, Rows, after
-from dht.core.ids import Key, key_of
+from dht.core.ids import Key
+from herodotus.core.positions import position_of
 from herodotus.crawl.links.wire import OutLink
 
 URLS_MAX: Final = 20_000_000
@@ -43,7 +44,7 @@ class Standby:
 
     def add(self, links: Iterable[OutLink]) -> int:
         """Says how many were new; the others change nothing. What has no room is left to the other holders."""
-        fresh = {_STANDBY + key_of(link.url.encode()): link for link in links}
+        fresh = {_STANDBY + position_of(link.url): link for link in links}
         batch, added = Batch(), 0
         rows = list(fresh)
         for row, found in zip(rows, self._rows.get_many(rows), strict=True):

@@ -15,8 +15,8 @@ from typing import Final, Protocol, TypeVar
 
 import anyio
 
-from crawler.core.capture import UrlKey
 from crawler.core.recrawl import Known
+from crawler.core.urls import UrlKey
 from crawler.frontier import LEFT, FoundLink
 from dht import Contact
 from dht.core.arcs import Arc, Arcs

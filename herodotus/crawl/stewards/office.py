@@ -5,7 +5,6 @@ resolve, here, to addresses which the network may visit. A window of a host lies
 of that address's steward, so that many hosts at one address are together no heavier than the charter allows.
 """
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from crawler.core.lease_office import LeaseOffice, OfficeStatistics
 from crawler.core.leases import Holder, LeaseTerms, Window
 from crawler.core.politeness import OptOutList, OriginReport, Wait
 from crawler.core.urls import Origin, canonical, host_of, origin_of
-from dht import Contact, Key
+from dht import Contact, Key, key_of
 from herodotus.core.tenure import Tenure
 from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return, to_ms
 from herodotus.peers.calls import PeerKey, RefusedError
@@ -35,7 +34,7 @@ def subject_of(host: str) -> str:
 
 
 def key_of_subject(subject: str) -> Key:
-    return Key(hashlib.sha1(subject.encode(), usedforsecurity=False).digest())
+    return key_of(subject.encode())
 
 
 @dataclass(slots=True)

@@ -20,8 +20,9 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.archive_errors import MalformedRecordError
-from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.captures import StoredCapture
 from herodotus.core.index_rows import after, url_prefix
+from herodotus.core.positions import position_of
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
@@ -301,5 +302,5 @@ def _is_coherent(archive: Archive, url: str, before_s: int, after_s: int | None,
 
 def _digests(archive: Archive, url: str, time_s: int) -> set[bytes]:
     """Of the captures of a second, as far as the index has them: three bytes, between versions of one URL."""
-    prefix = url_prefix(url_key(url)) + time_s.to_bytes(4, "big")
+    prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")
     return {key[len(prefix) :] for key, _ in archive.index.scan(prefix, after(prefix))}

@@ -20,8 +20,9 @@ from crawler.core.links import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
 from herodotus.core.archive_errors import ArchiveError, DamagedRecordError
-from herodotus.core.captures import StoredCapture, capture_of, url_key
+from herodotus.core.captures import StoredCapture, capture_of
 from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry
+from herodotus.core.positions import position_of
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
@@ -203,7 +204,7 @@ class LinkRows:
 
 
 def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: int) -> LinkRows:
-    prefix = links_to(url_key(url))
+    prefix = links_to(position_of(url))
     found: list[InLink] = []
     source = b""
     rows = archive.index.scan(prefix + begun + b"\0" if begun else prefix, after(prefix))
@@ -245,7 +246,7 @@ def together(
     known: dict[bytes, InLink] = {}
     for share in shares:
         for link in share.links:
-            position = url_key(link.url)[:KEY_BYTES]
+            position = position_of(link.url)[:KEY_BYTES]
             other = known.get(position, link)
             known[position] = InLink(
                 url=link.url,
@@ -279,7 +280,7 @@ def read_share(answer: Answer, begun: bytes, limit: int) -> LinkRows | None:
         for link in facts.links:
             parse_date(link.first_seen), parse_date(link.last_seen)
         stopped = None if facts.next is None else position_of_token(facts.next)
-        keys = [url_key(link.url)[:KEY_BYTES] for link in facts.links]
+        keys = [position_of(link.url)[:KEY_BYTES] for link in facts.links]
     except (ValueError, ArchiveError, RecursionError):
         return None
     is_asked = len(keys) <= limit and all(begun < key <= (stopped or key) for key in keys)

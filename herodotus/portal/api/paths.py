@@ -12,8 +12,8 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.captures import url_key
 from herodotus.core.index_rows import KEY_BYTES, after
+from herodotus.core.positions import position_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Url, moment_of
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
@@ -151,7 +151,7 @@ class _RingWalk:
 
 def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max: int) -> Path:
     """Backwards from the goal, in breadth: the rows say who leads to a page."""
-    begin, end = url_key(start)[:KEY_BYTES], url_key(goal)[:KEY_BYTES]
+    begin, end = position_of(start)[:KEY_BYTES], position_of(goal)[:KEY_BYTES]
     leads_to: dict[bytes, bytes] = {end: b""}
     waiting, is_exhaustive = deque([(end, 0)]), True
     while waiting and begin not in leads_to:

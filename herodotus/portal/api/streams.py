@@ -17,7 +17,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError
-from herodotus.core.captures import StoredCapture, url_key
+from herodotus.core.captures import StoredCapture
 from herodotus.core.index_rows import (
     KEY_BYTES,
     IndexEntry,
@@ -28,6 +28,7 @@ from herodotus.core.index_rows import (
     time_of,
     url_prefix,
 )
+from herodotus.core.positions import position_of
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.captures import as_warc
@@ -285,7 +286,7 @@ class _HostWalk:
             incarnation=self._archive.incarnation,
             boundary=self._boundary,
             address=address_key(self._url)[:TOKEN_ADDRESS_BYTES],
-            position=url_key(self._url)[:KEY_BYTES],
+            position=position_of(self._url)[:KEY_BYTES],
             key=self._key,
         ).encode()
 
@@ -297,7 +298,7 @@ class _HostWalk:
             if number == WALKED_MAX:
                 self.is_cut = True
                 return
-            yield from self._of_url(url_prefix(url_key(url)))
+            yield from self._of_url(url_prefix(position_of(url)))
 
     def _of_url(self, prefix: bytes) -> Iterator[StoredCapture]:
         start = self._key + b"\0" if self._key else prefix
@@ -336,6 +337,6 @@ class _HostWalk:
             if begun is not None and end <= begun.address:
                 continue
             for url in addresses(self._archive, start if begun is None else max(start, begun.address), end):
-                is_there = is_there or (begun is not None and url_key(url)[:KEY_BYTES] == begun.position)
+                is_there = is_there or (begun is not None and position_of(url)[:KEY_BYTES] == begun.position)
                 if is_there:
                     yield url

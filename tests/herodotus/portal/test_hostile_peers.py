@@ -11,7 +11,7 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
-from herodotus.core.captures import url_key
+from herodotus.core.positions import position_of
 from herodotus.core.saves import SaveOutcome
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
@@ -346,7 +346,7 @@ def test_a_history_is_weighed_before_it_is_read_and_read_beside_the_loop(
 
     def noted(url: str) -> bytes:
         are_main.append(threading.current_thread() is threading.main_thread())
-        return url_key(url)
+        return position_of(url)
 
     monkeypatch.setattr("herodotus.portal.relayed_answers.url_key", noted)
     for size, status in ((1_000, 200), (1_001, 404)):

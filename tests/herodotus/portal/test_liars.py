@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from herodotus.core.captures import url_key
 from herodotus.core.index_rows import KEY_BYTES, address_key
+from herodotus.core.positions import position_of
 from herodotus.core.warc import parse_digits
 from herodotus.portal import peer_rows
 from herodotus.portal.answer import Answer
@@ -297,7 +297,7 @@ def test_links_that_were_not_asked_for_are_left_out(lie: Callable[[bytes], Answe
     with_liar(ring, lambda request: lie(bytes.fromhex(request.parameter("after"))))
     assert sorted(all_links(ring)) == sources
     assert disbelieved(ring) >= 1
-    assert url_key(f"{SITE}/x")[:KEY_BYTES] > bytes(KEY_BYTES - 1) + b"\1"
+    assert position_of(f"{SITE}/x")[:KEY_BYTES] > bytes(KEY_BYTES - 1) + b"\1"
 
 
 def test_a_row_is_read_as_the_question_was_asked() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from herodotus.core.archive_errors import UpkeepStoppedError
 from herodotus.core.bundles import format_bundle
-from herodotus.core.captures import url_key
 from herodotus.core.index_rows import after, family_key, url_prefix
 from herodotus.core.notes import Visit, format_tombstones, format_visits
+from herodotus.core.positions import position_of
 from herodotus.store import items, notes, recovery
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
@@ -212,7 +212,7 @@ def test_sorting_notes_ends_when_upkeep_is_to_end(tmp_path: Path, monkeypatch: p
 
 
 def _key_of(archive: Archive, url: str) -> bytes:
-    prefix = family_key(b"t", url_prefix(url_key(url)))
+    prefix = family_key(b"t", url_prefix(position_of(url)))
     return next(archive.index.scan(prefix, after(prefix)))[0]
 
 

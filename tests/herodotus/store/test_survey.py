@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from crawler.core.capture import Capture
 from crawler.reading import Reading, read_capture
-from herodotus.core.captures import Deposit, url_key
+from herodotus.core.captures import Deposit
 from herodotus.core.index_rows import LINK, TALLY, after
+from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.memory import MemoryDisk
@@ -48,7 +49,7 @@ def surveyed(*deposits: Deposit) -> Archive:
 
 
 def links(archive: Archive, target: str) -> dict[bytes, Span]:
-    prefix = links_to(url_key(target))
+    prefix = links_to(position_of(target))
     return {key[13:]: decode_span(value) for key, value in archive.index.scan(prefix, after(prefix))}
 
 
@@ -65,10 +66,10 @@ def test_links_are_found_by_where_they_lead_with_the_time_in_which_they_stood() 
         linking(C, NOW_S, B),
     )
     assert links(archive, B) == {
-        url_key(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + DAY_S),
-        url_key(C)[:12]: Span(first_s=NOW_S, last_s=NOW_S),
+        position_of(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + DAY_S),
+        position_of(C)[:12]: Span(first_s=NOW_S, last_s=NOW_S),
     }
-    assert links(archive, C) == {url_key(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + 2 * DAY_S)}
+    assert links(archive, C) == {position_of(A)[:12]: Span(first_s=NOW_S, last_s=NOW_S + 2 * DAY_S)}
     assert links(archive, A) == {}
 
 
@@ -157,8 +158,8 @@ def test_a_capture_that_cannot_be_read_is_counted_and_costs_the_others_nothing(
         survey.catch_up()
     while not survey.is_current():
         survey.step_one_by_one()
-    assert set(links(archive, B)) == {url_key(C)[:12]}
-    assert set(links(archive, A)) == {url_key(B)[:12]}
+    assert set(links(archive, B)) == {position_of(C)[:12]}
+    assert set(links(archive, A)) == {position_of(B)[:12]}
     assert tally(archive, Property.TOTAL, "").captures == 3
 
 
@@ -174,4 +175,4 @@ async def test_a_survey_is_not_held_for_ever_by_one_page(monkeypatch: pytest.Mon
             while not ArchiveSurvey(archive).is_current():  # noqa: ASYNC110  # a survey tells nobody when it is done
                 await anyio.sleep(0.001)
             tasks.cancel_scope.cancel()
-    assert set(links(archive, B)) == {url_key(C)[:12]}
+    assert set(links(archive, B)) == {position_of(C)[:12]}
