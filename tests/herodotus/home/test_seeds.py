@@ -94,7 +94,7 @@ def test_the_commands_keep_list_and_drop_seeds(tmp_path: Path) -> None:
     shown = called("seed", "list", "--home", str(home), "--json").json
     assert [one["url"] for one in shown] == [B]
     missing = called("seed", "remove", "a.example", "--home", str(home))
-    assert (missing.code, "no seed: https://a.example/" in missing.err) == (3, True)
+    assert (missing.code, "not a seed: https://a.example/" in missing.err) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_crawl_that_goes_on_keeps_its_delay(
     home = new_home(tmp_path / "home")
     delays: list[float] = []
 
-    async def crawl_into(home: Path, order: CrawlOrder, **more: object) -> NoReturn:
+    async def crawl_into(home: Path, order: CrawlOrder, *world: object, **more: object) -> NoReturn:
         delays.append(order.politeness.delay_floor_s)
         raise NothingToResume(home=str(home))  # a crawl that ends at once
 

@@ -31,6 +31,7 @@ from herodotus.store.survey import (
     links_to,
     tally_key,
 )
+from herodotus.store.threads import ThreadWorkers
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
 
 A, B, C = "https://a.example/", "https://b.example/", "https://c.example/x"
@@ -168,7 +169,7 @@ async def test_a_survey_is_not_held_for_ever_by_one_page(monkeypatch: pytest.Mon
     faulty(monkeypatch, A)
     archive = open_on(MemoryDisk())
     store(archive, linking(A, NOW_S, B), linking(C, NOW_S, B))
-    surveying = cast("DiskStore", SimpleNamespace(archive=archive))
+    surveying = cast("DiskStore", SimpleNamespace(archive=archive, workers=ThreadWorkers()))
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(keep_surveyed, surveying, period_s=0.001, work_share=1.0))
