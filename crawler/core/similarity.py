@@ -8,8 +8,10 @@ pages are taken for alike once in 10 million comparisons (distance 2 of 32 bits)
 
 import re
 import zlib
-from collections import OrderedDict, deque
+from collections import deque
 from itertools import pairwise
+
+from cachetools import LRUCache
 
 from crawler.core.urls import Origin
 
@@ -40,17 +42,13 @@ class SeenSketches:
     """The last sketches of the origins that were crawled last."""
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[Origin, deque[int]] = OrderedDict()
+        self._seen: LRUCache[Origin, deque[int]] = LRUCache(ORIGINS_MAX)
 
     def has_alike(self, origin: Origin, sketch: int) -> bool:
         """Whether one of the origin's last pages was much like this one, which is remembered when none was."""
         seen = self._seen.get(origin)
         if seen is None:
             seen = self._seen[origin] = deque(maxlen=SKETCHES_PER_ORIGIN)
-            if len(self._seen) > ORIGINS_MAX:
-                self._seen.popitem(last=False)
-        else:
-            self._seen.move_to_end(origin)
         if any((sketch ^ other).bit_count() <= DISTANCE_MAX for other in seen):
             return True
         seen.append(sketch)

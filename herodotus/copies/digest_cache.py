@@ -1,7 +1,8 @@
 """Which digests has a scope, when it was asked about before and nothing was stored or went since? Those of then."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
+
+from cachetools import LRUCache
 
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
@@ -14,7 +15,7 @@ KEPT = 64
 
 class Tops:
     def __init__(self) -> None:
-        self._known: OrderedDict[Scope, tuple[tuple[DirectoryDigests, int], Sequence[bytes]]] = OrderedDict()
+        self._known: LRUCache[Scope, tuple[tuple[DirectoryDigests, int], Sequence[bytes]]] = LRUCache(KEPT)
 
     async def of(self, store: ArchiveStore, scope: Scope) -> Sequence[bytes]:
         """The digest of each of `directories`. What is stored meanwhile may be in it or not."""
@@ -24,7 +25,4 @@ class Tops:
         if known is None or known[0] != stamp:
             known = stamp, scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])
             self._known[scope] = known
-        self._known.move_to_end(scope)
-        while len(self._known) > KEPT:
-            self._known.popitem(last=False)
         return known[1]

@@ -5,11 +5,12 @@ the other peers, and a bounded queue before them. Whoever comes when it is full 
 """
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol, TypeVar
+
+from cachetools import LRUCache
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
@@ -156,7 +157,7 @@ class ArchiveShelf:
         self._reading = _Queue(workers, READING, WAITING_MAX)
         self._reading_large = _Queue(workers, LARGE, LARGE_WAITING_MAX)
         self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
-        self._histories: OrderedDict[tuple[object, ...], tuple[int, list[Version]]] = OrderedDict()
+        self._histories: LRUCache[tuple[object, ...], tuple[int, list[Version]]] = LRUCache(_HISTORIES_KEPT)
         self._opened: weakref.ref[Archive] | None = None
         self._openings = 0
 
@@ -198,13 +199,10 @@ class ArchiveShelf:
         stamp = self._stamp_of(archive)
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
-            self._histories.move_to_end(key)
             return kept[1]
         found = await self.in_thread(lambda: _history(archive, urls, from_s, to_s))
         if len(found) <= _KEPT_VERSIONS_MAX:
             self._histories[key] = stamp, found
-            while len(self._histories) > _HISTORIES_KEPT:
-                self._histories.popitem(last=False)
         return found
 
     async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:

@@ -7,7 +7,6 @@ is sent on a few times only and then relayed: so no circle is gone through for l
 address, as behind a proxy, each gets the page.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from http import HTTPStatus
 from typing import Protocol
 
 import anyio
+from cachetools import FIFOCache, TTLCache
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.ports import Lane, Workers
@@ -109,8 +109,10 @@ class Elsewhere:
         self._now = now
         self._is_gateway = is_gateway
         self._workers = workers
-        self._keepers: OrderedDict[str, tuple[float, tuple[PortalAddress, ...]]] = OrderedDict()
-        self._sent_on: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
+        self._keepers: TTLCache[str, tuple[PortalAddress, ...]] = TTLCache(
+            _KEEPERS_KEPT_MAX, KEEPERS_KEPT_S, now
+        )
+        self._sent_on: FIFOCache[tuple[str, str], tuple[float, int]] = FIFOCache(_REMEMBERED_MAX)
 
     async def answer(
         self, request: Request, url: str, origin: str, flag: Flag | None = None, *, is_replay: bool = False
@@ -136,10 +138,9 @@ class Elsewhere:
     async def keepers(self, url: str, memento: str) -> tuple[PortalAddress, ...]:
         """The other peers that have this very capture: those that should, asked whether they do. `memento` is its
         raw address, a path."""
-        now = self._now()
         known = self._keepers.get(memento)
-        if known is not None and now - known[0] < KEEPERS_KEPT_S:
-            return known[1]
+        if known is not None:
+            return known
         others = [place for place in await self._directions.holders(url) if not place.is_self][:ASKED_MAX]
         found: set[str] = set()
 
@@ -155,10 +156,7 @@ class Elsewhere:
                 for place in others:
                     tasks.start_soon(ask, place)
         keepers = tuple(place for place in others if place.origin in found)
-        self._keepers.pop(memento, None)
-        self._keepers[memento] = now, keepers
-        while len(self._keepers) > _KEEPERS_KEPT_MAX:
-            self._keepers.popitem(last=False)
+        self._keepers[memento] = keepers
         return keepers
 
     def _must_relay(self, request: Request, flag: Flag | None) -> bool:
@@ -169,12 +167,10 @@ class Elsewhere:
 
     def _may_send_on(self, request: Request) -> bool:
         now, key = self._now(), (request.client, request.target)
-        since, count = self._sent_on.pop(key, (now, 0))
+        since, count = self._sent_on.get(key, (now, 0))
         if now - since > SENT_ON_S:
             since, count = now, 0
         self._sent_on[key] = since, count + 1
-        while len(self._sent_on) > _REMEMBERED_MAX:
-            self._sent_on.popitem(last=False)
         return count < SENT_ON_MAX
 
     async def _relayed(

@@ -7,7 +7,6 @@ what it does not believe is counted, and left out like an answer that never came
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 import anyio
+from cachetools import TTLCache
 
 from herodotus.core.ports import Lane, Workers
 from herodotus.portal.answer import Answer
@@ -90,7 +90,7 @@ class Gatherer:
         self._members = members
         self._relay = relay
         self._turns = anyio.Semaphore(GATHERINGS_AT_ONCE)
-        self._slow: OrderedDict[str, float] = OrderedDict()
+        self._slow: TTLCache[str, None] = TTLCache(_SLOW_MAX, SLOW_S, anyio.current_time)
         """Until when; by origin."""
         self._held_bytes = 0
         self._room = anyio.Semaphore(AT_ONCE)
@@ -132,17 +132,12 @@ class Gatherer:
         return False
 
     def _quick(self, others: Sequence[PortalAddress]) -> Sequence[PortalAddress]:
-        now = anyio.current_time()
-        quick = (place for place in others if self._slow.get(place.origin, now) <= now)
+        quick = (place for place in others if place.origin not in self._slow)
         return tuple(islice(quick, PEERS_ASKED_MAX))
 
     def _leave_out(self, silent: Iterable[PortalAddress]) -> None:
-        until = anyio.current_time() + SLOW_S
         for place in silent:
-            self._slow.pop(place.origin, None)
-            self._slow[place.origin] = until
-            if len(self._slow) > _SLOW_MAX:
-                self._slow.popitem(last=False)
+            self._slow[place.origin] = None
 
     async def _ask(self, place: PortalAddress, target: str, round_: "_Round[T]") -> None:
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})

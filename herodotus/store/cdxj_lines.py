@@ -1,6 +1,8 @@
 """What do the `.cdxj` files beside segments say of a member, when it is copied as it is?"""
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
+
+from cachetools import FIFOCache
 
 from herodotus.core.cdxj import place_of_line
 from herodotus.core.layout import CDXJ_BYTES_MAX
@@ -16,7 +18,7 @@ class Lines:
 
     def __init__(self, archive: Archive) -> None:
         self._files = archive.files
-        self._of: OrderedDict[int, dict[int, list[tuple[int, str]]]] = OrderedDict()
+        self._of: FIFOCache[int, dict[int, list[tuple[int, str]]]] = FIFOCache(LINES_FILES_MAX)
 
     def of_member(self, number: int, offset: int, writer: SegmentWriter) -> list[str]:
         """In the order of the member; empty when it cannot go into that segment as it is."""
@@ -27,8 +29,6 @@ class Lines:
             return []
         if number not in self._of:
             self._of[number] = self._load(number)
-            if len(self._of) > LINES_FILES_MAX:
-                self._of.popitem(last=False)
         return [line for _, line in sorted(self._of[number].get(offset, []))]
 
     def _load(self, number: int) -> dict[int, list[tuple[int, str]]]:

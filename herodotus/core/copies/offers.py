@@ -6,6 +6,8 @@ more, so that nobody can keep a capture away by offering it.
 
 from collections import Counter, OrderedDict
 
+from cachetools import FIFOCache
+
 from herodotus.core.copies import PeerKey
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE
@@ -22,7 +24,7 @@ class Offers:
         self._waiting: OrderedDict[bytes, tuple[PeerKey, float]] = OrderedDict()
         """By whom each is to be sent, and until when; the oldest first."""
         self._members: Counter[bytes] = Counter()
-        self._slow: OrderedDict[PeerKey, float] = OrderedDict()
+        self._slow: FIFOCache[PeerKey, float] = FIFOCache(SLOW_MAX)
 
     def is_to_send(self, key: bytes, sender: PeerKey, now: float) -> bool:
         self._end_waiting(now)
@@ -57,6 +59,3 @@ class Offers:
             del self._waiting[key]
             self._leave(key)
             self._slow[sender] = now + SLOW_S
-            self._slow.move_to_end(sender)
-            while len(self._slow) > SLOW_MAX:
-                self._slow.popitem(last=False)

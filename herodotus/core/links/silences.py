@@ -4,10 +4,11 @@ A walk goes around the ring again and again, for those who answer; it must not w
 of them anew until its deadline.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+from cachetools import FIFOCache
 
 FIRST_S: Final = 5.0
 LONGEST_S: Final = 300.0
@@ -24,7 +25,7 @@ class _Silence:
 class Silences:
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._known: OrderedDict[bytes, _Silence] = OrderedDict()
+        self._known: FIFOCache[bytes, _Silence] = FIFOCache(PEERS_MAX)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -35,12 +36,10 @@ class Silences:
 
     def failed(self, peer: bytes, now: float, *, asks_for_s: float = 0.0) -> None:
         """It did not answer, or wants nothing for so long."""
-        before = self._known.pop(peer, None)
+        before = self._known.get(peer)
         lasts_s = min(2 * before.lasts_s, LONGEST_S) if before is not None else FIRST_S
         until = now + max(lasts_s * self._random.uniform(0.8, 1.2), min(asks_for_s, LONGEST_S))
         self._known[peer] = _Silence(lasts_s, until)
-        if len(self._known) > PEERS_MAX:
-            self._known.popitem(last=False)
 
     def answered(self, peer: bytes) -> None:
         self._known.pop(peer, None)
