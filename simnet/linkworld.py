@@ -226,7 +226,11 @@ class LinkPeer:
     @property
     def remembers(self) -> set[str]:
         """By frontier or standby."""
-        return self.frontier.all_known | set(self.exchange.stood_by())
+        return self.frontier.all_known | self._stood_by()
+
+    def _stood_by(self) -> set[str]:
+        opened = self.exchange._open
+        return {link.url for _, link in opened.standby.after(None)} if opened is not None else set()
 
 
 class LinkWorld:

@@ -160,22 +160,6 @@ def deposit_of(capture: Capture) -> Deposit:
     )
 
 
-def make_deposit(
-    *, url: str, time_s: int, head: bytes, body: bytes, ip: str | None = None, request: bytes = b""
-) -> Deposit:
-    return Deposit(
-        url=url,
-        time_s=time_s,
-        head=head,
-        body=body,
-        sha256=hashlib.sha256(body).digest(),
-        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
-        ip=ip,
-        mime=parse_http_head(head)[1],
-        request=request,
-    )
-
-
 def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord, ...] = ()) -> Deposit:
     """From a response or resource record, ours or foreign; `url` is its canonical target."""
     type_ = RecordType(record.kind)

@@ -5,8 +5,6 @@ for good. As in the thesis (4.6), peers that fetched different content of one UR
 directory is 16 bits of the ring: its digest is SHA-1 over its sorted members, that of a directory of 8 bits
 SHA-1 over those of its directories, the root's over these. Members come from the index's keys alone, so
 computing them reads no record.
-
-`directory_digest` also tells one day and one content from another, for who wants to know that much.
 """
 
 import hashlib
@@ -15,11 +13,6 @@ from collections.abc import Iterable, Mapping
 MEMBER_BYTES = 16
 DAY_S = 86_400
 _KEY_BYTES = 12
-
-
-def directory_digest(members: Iterable[bytes], *, ignoring_content: bool = False) -> bytes:
-    chosen = {member[:MEMBER_BYTES] for member in members} if ignoring_content else set(members)
-    return hashlib.sha1(b"".join(sorted(chosen)), usedforsecurity=False).digest()
 
 
 def member_of(key: bytes) -> bytes:

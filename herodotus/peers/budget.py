@@ -10,7 +10,6 @@ minute of its spendings. Format 1 (golden bytes in a test):
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -152,17 +151,6 @@ def read_ledger(file: Path) -> TrafficLedger:
         raise FileSyntaxError(file=str(file), problem="is damaged (less than nothing was spent)", hint=hint)
     rows = found.months[-MONTHS_KEPT:]
     return TrafficLedger({name: Volume(up=up, down=down) for name, up, down in rows})
-
-
-@dataclass(frozen=True, slots=True)
-class Purse:
-    """The budget for one kind of spending, for a part that need not know of the others."""
-
-    budget: Budget
-    kind: Spending
-
-    async def spend(self, size: int) -> None:
-        await self.budget.spend(self.kind, size)
 
 
 class BudgetedFetcher:

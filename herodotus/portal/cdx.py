@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.cdxj import surt
@@ -370,10 +370,3 @@ def decode_resume_key(text: str) -> tuple[tuple[bytes, int], int]:
     if len(data) < 5 or (count and not re.fullmatch(r"[0-9]{1,4}", count)):
         raise BadQuestionError("resumeKey: this archive did not give this key")
     return (data[4:], int.from_bytes(data[:4], "big")), int(count or 0)
-
-
-def host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

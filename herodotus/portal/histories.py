@@ -105,10 +105,6 @@ class _Summary(NamedTuple):
     newest_s: int
     last_seen_s: int
 
-    @property
-    def is_unchanged(self) -> bool:
-        return self.newest_s // DAY_S < self.last_seen_s // DAY_S
-
 
 def _summary(places: Places, versions: Sequence[Version]) -> _Summary:
     first_s, newest_s = versions[0].first_seen_s, versions[-1].first_seen_s

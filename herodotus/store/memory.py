@@ -22,7 +22,7 @@ from herodotus.store.files import Files
 from herodotus.store.index import Index, MemoryIndex
 from herodotus.store.intake import Intake
 from herodotus.store.items import NewVisits
-from herodotus.store.reader import HISTORY_MAX, Reader, Version, directory_digests
+from herodotus.store.reader import HISTORY_MAX, Reader, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import Sealed, compact, seal
 from herodotus.store.settings import ArchiveSettings
@@ -180,14 +180,6 @@ class MemoryStore:
         await anyio.lowlevel.checkpoint()
         return self._reader.of_payload(digest)
 
-    async def directory(self, directory: int, day: int) -> list[CaptureId]:
-        await anyio.lowlevel.checkpoint()
-        return self._reader.directory(directory, day)
-
-    async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
-        await anyio.lowlevel.checkpoint()
-        return directory_digests(self.archive, key_from, key_to)
-
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
         await anyio.lowlevel.checkpoint()
         return digests_of(self.archive, key_from, key_to)
@@ -214,12 +206,6 @@ class MemoryStore:
     async def delete(self, ids: Iterable[CaptureId]) -> int:
         await anyio.lowlevel.checkpoint()
         return delete(self.archive, self._intake, ids)
-
-    async def delete_url(self, url: str) -> int:
-        return await self.delete([version.id for version in self._reader.history(url)])
-
-    async def delete_payload(self, digest: bytes) -> int:
-        return await self.delete(self._reader.of_payload(digest))
 
     async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
         await anyio.lowlevel.checkpoint()

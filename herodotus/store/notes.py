@@ -32,7 +32,7 @@ from herodotus.store.items import NOTE_TARGET, VISITS_PER_NOTE
 from herodotus.store.members import scan_members
 
 TOMBSTONES_PER_NOTE = 10_000
-_VISIT, _TOMBSTONE = b"v", b"x"
+_TOMBSTONE = b"x"
 _PREFIX_BYTES = 7  # bucket, family and day
 
 

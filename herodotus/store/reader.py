@@ -11,11 +11,8 @@ from herodotus.core.captures import (
     StoredCapture,
     parse_http_head,
 )
-from herodotus.core.digests import directory_digest
 from herodotus.core.index_rows import (
     BUCKETS,
-    CAPTURE,
-    DAY_S,
     KEY_BYTES,
     VISITS,
     FilePlace,
@@ -216,17 +213,6 @@ class Reader:
                 entry = decode_entry(data)
         return None
 
-    def directory(self, directory: int, day: int) -> list[CaptureId]:
-        """The thesis's directory: captures of one day whose position starts with 16 bits, in key order."""
-        prefix = CAPTURE + directory.to_bytes(2, "big")
-        ids = []
-        for key, value in self._archive.index.scan(prefix, after(prefix)):
-            if time_of(key) // DAY_S == day:
-                id_ = self.id_at(key, value)
-                if id_ is not None:
-                    ids.append(id_)
-        return ids
-
     # -- reading ------------------------------------------------------------------------------------------
 
     def read(self, id_: CaptureId) -> StoredCapture | None:
@@ -306,11 +292,6 @@ class Reader:
                 if written is not None and seen is not None and not seen.is_revisit:
                     yield written, seen
 
-    def read_records(self, place: FilePlace) -> tuple[WarcRecord, tuple[WarcRecord, ...]]:
-        """The capture's own record and its companions, as written."""
-        written = MemberCache(self._archive.files).written(place)
-        return written.record, written.companions
-
     def original(
         self,
         bucket: int,
@@ -341,20 +322,3 @@ def _named_original(record: WarcRecord, id_: CaptureId) -> CaptureId | None:
     if url is None or date is None:
         return None
     return CaptureId(key=position_of(url), time_s=parse_date(date), digest=id_.digest)
-
-
-def entries(archive: Archive, start: bytes, end: bytes) -> Iterator[tuple[bytes, IndexEntry]]:
-    for key, value in archive.index.scan(start, end):
-        yield key, decode_entry(value)
-
-
-def directory_digests(
-    archive: Archive, key_from: bytes, key_to: bytes | None
-) -> dict[tuple[int, int], bytes]:
-    start = CAPTURE + key_from[:12]
-    end = after(CAPTURE) if key_to is None else CAPTURE + key_to[:12]
-    members: dict[tuple[int, int], list[bytes]] = {}
-    for key, _ in archive.index.scan(start, end):
-        directory = int.from_bytes(key[1:3], "big"), time_of(key) // DAY_S
-        members.setdefault(directory, []).append(key[1:])
-    return {directory: directory_digest(keys) for directory, keys in members.items()}

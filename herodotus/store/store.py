@@ -24,7 +24,7 @@ from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
 from herodotus.store.items import Item, NewVisits
-from herodotus.store.reader import HISTORY_MAX, Reader, Version, directory_digests
+from herodotus.store.reader import HISTORY_MAX, Reader, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal
 from herodotus.store.streams import Cursor, Query, Stream
@@ -110,12 +110,6 @@ class ArchiveStore(Protocol):
 
     async def of_payload(self, digest: bytes) -> list[CaptureId]: ...
 
-    async def directory(self, directory: int, day: int) -> list[CaptureId]: ...
-
-    async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
-        """SHA-1 of each (directory, day) of an arc: two peers with equal captures have equal digests."""
-        ...
-
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
         """Of the directories of 16 bits of an arc; `top_digests` and `root_digest` go on from there. Kept while
         nothing changes; a URL on a day counts once, whatever its content."""
@@ -132,10 +126,6 @@ class ArchiveStore(Protocol):
     def stream(self, query: Query, cursor: Cursor | None = None) -> AsyncIterator[StoredCapture]: ...
 
     async def delete(self, ids: Iterable[CaptureId]) -> int: ...
-
-    async def delete_url(self, url: str) -> int: ...
-
-    async def delete_payload(self, digest: bytes) -> int: ...
 
     async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
         """Old versions that newer ones follow; what went, for the crawler."""
@@ -238,12 +228,6 @@ class DiskStore:
     async def of_payload(self, digest: bytes) -> list[CaptureId]:
         return await self._in_thread(lambda: self._reader.of_payload(digest))
 
-    async def directory(self, directory: int, day: int) -> list[CaptureId]:
-        return await self._in_thread(lambda: self._reader.directory(directory, day))
-
-    async def directory_digests(self, key_from: bytes, key_to: bytes | None) -> dict[tuple[int, int], bytes]:
-        return await self._in_thread(lambda: directory_digests(self.archive, key_from, key_to), UPKEEP)
-
     async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
         return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), UPKEEP)
 
@@ -277,12 +261,6 @@ class DiskStore:
     async def delete(self, ids: Iterable[CaptureId]) -> int:
         victims = list(ids)
         return await self._in_thread(lambda: delete(self.archive, self._intake, victims), UPKEEP)
-
-    async def delete_url(self, url: str) -> int:
-        return await self.delete([version.id for version in await self.history(url)])
-
-    async def delete_payload(self, digest: bytes) -> int:
-        return await self.delete(await self.of_payload(digest))
 
     async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
         return await self._in_thread(lambda: expunge(self.archive, self._intake, before_s, limit), UPKEEP)

@@ -3,15 +3,13 @@
 A stream is a query over the captures that had arrived when it began. Its state is a cursor of some 40 bytes
 that the reader keeps; the archive remembers nothing, so a stream survives sealing, compaction and restarts,
 and an abandoned one costs nothing. Each capture of the snapshot that is still there comes exactly once, in
-ring order or in arrival order.
+ring order.
 """
 
 import base64
 import binascii
-import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 from urllib.parse import urlsplit
 
@@ -22,7 +20,6 @@ from herodotus.store.engine import Archive
 from herodotus.store.reader import Reader
 from herodotus.store.stored_records import MemberCache
 
-WINDOW_MAX = 8_192  # arrival order sorts so many at a time; each window costs one walk over the index
 RING_BATCH = 512
 
 
@@ -30,16 +27,10 @@ Found = tuple[bytes, IndexEntry, int, int]
 """Key, entry, arrival, and how often captures had been deleted or written anew when the entry was read."""
 
 
-class Order(Enum):
-    RING = b"r"
-    ARRIVAL = b"a"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """Which captures. Bounds include their start and leave out their end."""
 
-    order: Order = Order.RING
     key_from: bytes = b""
     key_to: bytes | None = None
     from_s: int = 0
@@ -139,8 +130,7 @@ class Stream:
             raise CursorExpiredError
         query = self._query
         is_filtered = query.status is not None or query.mime is not None or query.host is not None
-        found = self._in_ring_order() if query.order is Order.RING else self._in_arrival_order()
-        for key, entry, arrival, rewrites in found:
+        for key, entry, arrival, rewrites in self._found():
             capture = self._read(key, entry, rewrites)
             self._last = arrival, key
             if capture is not None and (not is_filtered or query.fits(capture)):
@@ -155,7 +145,7 @@ class Stream:
         is_in_time = self._query.from_s <= time_of(key) < self._query.to_s
         return self._arrived_from <= entry.arrival < self._boundary and is_in_time
 
-    def _in_ring_order(self) -> Iterator[Found]:
+    def _found(self) -> Iterator[Found]:
         start, end = self._bounds()
         if self._last[1]:
             start = max(start, self._last[1] + b"\0")
@@ -170,24 +160,6 @@ class Stream:
                 if self._admits(key, entry):
                     yield key, entry, entry.arrival, rewrites
             start = batch[-1][0] + b"\0"
-
-    def _in_arrival_order(self) -> Iterator[Found]:
-        start, end = self._bounds()
-        while True:
-            last = self._last
-            rewrites = self._archive.rewrites
-            candidates = (
-                (entry.arrival, key, entry)
-                for key, entry in (
-                    (key, decode_entry(value)) for key, value in self._archive.index.scan(start, end)
-                )
-                if self._admits(key, entry) and (entry.arrival, key) > last
-            )
-            window = heapq.nsmallest(WINDOW_MAX, candidates)
-            if not window:
-                return
-            for arrival, key, entry in window:
-                yield key, entry, arrival, rewrites
 
     def _read(self, key: bytes, entry: IndexEntry, rewrites: int) -> StoredCapture | None:
         """None when it was deleted meanwhile, or is damaged."""

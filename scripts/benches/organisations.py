@@ -16,7 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
-from herodotus.core.captures import Mode, make_deposit
+from herodotus.core.captures import Mode
 from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
@@ -24,6 +24,7 @@ from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.streams import Query, Stream
+from tests.herodotus.deposits import make_deposit
 
 BUCKET_BYTES = 64 * 1024
 LEAF_BYTES = 8 * 1024

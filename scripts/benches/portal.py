@@ -34,11 +34,11 @@ from pathlib import Path
 
 import anyio
 
-from herodotus.core.captures import make_deposit
 from herodotus.core.warc import parse_digits
 from herodotus.store.memory import MemoryStore
 from herodotus.store.warc_export import export_warc
 from scripts.benches.crawling.starting import CLIENT_CORE, ORIGIN_CORE, free_port, pinned
+from tests.herodotus.deposits import make_deposit
 
 SITE = "http://bench.example"
 DAYS = [f"2026010{day}060000" for day in range(1, 6)]

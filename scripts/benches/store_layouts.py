@@ -15,13 +15,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from herodotus.core.captures import Deposit, make_deposit
+from herodotus.core.captures import Deposit
 from herodotus.core.index_rows import FilePlace, decode_entry
 from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
+from tests.herodotus.deposits import make_deposit
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nServer: bench\r\n\r\n"
 NOW_S = 1_700_000_000

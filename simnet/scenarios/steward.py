@@ -142,7 +142,7 @@ class News:
         if self._busy is not None:
             world.hosts[self._busy].trouble = lambda _now: 429
         if self._shy is not None:
-            steward_of(world, self._shy).steward.office.close_to(OptOutList.of([self._shy]))
+            steward_of(world, self._shy).steward.office._opted_out = OptOutList.of([self._shy])
         if self._betrayed is not None:
             liar = steward_of(world, self._betrayed)
             self._liar = liar.number

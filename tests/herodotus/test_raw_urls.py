@@ -22,7 +22,7 @@ from herodotus.copies.own_share import View
 from herodotus.copies.parcels import receive_all
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import STORED
-from herodotus.core.captures import Deposit, make_deposit
+from herodotus.core.captures import Deposit
 from herodotus.core.positions import position_of
 from herodotus.core.signatures import signed
 from herodotus.portal.holders import RingDirections
@@ -30,6 +30,7 @@ from herodotus.store.intake import compress_bundle
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
 from tests.herodotus.copies.world import new_store
+from tests.herodotus.deposits import make_deposit
 from tests.herodotus.store.making import NOW_S, open_on, store
 
 pytestmark = pytest.mark.anyio

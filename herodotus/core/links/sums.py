@@ -19,9 +19,6 @@ class Sum(NamedTuple):
     xor: int
 
 
-NOTHING: Final = Sum(0, 0)
-
-
 def parts_of(start: Key, end: Key) -> list[Arc]:
     """(start, end] in sixteen, of which some may be empty; it does not cross zero."""
     low, high = number_of(start), number_of(end)

@@ -9,7 +9,7 @@ A handler makes a `ReplayContext`, asks `rewriter_for` for what the body needs, 
 
 from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, HolderNote, banner_html, frame_html
 from herodotus.core.replay.charsets import written_charset
-from herodotus.core.replay.context import FLAGS, Flag, ReplayContext, checked_origin
+from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
 from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
 from herodotus.core.replay.headers import replay_headers, replay_status
 from herodotus.core.replay.isolation import (
@@ -26,7 +26,6 @@ from herodotus.core.replay.rewriter_choice import looks_like_html, rewriter_for,
 from herodotus.core.replay.stray_requests import stray_target
 
 __all__ = [
-    "FLAGS",
     "GUARD_PATH",
     "GUARD_SCRIPT",
     "NEWER_MARK",

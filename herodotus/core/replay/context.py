@@ -30,7 +30,6 @@ class Flag(StrEnum):
         return self in (Flag.RAW, Flag.RAW_MOVED)
 
 
-FLAGS = frozenset(Flag)
 _TIMESTAMP = re.compile(r"[0-9]{14}")
 _ORIGIN = re.compile(r"https?://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _PREFIX = re.compile(r"(?:https?://[A-Za-z0-9.:\[\]-]+)?/(?:[A-Za-z0-9._~-]+/)*")

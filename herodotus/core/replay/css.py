@@ -222,11 +222,6 @@ def _last_of(low: bytes, start: re.Match[bytes]) -> re.Pattern[bytes] | None:
     return None
 
 
-def rewrite_css(css: bytes, addresses: AddressRewriter, flag: Flag = Flag.IMAGE) -> bytes:
-    rewriter = CssRewriter(addresses, flag)
-    return rewriter.feed(css) + rewriter.close()
-
-
 def _unescaped(match: re.Match[bytes]) -> bytes:
     if match[1]:
         number = int(match[1], 16)

@@ -152,12 +152,6 @@ class Exchange:
         """Links in the outbox."""
         return len(self._open.outbox) if self._open is not None else 0
 
-    def stood_by(self) -> Iterator[str]:
-        """URLs that this peer remembers for others; none while it is closed."""
-        return (
-            (link.url for _, link in self._open.standby.after(None)) if self._open is not None else iter(())
-        )
-
     # --- life
 
     @asynccontextmanager

@@ -75,11 +75,6 @@ class Outbox:
     def __len__(self) -> int:
         return self._waiting
 
-    @property
-    def is_walking(self) -> bool:
-        """A walk has begun and not ended, in this process or the one before."""
-        return self._is_walking
-
     def statistics(self) -> OutboxStatistics:
         return OutboxStatistics(
             waiting=self._waiting,

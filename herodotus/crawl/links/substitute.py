@@ -7,7 +7,6 @@ between itself and the owner what they have done of that: the rest it fetches to
 answer has visited nothing, as far as we know.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -28,8 +27,6 @@ from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.wire import OutLink
 from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.peers.ring_view import RingView
-
-logger = logging.getLogger(__name__)
 
 MISSED: Final = "links.missed"
 VISITED: Final = "links.visited"

@@ -113,10 +113,6 @@ class StewardOffice:
         self._note_refusal(reason)
         return No(reason)
 
-    def close_to(self, opted_out: OptOutList) -> None:
-        """From now on; windows that were granted already run out."""
-        self._opted_out = opted_out
-
     async def refusal_of_host(self, host: str) -> str | Wait | None:
         """Why we have nothing to say about it, or None."""
         if not self._tenure.has(key_of_subject(subject_of(host))):

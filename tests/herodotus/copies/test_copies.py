@@ -11,6 +11,7 @@ from herodotus.core.copies.ledger import PROMISE_KEPT_S, Group, HoldingLedger
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import CaptureLostError, storm
 from tests.herodotus.copies.world import Net, deposit
+from tests.herodotus.deposits import delete_url
 from tests.herodotus.store.making import NOW_S
 
 
@@ -206,9 +207,9 @@ def test_what_most_holders_deleted_is_deleted_by_the_rest_and_what_one_deleted_i
         await anyio.sleep(60)
         keys = [await deposit(net.peers[0], f"http://example.org/{n}") for n in range(10)]
         await net.settle(set(keys), within_s=900)
-        await net.peers[0].store.delete_url("http://example.org/0")
+        await delete_url(net.peers[0].store, "http://example.org/0")
         for peer in net.peers[:4]:
-            await peer.store.delete_url("http://example.org/1")
+            await delete_url(peer.store, "http://example.org/1")
         await anyio.sleep(2_000)
         assert net.copies_of(keys[0]) == {1, 2, 3, 4, 5}
         assert net.copies_of(keys[1]) == set()
@@ -224,7 +225,7 @@ def test_in_a_ring_smaller_than_the_copies_nobody_deletes_for_the_others() -> No
         key = await deposit(net.peers[0], "http://example.org/")
         await net.settle({key}, within_s=900)
         for peer in net.peers[1:]:
-            await peer.store.delete_url("http://example.org/")
+            await delete_url(peer.store, "http://example.org/")
         await anyio.sleep(2_000)
         assert net.copies_of(key) == {0}
 

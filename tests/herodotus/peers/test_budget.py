@@ -27,7 +27,7 @@ from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.home.identity import key_to_pem, peer_id, shown_peer_id
 from herodotus.machine import Machine
 from herodotus.operate.offer import own_peer_id, with_offered_positions
-from herodotus.peers.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, Purse, read_ledger
+from herodotus.peers.budget import SAVE_EVERY_S, Budget, BudgetedFetcher, read_ledger
 from herodotus.store.deletion import delete
 from herodotus.store.home_archive import HomeArchive
 from herodotus.store.intake import Intake
@@ -67,15 +67,14 @@ async def test_spending_waits_until_the_line_has_room(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_purse_is_for_one_kind_of_spending(tmp_path: Path) -> None:
+async def test_each_way_of_the_line_has_its_own_rate(tmp_path: Path) -> None:
     budget = made(tmp_path, upload_mbit_per_s_max=0.8)
-    up, down = Purse(budget, Spending.COPIES_OUT), Purse(budget, Spending.COPIES_IN)
     begin = anyio.current_time()
     for _ in range(5):
-        await down.spend(10_000_000)
+        await budget.spend(Spending.COPIES_IN, 10_000_000)
     assert anyio.current_time() == begin
-    await up.spend(1_000_000)
-    await up.spend(1)
+    await budget.spend(Spending.COPIES_OUT, 1_000_000)
+    await budget.spend(Spending.COPIES_OUT, 1)
     assert anyio.current_time() - begin == pytest.approx(8.0, abs=0.1)
     assert budget.statistics().month_down_bytes == 50_000_000
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import anyio
 
-from herodotus.core.captures import Deposit, make_deposit
+from herodotus.core.captures import Deposit
 from herodotus.core.notes import Visit
 from herodotus.core.status import PeerStatus
 from herodotus.core.warc import parse_digits
@@ -17,6 +17,7 @@ from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.store.memory import MemoryStore
+from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.statuses import STATUS
 from tests.herodotus.store.making import NOW_S
 

@@ -16,6 +16,7 @@ from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.portal.api import streams
 from herodotus.store.sealing import seal
 from herodotus.store.streams import Cursor
+from tests.herodotus.deposits import delete_url
 from tests.herodotus.portal.library import HOME, SITE, response
 from tests.herodotus.portal.rooms import Room
 
@@ -363,7 +364,7 @@ def test_links_to_a_page_are_found_and_those_of_deleted_pages_are_not() -> None:
     }  # fmt: skip
     on_a_day = asked(room, f"/api/v1/inlinks?url={SITE}/to&date=20260110")
     assert [one["url"] for one in on_a_day["links"]] == [f"{SITE}/0"]
-    anyio.run(room.store.delete_url, f"{SITE}/3")
+    anyio.run(delete_url, room.store, f"{SITE}/3")
     left = asked(room, f"/api/v1/inlinks?url={SITE}/to")
     assert sorted(one["url"] for one in left["links"]) == [f"{SITE}/{n}" for n in range(9) if n != 3]
 

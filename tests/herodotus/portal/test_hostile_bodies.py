@@ -8,12 +8,12 @@ import brotli
 import pytest
 import zstandard
 
-from herodotus.core.captures import make_deposit
 from herodotus.portal import replay
 from herodotus.portal.answer import Answer
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.differences import compare
 from herodotus.store.reader import Reader
+from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.library import HOME, ORIGIN, SITE, Library, at, response
 
 DATE = "20260101000000"

@@ -5,7 +5,7 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
-from herodotus.core.captures import Deposit, RecordType, make_deposit
+from herodotus.core.captures import Deposit, RecordType
 from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
 from herodotus.operate.offline_archive import archive_of
@@ -15,6 +15,7 @@ from herodotus.store.intake import Intake
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.settings import ArchiveSettings
+from tests.herodotus.deposits import make_deposit
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, page, store
 
 SITE = "http://example.org/"

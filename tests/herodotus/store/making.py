@@ -6,7 +6,7 @@ import random
 from io import BytesIO
 from pathlib import Path
 
-from herodotus.core.captures import Deposit, Mode, make_deposit
+from herodotus.core.captures import Deposit, Mode
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
 from herodotus.store.disk import Disk, OsDisk
@@ -18,6 +18,7 @@ from herodotus.store.items import Item, NewVisits
 from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.warc_export import export_warc
+from tests.herodotus.deposits import make_deposit
 
 NOW_S = 1_700_000_000
 DAY_S = 86_400

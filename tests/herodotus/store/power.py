@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
-from herodotus.core.index_rows import CAPTURE, RowKind, after
+from herodotus.core.index_rows import CAPTURE, IndexEntry, RowKind, after, decode_entry
 from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk as AnyDisk
@@ -26,7 +26,7 @@ from herodotus.store.files import Files
 from herodotus.store.index import IndexBatch, MemoryIndex
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits
-from herodotus.store.reader import Reader, entries
+from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
@@ -305,7 +305,7 @@ def _served_without_one(
             found = reader.read(id_)
             if found is not None and found.body != body:
                 problems.append("a capture has another body while a slice is missing")
-    for _, entry in entries(archive, CAPTURE, after(CAPTURE)):
+    for entry in _entries(archive):
         if entry.kind is RowKind.BODY and entry.place.file in archive.files.catalogue:
             try:
                 reader.read_entry(entry)
@@ -343,7 +343,7 @@ def _lacking(archive: Archive, run: Run) -> list[str]:
         for key in visible(run)
         if archive.index.get(key) is None and archive.index.get(b"t" + key[1:]) is None
     ]
-    for _, entry in entries(archive, CAPTURE, after(CAPTURE)):
+    for entry in _entries(archive):
         try:
             reader.read_entry(entry)
         except (DamagedRecordError, FileNotFoundError) as error:
@@ -380,3 +380,7 @@ def cuts(
             known = replace(run, bodies=dict(run.bodies))
             yield changes, broken_promises(image, known, index, workload.slices, rng)
         changes += step
+
+
+def _entries(archive: Archive) -> Iterator[IndexEntry]:
+    return (decode_entry(value) for _, value in archive.index.scan(CAPTURE, after(CAPTURE)))

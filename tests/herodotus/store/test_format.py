@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from herodotus.core.bundles import format_bundle
-from herodotus.core.captures import Original, make_deposit
+from herodotus.core.captures import Original
 from herodotus.core.index_rows import (
     FilePlace,
     IndexEntry,
@@ -20,6 +20,7 @@ from herodotus.core.index_rows import (
 )
 from herodotus.core.notes import Visit, format_tombstones, format_visits
 from herodotus.store.members import scan_members
+from tests.herodotus.deposits import make_deposit
 from tests.herodotus.store.making import open_on, store
 
 DOC = (Path(__file__).parents[3] / "docs" / "protocol" / "store.md").read_text()

@@ -19,7 +19,7 @@ from herodotus.core.archive_errors import (
     StoreRefusedError,
     UnusableArchiveError,
 )
-from herodotus.core.captures import Deposit, make_deposit
+from herodotus.core.captures import Deposit
 from herodotus.core.notes import Visit
 from herodotus.core.warc import COMPANIONS_BYTES_MAX, format_record
 from herodotus.store.deletion import delete
@@ -39,6 +39,7 @@ from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
 from herodotus.store.warc_import import import_file
 from simnet.world.disk import Failure, PowerCut, SimulatedDisk
+from tests.herodotus.deposits import make_deposit
 from tests.herodotus.operate.cli.test_archive import run
 from tests.herodotus.store.making import (
     NOW_S,

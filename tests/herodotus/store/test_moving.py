@@ -373,7 +373,7 @@ async def test_an_export_is_self_contained_and_comes_in_again_equal() -> None:
             assert tuple(to) in bodies
     copy, imported = await _import(out.getvalue())
     assert imported.problems == []
-    assert await copy.directory_digests(b"", None) == await store.directory_digests(b"", None)
+    assert await copy.digests(b"", None) == await store.digests(b"", None)
     for n in range(7):
         url = f"http://example.org/{n}"
         theirs, ours = await copy.history(url), await store.history(url)

@@ -12,7 +12,7 @@ import trio.testing
 from crawler.frontier import FoundLink
 from dht import Contact
 from dht.core.ids import Key, key_of
-from herodotus.core.links.sums import NOTHING, PARTS, Sum, parts_of, sums_of
+from herodotus.core.links.sums import PARTS, Sum, parts_of, sums_of
 from herodotus.crawl.links import comparison, exchange
 from herodotus.crawl.links.wire import MalformedLinksError, decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services
@@ -165,7 +165,7 @@ async def test_a_crawl_that_fails_in_the_midst_ends_no_exchange(tmp_path: Path) 
 def test_sums_of_a_stretch_are_these() -> None:
     start, end = LOWEST, Key(bytes(19) + b"\xa0")  # parts of ten
     keys = [bytes(19) + bytes([number]) for number in (0, 1, 10, 11, 12, 160, 161)]
-    assert sums_of(keys, start, end) == [Sum(2, 1 ^ 10), Sum(2, 11 ^ 12), *[NOTHING] * 13, Sum(1, 160)]
+    assert sums_of(keys, start, end) == [Sum(2, 1 ^ 10), Sum(2, 11 ^ 12), *[Sum(0, 0)] * 13, Sum(1, 160)]
 
 
 def test_parts_lie_side_by_side_however_small_the_stretch() -> None:
@@ -178,7 +178,7 @@ def test_parts_lie_side_by_side_however_small_the_stretch() -> None:
 
 def test_an_answer_about_sums_is_these_bytes() -> None:
     reached = key_of(b"http://a.example/")
-    sums = [Sum(2, 258), *[NOTHING] * (PARTS - 1)]
+    sums = [Sum(2, 258), *[Sum(0, 0)] * (PARTS - 1)]
     data = encode_sums(reached, sums)
     assert data.hex() == reached.hex() + "00000002" + "00" * 18 + "0102" + "00" * 24 * 15
     assert decode_sums(data) == (reached, sums)

@@ -21,7 +21,7 @@ from crawler.core.recrawl import Result
 from crawler.core.urls import Origin, url_key
 from crawler.frontier import FoundLink
 from crawler.ports import FetchRequest, Skipped
-from herodotus.core.captures import Deposit, Mode, make_deposit
+from herodotus.core.captures import Deposit, Mode
 from herodotus.core.disputes import disputed
 from herodotus.core.signatures import signed
 from herodotus.core.status import CrossFetchStatus
@@ -33,6 +33,7 @@ from herodotus.store.store import Stored
 from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, WorldFetcher
 from simnet.linkworld import DAY_S, LinkPeer, LinkWorld
 from simnet.web import Web, WebSettings
+from tests.herodotus.deposits import make_deposit
 
 pytestmark = pytest.mark.anyio
 DELAY_S = 0.5

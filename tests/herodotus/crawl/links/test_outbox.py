@@ -65,7 +65,7 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     disk.close()
     disk = link_rows(tmp_path / "x")
     again = Outbox(disk)
-    assert again.is_walking
+    assert again._is_walking
     assert len(again) == 3
     assert keys_in(again) == first
     assert again.done() == {short(ANNA): b"mark"}

@@ -68,12 +68,12 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
             disk.close()
 
     cut_off = await walk_for(10.0)
-    assert cut_off.is_walking
+    assert cut_off._is_walking
     assert len(receivers.got) == 8  # all but ourselves and the mute one
     ring.see([record for record in records if record is not records[8]])  # it is gone, for good
     view.look_again()
     over = await walk_for(10.0)
-    assert not over.is_walking
+    assert not over._is_walking
     assert len(over) == 0
     for url in urls:
         for holder in view.live.of(key_of(url.encode())):

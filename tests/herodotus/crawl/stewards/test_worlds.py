@@ -435,7 +435,7 @@ def test_what_is_opted_out_at_the_steward_is_left_alone_by_all_within_one_lease(
         await anyio.sleep(300)
         assert len(share_of(world, "h.example")) == len(world.peers)
         office = steward_of(world, "h.example").steward.office
-        office.close_to(OptOutList.of(["h.example"]))
+        office._opted_out = OptOutList.of(["h.example"])
         at = anyio.current_time()
         await anyio.sleep(900)
         assert [one for one in host.starts if one.at > at + TERMS.life_s] == []
