@@ -15,10 +15,8 @@ from random import Random
 
 import anyio
 
-from dht import Contact, EventsLost, PeerChanged
+from dht import EventsLost, PeerChanged
 from dht.core.arcs import Arcs
-from dht.core.holders import Table
-from dht.core.placement import Rule
 from herodotus.copies.arrivals import Arrivals
 from herodotus.copies.audits import Auditor
 from herodotus.copies.backlog import Added, Backlog
@@ -32,7 +30,7 @@ from herodotus.copies.repairs import Repairs
 from herodotus.copies.report import audits_of, counted, holders_of, suspects_of
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import OnReceived, Parts, RingView, nobody_told
+from herodotus.copies.shared_state import OnReceived, Parts, WatchedRing, nobody_told
 from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies import PeerKey
@@ -44,6 +42,7 @@ from herodotus.core.ports import Lane, Workers
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus
 from herodotus.peers.calls import Calls, Services
+from herodotus.peers.ring_view import LastingView
 from herodotus.store.engine import Archive
 from herodotus.store.parcels import Sign
 from herodotus.store.store import ArchiveStore
@@ -63,7 +62,7 @@ class CopiesPorts:
 
     me: PeerKey
     copies: int
-    ring: Callable[[], RingView]
+    ring: Callable[[], WatchedRing]
     store: Callable[[], ArchiveStore | None]
     store_opened: Callable[[], Awaitable[None]]
     """Returns once `store` gives one."""
@@ -85,8 +84,11 @@ class Copies:
     def __init__(self, ports: CopiesPorts, settings: CopiesSettings) -> None:
         self._ports = ports
         self._settings = settings
+        self._seen = LastingView(
+            Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
+        )
         self.parts = Parts(
-            view=View(me=ports.me, table=Table((), Rule(ports.copies))),
+            view=View(me=ports.me, table=self._seen.table),
             store=ports.store,
             calls=ports.calls,
             sign=ports.sign,
@@ -96,7 +98,6 @@ class Copies:
             now=ports.now,
             on_received=ports.on_received,
         )
-        self._absence = Absence(departed_s=settings.departed_s, low_s=settings.low_s, copies=ports.copies)
         self._puller = Puller(self.parts, on_more=self._compare_again)
         self._pusher = Pusher(self.parts, Backlog(ports.backlog), on_given_up=self._compare_again)
         self._deletions = Deletions(self.parts)
@@ -114,7 +115,6 @@ class Copies:
         self._answers = CopyServices(self.parts, on_come=self._puller.poke)
         self._survey = ShareSurvey()
         self._pace = Pace()
-        self._looked_at: tuple[object, ...] = ()
 
     def services(self) -> Services:
         return self._answers.services()
@@ -160,7 +160,7 @@ class Copies:
                 with anyio.move_on_after(self._look_s()):
                     for event in await events.wait():
                         if isinstance(event, PeerChanged) and event.clock in ("departed", "rotated"):
-                            self._absence.depart(event.peer)
+                            self._seen.depart(event.peer)
                         if isinstance(event, EventsLost):
                             logger.debug("events of the ring were lost")
                     await anyio.sleep(min(SETTLE_S, self._settings.compare_s / 10))
@@ -169,21 +169,16 @@ class Copies:
     def _look_s(self) -> float:
         return min(LOOK_S, self._settings.compare_s / SURVEY_SHARE)
 
-    def _look(self, ring: RingView) -> None:
-        now = self.parts.now()
-        contacts = ring.positions()
-        for peer in self._absence.see(contacts, now):
+    def _look(self, ring: WatchedRing) -> None:
+        now, view, seen = self.parts.now(), self.parts.view, self._seen
+        is_other = seen.look(ring, now)
+        for peer in seen.returned:
             self.parts.ledger.doubt(peer)  # it may have lost its disk
-        self._absence.advance(now)
-        view = self.parts.view
         view.end_promises(now)
-        looked_at = contacts, self._absence.standing(now)
-        if looked_at == self._looked_at:
+        if not is_other:
             return
-        self._looked_at = looked_at
-        view.absent = self._absence.absent
-        first: dict[PeerKey, Contact] = {contact.peer: contact for contact in reversed(contacts)}
-        view.take(self._absence.table(now), first, now)
+        view.absent = seen.absent
+        view.take(seen.table, seen.contacts, now)
         self.parts.ledger.keep_only(view.table.peers)
         self._plan()
 

@@ -18,12 +18,13 @@ from dht.core.holders import Table
 from herodotus.copies import wire
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, Rounds
-from herodotus.copies.shared_state import Parts, RingView
+from herodotus.copies.shared_state import Parts
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.directories import Scope, ranges_of, split
 from herodotus.core.copies.schedule import AGAIN_S, Purpose
 from herodotus.peers.calls import CallError
+from herodotus.peers.ring_view import RingPositions
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ async def hand_over(heirs: Heirs, give: Give, tell: Callable[[HandedOver], None]
     return await _HandOver(heirs, give, tell).run()
 
 
-def heirs(parts: Parts, ring: RingView, also: Arcs) -> dict[PeerKey, Scope]:
+def heirs(parts: Parts, ring: RingPositions, also: Arcs) -> dict[PeerKey, Scope]:
     """Who will hold our share, and what else is here, once we are gone."""
     view, given = parts.view, dict[PeerKey, Arcs]()
     without_us = Table(ring.positions(), view.table.rule, lost=(ids.PeerKey(view.me),))

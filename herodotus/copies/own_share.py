@@ -29,7 +29,7 @@ class Promise:
 class View:
     me: PeerKey
     table: Table
-    contacts: Mapping[PeerKey, Contact] = field(default_factory=dict)
+    contacts: Mapping[ids.PeerKey, Contact] = field(default_factory=dict)
     absent: Mapping[ids.PeerKey, float] = field(default_factory=dict)
     groups: Sequence[Group] = ()
     """What is ours to hold, by whom we hold it with."""
@@ -48,7 +48,7 @@ class View:
     def copies(self) -> int:
         return self.table.rule.copies
 
-    def take(self, table: Table, contacts: Mapping[PeerKey, Contact], now: float) -> None:
+    def take(self, table: Table, contacts: Mapping[ids.PeerKey, Contact], now: float) -> None:
         """A new look at the ring."""
         me = ids.PeerKey(self.me)
         share = table.arcs(me).coarse()

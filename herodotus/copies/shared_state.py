@@ -11,6 +11,7 @@ from typing import Protocol
 import anyio
 
 from dht import Contact, Subscription
+from dht.core import ids
 from herodotus.copies.digest_cache import Tops
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
@@ -20,6 +21,7 @@ from herodotus.core.copies.ledger import HoldingLedger
 from herodotus.core.copies.offers import Offers
 from herodotus.core.copies.wanted import Wanted
 from herodotus.peers.calls import Calls, RefusedError
+from herodotus.peers.ring_view import RingPositions
 from herodotus.store.parcels import Sign
 from herodotus.store.store import ArchiveStore
 
@@ -31,12 +33,8 @@ REASONS_MAX = 16
 SHOWN_KEY = 16
 
 
-class RingView(Protocol):
+class WatchedRing(RingPositions, Protocol):
     """What the copying asks of the ring."""
-
-    def positions(self) -> tuple[Contact, ...]:
-        """Every position that the table knows, our own included."""
-        ...
 
     def events(self) -> AbstractContextManager[Subscription]: ...
 
@@ -117,4 +115,4 @@ class Parts:
         return store
 
     def contact(self, peer: PeerKey) -> Contact | None:
-        return self.view.contacts.get(peer)
+        return self.view.contacts.get(ids.PeerKey(peer))

@@ -1,10 +1,12 @@
 """How does this peer see the ring? The table of who holds what, made again when the ring changed.
 
-`live` leaves out peers that two witnesses found dead or that said goodbye: links, leases and readers want somebody who
-answers.
+There are two opinions of who is lost, on purpose. `RingView.live` leaves out peers that two witnesses found dead or
+that said goodbye: links, leases and readers want somebody who answers. In `LastingView.table` a peer that went away
+keeps its place for a day. With the first opinion alone, copies would be made again at each restart; with the second
+alone, links would wait for a day.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import anyio
@@ -14,6 +16,7 @@ from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.ids import Key, PeerKey
 from dht.core.placement import Rule
+from herodotus.core.copies.absence import Absence
 
 LOST: Final = frozenset({"dead", "departed"})
 """Words of the ring's clocks for those whom two witnesses found dead; "unreachable" is one peer's impression."""
@@ -25,7 +28,7 @@ SLACK: Final = 2
 
 
 class RingTable(Protocol):
-    """What a view asks of `dht.Ring`."""
+    """What `RingView` asks of `dht.Ring`."""
 
     @property
     def me(self) -> Contact: ...
@@ -78,3 +81,43 @@ class RingView:
     def is_nearly_mine(self, key: Key) -> bool:
         """Whether we take it from others: also where their view of the ring differs a little from ours."""
         return bool(self.live) and key in self._wide
+
+
+class RingPositions(Protocol):
+    """What `LastingView` asks of `dht.Ring`."""
+
+    def positions(self) -> tuple[Contact, ...]:
+        """Every position that the table knows, our own included once we are a member."""
+        ...
+
+
+class LastingView:
+    """Made again by `look` only: between two looks all decisions rest on one table."""
+
+    def __init__(self, absence: Absence) -> None:
+        self._absence = absence
+        self._made_of: tuple[object, ...] = ()
+        self.table = absence.table(0.0)
+        self.contacts: Mapping[PeerKey, Contact] = {}
+        """How to reach each peer that is there: at its first position."""
+        self.absent: Mapping[PeerKey, float] = {}
+        """Since when they are."""
+        self.returned: Sequence[PeerKey] = ()
+        """Who came or is back since the look before."""
+
+    def depart(self, peer: PeerKey) -> None:
+        """It will not come back: no day is waited."""
+        self._absence.depart(peer)
+
+    def look(self, ring: RingPositions, now: float) -> bool:
+        """Whether anything is different since the last look."""
+        contacts = ring.positions()
+        self.returned = self._absence.see(contacts, now)
+        self._absence.advance(now)
+        made_of = contacts, self._absence.standing(now)
+        if made_of == self._made_of:
+            return False
+        self._made_of = made_of
+        self.table, self.absent = self._absence.table(now), self._absence.absent
+        self.contacts = {contact.peer: contact for contact in reversed(contacts)}
+        return True

@@ -2,9 +2,11 @@
 
 import pytest
 
+from dht import Contact
 from dht.core.ids import Key
-from herodotus.peers.ring_view import RingView
-from simnet.linkworld import TableRing, link_peer
+from herodotus.core.copies.absence import Absence
+from herodotus.peers.ring_view import LastingView, RingView
+from simnet.linkworld import TableRing, contact_of, link_peer
 
 pytestmark = pytest.mark.anyio
 
@@ -30,3 +32,28 @@ async def test_a_view_knows_what_is_ours_and_what_may_be() -> None:
     assert ranks == [0, 1, None, None]
     assert [view.may_be_mine(positions[ours - back]) for back in range(5)] == [True] * 4 + [False]
     assert [view.is_nearly_mine(positions[ours - back]) for back in range(5)] == [True] * 4 + [False]
+
+
+class Positions:
+    def __init__(self, *contacts: Contact) -> None:
+        self.contacts = contacts
+
+    def positions(self) -> tuple[Contact, ...]:
+        return self.contacts
+
+
+def test_whoever_is_away_keeps_its_place_and_cannot_be_reached() -> None:
+    contacts = sorted((contact_of(link_peer(number)) for number in range(3)), key=lambda one: one.position)
+    one, two, three = contacts
+    view = LastingView(Absence(departed_s=86_400.0, low_s=900.0, copies=2))
+    assert view.look(Positions(one, two, three), 0.0)
+    assert not view.look(Positions(one, two, three), 1.0)
+    assert view.look(Positions(one, three), 10.0)
+    assert view.table.of(two.position) == (two, three)
+    assert (dict(view.absent), set(view.contacts)) == ({two.peer: 10.0}, {one.peer, three.peer})
+    assert view.look(Positions(one, two, three), 20.0)
+    assert (view.returned, dict(view.absent)) == ([two.peer], {})
+    view.look(Positions(one, three), 30.0)
+    view.depart(two.peer)
+    assert view.look(Positions(one, three), 31.0)
+    assert view.table.of(two.position) == (three, one)
