@@ -14,11 +14,11 @@ from typing import Protocol
 from dht.core.arcs import Arc
 from dht.core.effects import ArcsChanged, PeerChanged
 from dht.core.ids import Key, PeerKey, key_of
+from dht.core.reader import Member
 from dht.core.records import Contact
 from dht.node import RingNode, open_node
 from dht.node_types import (
     EventsLost,
-    Member,
     NodePorts,
     NodeSettings,
     NodeStatistics,

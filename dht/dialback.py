@@ -134,7 +134,7 @@ class ReachPorts(Protocol):
     def own_port(self) -> int: ...
     def members_known(self) -> Iterable[Contact]: ...
     def await_nonces(self, seconds: float) -> None: ...
-    def standing_changed(self, standing: Reachability) -> None: ...
+    def standing_changed(self, change: StandingChanged) -> None: ...
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class OwnReach:
     def _tell(self, effect: StandingChanged) -> None:
         if self._wanted:  # where nobody is asked, nothing is news
             logger.info("reachability standing=%s reason=%s", effect.standing.value, effect.reason)
-        self._ports.standing_changed(effect.standing)
+        self._ports.standing_changed(effect)
 
     async def _await_table(self) -> None:
         with anyio.move_on_after(TABLE_PATIENCE_S):

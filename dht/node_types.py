@@ -1,7 +1,7 @@
 """What does a node take, tell and report? Its settings and ports, its subscribers' events, its statistics."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
@@ -9,7 +9,6 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.effects import ArcsChanged, Joined, PeerChanged, RingChanged
-from dht.core.ids import PeerKey
 from dht.core.machine import RingStatistics
 from dht.core.reachability import Reachability
 from dht.core.records import Address, Contact, SignedRecord
@@ -71,6 +70,26 @@ class Subscription:
         return events
 
 
+class Subscribers:
+    """Everybody who listens to one peer's ring."""
+
+    def __init__(self) -> None:
+        self._subscriptions: list[Subscription] = []
+
+    @contextmanager
+    def events(self) -> Iterator[Subscription]:
+        subscription = Subscription()
+        self._subscriptions.append(subscription)
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.remove(subscription)
+
+    def tell(self, event: RingEvent) -> None:
+        for subscription in self._subscriptions:
+            subscription.put(event)
+
+
 OnRecord = Callable[[SignedRecord], None]
 OpenTransport = Callable[..., AbstractAsyncContextManager[UdpTransport]]
 
@@ -85,14 +104,6 @@ class NodePorts:
     on_record: OnRecord = lambda signed: None
     on_met: Callable[[Contact], None] = lambda contact: None
     dial_back: DialBack = dial_back  # simulations have no sockets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    peer: PeerKey
-    address: Address
-    virtual_nodes: int
-    clock: str  # well, unreachable, suspect, dead, ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,13 +4,13 @@
 its own, as `dht.Ring` answers it. Handshakes, datagrams and their bytes are not in it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 import anyio
 
-from dht import Arc, Contact, Key, RingEvent, Subscription
+from dht import Contact, Key, Subscription
 from dht.core.effects import (
     ArcsChanged,
     Effect,
@@ -23,16 +23,16 @@ from dht.core.effects import (
 )
 from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
-from dht.core.placement import Rule, own_arcs
+from dht.core.reader import RingReader
 from dht.core.records import PeerRecord
 from dht.core.seat import Restored, SearchEnded
 from dht.core.seated_machine import SeatedMachine
-from dht.errors import NoAnswerError
+from dht.node_types import Subscribers
+from dht.open_lookups import OpenLookups
 from simnet.rings import START_S, RingWorld
 
 STEP_S = 0.25
 """The heap is looked at so often: many events cost one turn of the loop."""
-LOOKUP_S = 60.0
 CONTACTS_GIVEN = 3
 
 
@@ -106,72 +106,37 @@ class TrioRings:
             ring.perform(effect)
 
 
-class MachineRing:
-    """One life of a peer's membership."""
+class MachineRing(RingReader):
+    """One life of a peer's membership, as `dht.Ring` answers for it."""
 
     def __init__(self, rings: TrioRings, seated: SeatedMachine) -> None:
         self.seated = seated
         self._rings = rings
-        self._subscriptions: list[Subscription] = []
-        self._waiting: dict[int, tuple[anyio.Event, list[LookupDone]]] = {}
+        self._lookups = OpenLookups()
+        self._subscribers = Subscribers()
 
     @property
     def machine(self) -> RingMachine:
         return self.seated.machine
 
-    @property
-    def me(self) -> Contact:
-        return self.machine.me
-
-    def contacts(self) -> tuple[Contact, ...]:
-        return tuple(self.machine.table.contacts)
-
-    def clocks(self) -> Mapping[PeerKey, str]:
-        return dict(self.machine.statistics().unwell)
-
-    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
-        if copies is None or copies == self._rings.world.rules.copies:
-            return self.machine.arcs()
-        nodes = [(node.contact, node.predecessor) for node in self.machine.nodes if node.is_member]
-        return own_arcs(nodes, self.machine.table.counterclockwise, Rule(copies))
-
     async def owner(self, key: Key) -> Contact:
         """Raises NoAnswerError."""
         self._rings.catch_up()
-        event, found = anyio.Event(), list[LookupDone]()
-        number = self.machine.lookup(key, self._rings.world.now)
-        self._waiting[number] = event, found
-        self._rings.world.settle(self.machine)
-        try:
-            with anyio.move_on_after(LOOKUP_S):
-                await event.wait()
-        finally:
-            self._waiting.pop(number, None)
-        if not found or not found[0].holders:
-            raise NoAnswerError(key.hex())
-        return found[0].holders[0]
+        lookup_id = self.machine.lookup(key, self._rings.world.now)
+        return (await self._lookups.holders(lookup_id, key, self._act))[0]
 
-    @contextmanager
-    def events(self) -> Iterator[Subscription]:
-        subscription = Subscription()
-        self._subscriptions.append(subscription)
-        try:
-            yield subscription
-        finally:
-            self._subscriptions.remove(subscription)
+    def _act(self) -> None:
+        self._rings.world.settle(self.machine)
+
+    def events(self) -> AbstractContextManager[Subscription]:
+        return self._subscribers.events()
 
     def perform(self, effect: Effect) -> None:
         match effect:
             case LookupDone():
-                event, found = self._waiting.get(effect.id, (anyio.Event(), list[LookupDone]()))
-                found.append(effect)
-                event.set()
+                self._lookups.done(effect)
             case ArcsChanged() | RingChanged() | PeerChanged() | Joined():
-                self._tell(effect)
-
-    def _tell(self, event: RingEvent) -> None:
-        for subscription in self._subscriptions:
-            subscription.put(event)
+                self._subscribers.tell(effect)
 
 
 def torn(rings: TrioRings, side_of: Mapping[PeerKey, int]) -> None:

@@ -125,6 +125,10 @@ class RingMachine:
         return self._host.me
 
     @property
+    def rules(self) -> RingRules:
+        return self._rules
+
+    @property
     def own_record(self) -> PeerRecord:
         """What we say of ourselves, unsigned: keep it, so that a restart goes on from its incarnation."""
         return self._record

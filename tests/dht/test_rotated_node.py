@@ -61,7 +61,7 @@ def neighbours(view: NodeView) -> set[Contact]:
 
 def previous_known(peer: Peer) -> bool:
     """Does the other peer's table still hold the doubly signed record?"""
-    record = peer.node._machine.table.records.get(NEW)
+    record = peer.node.machine.table.records.get(NEW)
     return record is None or bool(record.record.previous)
 
 

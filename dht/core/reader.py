@@ -1,0 +1,122 @@
+"""What does one peer know of the ring without asking anybody? Readings of its machine's table and lists.
+
+No authority: the table may be seconds behind the ring. Free of traffic, so those who have many questions ask here.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from dht.core.arcs import Arc
+from dht.core.ids import Key, PeerKey
+from dht.core.machine import RingMachine, RingStatistics
+from dht.core.placement import Rule, first, own_arcs
+from dht.core.records import LEAF, Address, Contact, SignedRecord, first_contact_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    peer: PeerKey
+    address: Address
+    virtual_nodes: int
+    clock: str  # well, unreachable, suspect, dead, ...
+
+
+class RingReader(ABC):
+    """For whoever has a machine; which one that is may change from one reading to the next."""
+
+    @property
+    @abstractmethod
+    def machine(self) -> RingMachine: ...
+
+    @property
+    def me(self) -> Contact:
+        return self.machine.me
+
+    @property
+    def record(self) -> SignedRecord | None:
+        return self.machine.record
+
+    def members(self) -> tuple[Member, ...]:
+        """Everybody in our table, ourselves included, by key."""
+        clocks = self.clocks()
+        return tuple(
+            Member(
+                peer=peer,
+                address=signed.record.addresses[0],
+                virtual_nodes=signed.record.virtual_nodes,
+                clock=clocks.get(peer, "well"),
+            )
+            for peer, signed in sorted(self.machine.table.records.items())
+        )
+
+    def positions(self) -> tuple[Contact, ...]:
+        """Every position of a member in our table, ours included once we are one, in the order of the ring."""
+        machine = self.machine
+        own = {node.contact.position for node in machine.nodes if node.is_member}
+        return tuple(
+            contact
+            for contact in machine.table.contacts
+            if contact.peer in machine.table.records
+            and (contact.peer != machine.me.peer or contact.position in own)
+        )
+
+    def contacts(self) -> tuple[Contact, ...]:
+        """All virtual nodes in our table by position, ours included."""
+        return tuple(self.machine.table.contacts)
+
+    def clocks(self) -> Mapping[PeerKey, str]:
+        """Those who are not well, as our clocks see them."""
+        return MappingProxyType(dict(self.machine.statistics().unwell))
+
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]:
+        """What this peer must hold so that every key has that many copies (the network's number by default)."""
+        machine = self.machine
+        if copies is None or copies == machine.rules.copies:
+            return machine.arcs()
+        nodes = [(node.contact, node.predecessor) for node in machine.nodes if node.is_member]
+        return own_arcs(nodes, machine.table.counterclockwise, Rule(copies))
+
+    def filled_up(self, holders: Sequence[Contact], key: Key, copies: int) -> tuple[Contact, ...]:
+        """An answer names six holders at most; those whom the table knows come after them."""
+        found = {contact.peer: contact for contact in holders}
+        if len(found) < copies:
+            for contact in self.machine.holders_known(key, copies):
+                found.setdefault(contact.peer, contact)
+        return tuple(found.values())[:copies]
+
+    def owners_that_are_well(self) -> list[Contact]:
+        """The others who own keys and answer: the first contact of each."""
+        machine, unwell = self.machine, self.clocks()
+        return [
+            first_contact_of(signed.record, machine.rules.id_check)
+            for peer, signed in machine.table.records.items()
+            if peer not in unwell and peer != machine.me.peer and not signed.record.flags & LEAF
+        ]
+
+    def is_known(self, address: Address) -> bool:
+        return any(address in signed.record.addresses for signed in self.machine.table.records.values())
+
+    def knows(self, peer: PeerKey) -> bool:
+        """Is it in our table, a leaf perhaps, ourselves included?"""
+        return peer in self.machine.table.records
+
+
+def is_joined(ring: RingStatistics) -> bool:
+    """At all our positions; a leaf has none, and is in as soon as it knows somebody."""
+    return all(node.is_member for node in ring.nodes) and (bool(ring.nodes) or ring.members > 1)
+
+
+def is_ideal(machine: RingMachine, ring: RingStatistics) -> bool:
+    """Do my lists say what the table says? The view of one peer; a ring is ideal when all see it so."""
+    wanted, me = machine.rules.successors, machine.me.peer
+    for node in ring.nodes:
+        around = [c for c in machine.table.clockwise(node.contact.position) if c != node.contact]
+        before = around[-1] if around else None
+        expected = tuple(first(around, Rule(wanted), (me,)))
+        listed = tuple(contact for contact in node.successors if contact.peer != me)
+        if not node.is_member or listed != expected or node.predecessor != before:
+            return False
+    # The dead are asked now and then whether they are back, and stay silent: that is no flaw of the ring.
+    return not any(peer in machine.table.records for peer, _ in ring.unwell)
