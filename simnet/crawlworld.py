@@ -43,10 +43,10 @@ from herodotus.crawl.stewards import NodeRing, RingSteward, StewardParts
 from herodotus.home.folder import Home
 from herodotus.machine import Machine
 from herodotus.peers.calls import Services
-from herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
 from herodotus.store.home_archive import HomeArchive
-from herodotus.store.memory import MemoryStore
 from herodotus.store.store import ArchiveStore, DiskStore
+from simnet.memory_calls import LineFaults, MemoryCalls
+from simnet.memory_store import MemoryStore
 from simnet.rings import NETWORK, RingWorld, peer_number
 from simnet.trioring import TrioRings, torn
 from simnet.web import Oracle, Response, Web, WebRequest

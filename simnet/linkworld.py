@@ -29,7 +29,7 @@ from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.daily import CrawlState, NotCrawling
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.peers.calls import Services
-from herodotus.peers.net.memory_calls import GOOD_LINE, LineFaults, MemoryCalls
+from simnet.memory_calls import GOOD_LINE, LineFaults, MemoryCalls
 
 NETWORK = NetworkId(bytes(8))
 DAY_S = 86_400.0

@@ -31,10 +31,10 @@ from crawler.worker import Crawler, WorkerSettings
 from dht.core.rules import RingRules
 from herodotus.core.captures import CaptureId, Deposit, Mode
 from herodotus.crawl.gear import ROBOT, ArchiveSink
-from herodotus.store.index import IndexBatch, MemoryIndex
-from herodotus.store.memory import MemoryStore
+from herodotus.store.index import IndexBatch
 from herodotus.store.store import Stored
 from simnet.host import SimulatedPort, TrioCarrier
+from simnet.memory_store import MemoryIndex, MemoryStore
 from simnet.web import Oracle, Response, Web, WebRequest
 from simnet.web.site import DAY_S, EPOCH_S
 from simnet.whole import WholeNodes

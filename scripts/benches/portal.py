@@ -35,9 +35,9 @@ from pathlib import Path
 import anyio
 
 from herodotus.core.warc import parse_digits
-from herodotus.store.memory import MemoryStore
 from herodotus.store.warc_export import export_warc
 from scripts.benches.crawling.starting import CLIENT_CORE, ORIGIN_CORE, free_port, pinned
+from simnet.memory_store import MemoryStore
 from tests.herodotus.deposits import make_deposit
 
 SITE = "http://bench.example"

@@ -14,10 +14,10 @@ from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.memory import MemoryStore
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.store import ArchiveStore, open_store
 from herodotus.store.streams import Query
+from simnet.memory_store import MemoryStore
 from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio

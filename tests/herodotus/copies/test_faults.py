@@ -11,10 +11,10 @@ from herodotus.core.captures import CaptureId
 from herodotus.core.copies.ledger import PROMISE_KEPT_S
 from herodotus.core.disputes import disputed
 from herodotus.core.index_rows import CAPTURE, decode_entry
-from herodotus.store.memory import MemoryStore
 from herodotus.store.reader import Reader
 from herodotus.store.settings import ArchiveSettings
 from simnet.host import TrioCarrier, run_world
+from simnet.memory_store import MemoryStore
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.copies.world import Net, Peer, deposit, key_of
 from tests.herodotus.store.making import DAY_S, NOW_S, page

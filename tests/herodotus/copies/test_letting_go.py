@@ -20,8 +20,8 @@ from herodotus.core.index_rows import CAPTURE, after
 from herodotus.peers.calls import Services
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
-from herodotus.store.memory import MemoryStore
 from herodotus.store.parcels import drop
+from simnet.memory_store import MemoryStore
 from tests.herodotus.copies.sets import Straight
 from tests.herodotus.store.making import NOW_S, page
 

@@ -28,7 +28,7 @@ from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
 from herodotus.machine import Machine
 from herodotus.peers.calls import Calls, PeerUnreachableError, Services
-from herodotus.store.memory import MemoryStore
+from simnet.memory_store import MemoryStore
 from tests.herodotus.store.making import NOW_S, page
 
 LATENCY_S = 0.05

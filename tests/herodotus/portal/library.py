@@ -16,7 +16,7 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
-from herodotus.store.memory import MemoryStore
+from simnet.memory_store import MemoryStore
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.statuses import STATUS
 from tests.herodotus.store.making import NOW_S

@@ -17,7 +17,7 @@ from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request
-from herodotus.store.memory import MemoryStore
+from simnet.memory_store import MemoryStore
 from tests.crawler.origin import Origin, origin, says
 from tests.herodotus.portal.library import HOME, HOST, SITE
 from tests.herodotus.portal.rooms import Ring, Room

@@ -12,12 +12,13 @@ from herodotus.core.warc import format_record
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import Index, MemoryIndex
+from herodotus.store.index import Index
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.items import Item, NewVisits
 from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.warc_export import export_warc
+from simnet.memory_store import MemoryIndex
 from tests.herodotus.deposits import make_deposit
 
 NOW_S = 1_700_000_000

@@ -23,13 +23,14 @@ from herodotus.store.disk import Disk as AnyDisk
 from herodotus.store.disk import FileStatus, sync_folder
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import IndexBatch, MemoryIndex
+from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
+from simnet.memory_store import MemoryIndex
 from simnet.world.disk import PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, page, random_text
 

@@ -16,7 +16,6 @@ from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
@@ -25,6 +24,7 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
+from simnet.memory_store import MemoryIndex
 from simnet.world.disk import Failure, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, random_text, store
 

@@ -11,7 +11,7 @@ from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.captures import Deposit
 from herodotus.machine import Machine
 from herodotus.store.deletion import delete
-from herodotus.store.index import IndexBatch, MemoryIndex
+from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.rocks import INDEX_ROWS, RocksIndex
@@ -20,6 +20,7 @@ from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.verification import verify
+from simnet.memory_store import MemoryIndex
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 

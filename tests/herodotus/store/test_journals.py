@@ -13,13 +13,13 @@ from herodotus.core.captures import Deposit
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.journal import write_journal
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.verification import verify
+from simnet.memory_store import MemoryIndex
 from simnet.world.disk import Failure, PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 

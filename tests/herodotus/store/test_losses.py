@@ -26,10 +26,9 @@ from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import IndexBatch, MemoryIndex
+from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.members import scan_members
-from herodotus.store.memory import MemoryStore
 from herodotus.store.notes import all_visits, note_places
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
@@ -38,6 +37,7 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
 from herodotus.store.warc_import import import_file
+from simnet.memory_store import MemoryIndex, MemoryStore
 from simnet.world.disk import Failure, PowerCut, SimulatedDisk
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.operate.cli.test_archive import run

@@ -24,10 +24,10 @@ from warcio.warcwriter import WARCWriter
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
 from herodotus.store.foreign_records import Broken, ForeignRecord, RecordReader
-from herodotus.store.memory import MemoryStore
 from herodotus.store.wacz import export_wacz
 from herodotus.store.warc_export import export_warc
 from herodotus.store.warc_import import ImportReport, import_file
+from simnet.memory_store import MemoryStore
 from tests.herodotus.store.making import (
     NOW_S,
     foreign_response,

@@ -18,7 +18,7 @@ from herodotus.store import items, notes, recovery
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
-from herodotus.store.index import IndexBatch, MemoryIndex
+from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake
 from herodotus.store.items import NOTE_TARGET
 from herodotus.store.notes import all_visits
@@ -28,6 +28,7 @@ from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import archive_at
 from herodotus.store.stored_records import end_of_companion
+from simnet.memory_store import MemoryIndex
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, random_text, store
 

@@ -14,7 +14,6 @@ from herodotus.store.deletion import delete
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.items import NOTE_TARGET
 from herodotus.store.members import gzip_member
-from herodotus.store.memory import MemoryDisk
 from herodotus.store.parcels import (
     bury,
     count_captures,
@@ -29,6 +28,7 @@ from herodotus.store.parcels import (
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from herodotus.store.sealing import compact, seal
+from simnet.memory_store import MemoryDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
 
 URL = "http://example.org/"

@@ -7,10 +7,10 @@ import pytest
 from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
-from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
+from simnet.memory_store import MemoryIndex
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, store
 
 URL = "http://example.org/"

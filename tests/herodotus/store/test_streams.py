@@ -12,13 +12,12 @@ from herodotus.core.captures import CaptureId
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import Intake
-from herodotus.store.memory import MemoryDisk
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.streams import Cursor, Query, Stream
+from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import NOW_S, page, store
 
 ACTIONS = st.sampled_from(["store", "delete", "seal", "compact", "restart", "read", "read"])

@@ -16,8 +16,7 @@ from herodotus.core.captures import Deposit
 from herodotus.core.index_rows import LINK, TALLY, after
 from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
-from herodotus.store.index import IndexBatch, MemoryIndex
-from herodotus.store.memory import MemoryDisk
+from herodotus.store.index import IndexBatch
 from herodotus.store.sealing import seal
 from herodotus.store.store import DiskStore
 from herodotus.store.survey import (
@@ -32,6 +31,7 @@ from herodotus.store.survey import (
     tally_key,
 )
 from herodotus.store.threads import ThreadWorkers
+from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
 
 A, B, C = "https://a.example/", "https://b.example/", "https://c.example/x"

@@ -26,12 +26,12 @@ from herodotus.core.disputes import disputed
 from herodotus.core.signatures import signed
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.cross_fetches import ACCUSATION
-from herodotus.peers.net.memory_calls import LineFaults
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.memory import MemoryStore
 from herodotus.store.store import Stored
 from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, WorldFetcher
 from simnet.linkworld import DAY_S, LinkPeer, LinkWorld
+from simnet.memory_calls import LineFaults
+from simnet.memory_store import MemoryStore
 from simnet.web import Web, WebSettings
 from tests.herodotus.deposits import make_deposit
 

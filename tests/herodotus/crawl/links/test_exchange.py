@@ -16,8 +16,8 @@ from dht.core.ids import key_of
 from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.links import exchange as exchange_module
 from herodotus.peers.calls import RefusedError, Services
-from herodotus.peers.net.memory_calls import LineFaults
 from simnet.linkworld import DAY_S, LinkPeer, LinkWorld, contact_of
+from simnet.memory_calls import LineFaults
 
 pytestmark = pytest.mark.anyio
 SEEDS = range(1, 4)

@@ -13,9 +13,9 @@ from herodotus.crawl.links import exchange, hand_over, owner, standby
 from herodotus.crawl.links.hand_over import KNOWN, KNOWS_ALL
 from herodotus.crawl.links.wire import OutLink, encode_batch, in_order
 from herodotus.peers.calls import RefusedError, Services
-from herodotus.peers.net.memory_calls import LineFaults
 from herodotus.peers.net.own_calls import closed_at_once
 from simnet.linkworld import LinkWorld, contact_of
+from simnet.memory_calls import LineFaults
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ import pytest
 import trio.testing
 
 from herodotus.peers.calls import CallError, PeerUnreachableError, RefusedError, Services
-from herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
+from simnet.memory_calls import LineFaults, MemoryCalls
 from tests.dht.link_world import key_from
 from tests.herodotus.peers.net.peers import contact
 

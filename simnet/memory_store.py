@@ -6,8 +6,10 @@ task: no threads, so a simulation stays deterministic. Faults of disks are not i
 
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TypeVar
 
 import anyio.lowlevel
@@ -19,7 +21,7 @@ from herodotus.store.deletion import delete, expunge
 from herodotus.store.disk import Disk, FileStatus
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import Index, MemoryIndex
+from herodotus.store.index import Index, IndexBatch
 from herodotus.store.intake import Intake
 from herodotus.store.items import NewVisits
 from herodotus.store.reader import HISTORY_MAX, Reader, Version
@@ -127,6 +129,60 @@ class MemoryDisk:
 
 def _clean(path: str) -> str:
     return path.strip("/").removeprefix(".").strip("/")
+
+
+class MemoryIndex:
+    """For tests, simulations and small archives: gone when the process ends, and then rebuilt."""
+
+    def __init__(self, content: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self._values = dict(content)
+        self._keys = sorted(self._values)
+        self._lock = Lock()
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._values.get(key)
+
+    def scan(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        with self._lock:
+            keys = self._keys[bisect_left(self._keys, start) : bisect_left(self._keys, end)]
+            found = [(key, self._values[key]) for key in keys]
+        return iter(found)
+
+    def last_before(self, start: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            at = bisect_left(self._keys, end) - 1
+            if at < 0 or self._keys[at] < start:
+                return None
+            return self._keys[at], self._values[self._keys[at]]
+
+    def write(self, batch: IndexBatch) -> None:
+        with self._lock:
+            for key, value in batch.changes:
+                if value is None:
+                    if self._values.pop(key, None) is not None:
+                        del self._keys[bisect_left(self._keys, key)]
+                else:
+                    if key not in self._values:
+                        insort(self._keys, key)
+                    self._values[key] = value
+
+    def flush(self) -> None:
+        """Memory is as durable as it gets."""
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._keys.clear()
+
+    def content(self) -> list[tuple[bytes, bytes]]:
+        with self._lock:
+            return sorted(self._values.items())
+
+    def bytes_used(self) -> int:
+        return sum(len(key) + len(value) for key, value in self._values.items())
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class MemoryStore:
