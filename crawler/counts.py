@@ -1,4 +1,4 @@
-"""What has a crawl done so far? Counters by outcome, status, type, error and host, copied for whoever shows them."""
+"""What has a crawl done so far? Counters by outcome, status, type, error and host, copied for display."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace

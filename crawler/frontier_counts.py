@@ -27,7 +27,7 @@ class FrontierCounts:
         self._due = self._read_due()
 
     def _read_due(self) -> dict[int, int]:
-        """How many URLs are due on each day; counted anew where an older release left no counts."""
+        """How many URLs are due on each day; counted again if an older release left no counts."""
         rows = self._rows.keys(_DUE_COUNT, after(_DUE_COUNT))
         found = {
             int.from_bytes(row[len(_DUE_COUNT) :], "big"): number_in(self._rows.get(row)) for row in rows

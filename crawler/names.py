@@ -1,9 +1,9 @@
-"""Who asks DNS, and how do slow names hold up nobody else? c-ares (by aiodns), few questions at a time for one zone.
+"""How are names looked up, so that slow ones delay no others? By c-ares (aiodns), few questions at a time for one zone.
 
 The system's own call blocks a thread for half a minute when a zone's servers are down; c-ares needs one thread for all
 names. It reads the system's name servers, search domains and list of hosts, but no other source that the system may
-have (mDNS, LDAP). A lookup continues when nobody waits for it any more, and its answer is kept for a while for whoever
-asks again. A zone has a few lookups at a time, whatever the number of its hosts.
+have (mDNS, LDAP). A lookup continues when nobody waits for it any more, and its answer is kept for a while for the next
+asker. A zone has a few lookups at a time, whatever the number of its hosts.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ TRIES_MAX = 5
 """Each try waits twice as long as the one before; c-ares begins with less for a name server that was quick before. Name
 servers need some ten seconds to find out that a zone does not answer."""
 ANSWERS_KEPT_S = 30.0
-"""For who asks again, failures among them: a name that cannot be resolved has many URLs."""
+"""How long answers are kept, failures too: a name that cannot be resolved has many URLs."""
 ANSWERS_KEPT_MAX = 4_096
 SHORT_LABEL = 3
 """`co.uk` and `com.au` are no zones of one owner: there a zone has three labels."""
@@ -48,7 +48,7 @@ class _Lookup:
 
 
 class DnsNames:
-    """A `Resolve` by DNS. Used from one asyncio loop; whoever makes it closes it."""
+    """A `Resolve` by DNS. Used from one asyncio loop; its maker closes it."""
 
     def __init__(self, look_up: LookUp | None = None) -> None:
         self._look_up = look_up
@@ -58,7 +58,7 @@ class DnsNames:
         self._answered: TTLCache[str, _Lookup] = TTLCache(ANSWERS_KEPT_MAX, ANSWERS_KEPT_S, _now)
 
     async def __call__(self, host: str) -> list[str]:
-        """Cancelled, it leaves the lookup going on. Raises OSError or ValueError when there is no address."""
+        """If cancelled, the lookup continues. Raises OSError or ValueError if there is no address."""
         lookup = self._answered.get(host) or self._under_way.get(host) or self._begin(host)
         left_s = lookup.begun_at + LOOKUP_S_MAX - _now()
         done, _ = await asyncio.wait([lookup.question], timeout=max(0.0, left_s))
@@ -78,7 +78,7 @@ class DnsNames:
 
         def end(
             question: Question,
-        ) -> None:  # called in a later turn of the loop, and before whoever waits goes on
+        ) -> None:  # called in a later turn of the loop, before the waiting tasks continue
             self._answered[host] = self._under_way.pop(host)
             self._of_zone[zone] -= 1
             if not self._of_zone[zone]:

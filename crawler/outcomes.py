@@ -66,7 +66,7 @@ class Outcomes:
     # -- how a visit ended
 
     async def recover(self, entry: DueEntry) -> bool:
-        """A suspect's capture read from the archive; False: there is none, it is to be fetched."""
+        """Reads a suspect's capture from the archive; False: the archive has none, so fetch it."""
         # A try that failed today left nothing in the archive: an older version is not what is wanted.
         has_failed = entry.known.last_result == Result.FAILED.value
         is_done = entry.known.last_day == self._frontier.day and not has_failed
@@ -138,7 +138,7 @@ class Outcomes:
             return read_capture(
                 capture, product_token=self._robot, rules=self._rules, wants_sketch=wants_sketch
             )
-        except Exception:  # noqa: BLE001  # our fault, on some stranger's page, meets its supervisor: the crawl goes on
+        except Exception:  # noqa: BLE001  # our fault, on a stranger's page: log it here, and the crawl continues
             _log.exception("page not read, its links are passed over url=%s", capture.url)
             self.counts.by_error[NOT_READ] += 1
             return Reading(result=result_of(capture))

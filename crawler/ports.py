@@ -29,7 +29,7 @@ class CaptureSink(Protocol):
 
 
 class UrlOwner(Protocol):
-    """Who is to fetch the links that were found."""
+    """Decides which peer fetches the links that were found."""
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
         """Those that are ours, to be put into our frontier; the others are taken for delivery."""
@@ -39,7 +39,7 @@ class UrlOwner(Protocol):
 
 
 class StewardPort(Protocol):
-    """Permission to fetch, from whoever looks after the origin."""
+    """Permission to fetch, from the origin's steward."""
 
     async def rules(self, origin: Origin) -> RobotsRules | Wait:
         """What robots.txt says to us; Wait when the origin may not even be asked for that now."""

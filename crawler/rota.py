@@ -119,7 +119,7 @@ class Rota:
 
     def _push(self, origin: Origin, at: float) -> None:
         self._turn += 1
-        self._resting += at > self._now() + LONG_REST_S  # counted anew from time to time
+        self._resting += at > self._now() + LONG_REST_S  # counted again from time to time
         heapq.heappush(self._ready, (at, self._turn, origin))
 
     async def _wait(self, until: float | None) -> None:

@@ -22,7 +22,7 @@ CAPTURED_BYTES_MAX = 2 * ROBOTS_BYTES_MAX
 """Of a robots.txt: what lies behind the first half is not read, and a server may send 100 MB."""
 
 SEARCHES_KEPT_MAX = 10_000
-"""Of those that wait for a permission; who was forgotten begins anew. A steward is asked on behalf of many."""
+"""Searches that wait for a permission; a forgotten one starts again. A steward is asked on behalf of many."""
 
 _NOT_ASKED = OriginReport(status=None, duration_s=0.0, fetches=0)
 
@@ -112,7 +112,7 @@ class LocalSteward:
 
     def _rules_of(self, found: Capture, body: Decoded) -> RobotsRules:
         if found.truncated not in (None, Truncation.LENGTH):
-            # Half a list of rules is none: what is forbidden may have been in the other half.
+            # Half a list of rules is worthless: the other half may have forbidden something.
             return replace(DISALLOW_ALL, problem="robots.txt broke off")
         is_known = found.outcome is not FetchOutcome.STORED
         is_there = is_known or 200 <= found.status < 300

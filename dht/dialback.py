@@ -1,6 +1,6 @@
 """Could a stranger reach me? Both sides of a dial-back, with the sockets that `dht.core.reachability` does without.
 
-`DialBacks` serves others: a nonce from a fresh socket to whoever asked, and did it come back? `OwnReach` asks for
+`DialBacks` serves others: a nonce from a fresh socket to the asker, and does it come back? `OwnReach` asks for
 ourselves: it picks members of different networks, gives their answers to the machine and tells the node the verdict.
 `docs/protocol/ring.md` §5 says how it looks on the wire.
 """
@@ -83,7 +83,7 @@ def _is_echo(data: bytes, network: bytes, nonce: bytes) -> bool:
 
 
 class DialBacks:
-    """Serves those who ask, within bounds; whom we cannot serve gets no answer and asks somebody else."""
+    """Serves askers within bounds; beyond them an asker gets no answer and asks another peer."""
 
     def __init__(
         self,

@@ -150,11 +150,11 @@ class SessionEndpoint:
     # --- handshakes and their news
 
     def dial(self, address: Address, peer: bytes | None, now: float) -> bool:
-        """Starts a handshake with whoever is there; False when too many are under way."""
+        """Starts a handshake with the peer at this address; False if too many are under way."""
         return self.link.dial(socket_address(address.host, address.port), peer, now) is not None
 
     def met(self, address: Address, now: float) -> PeerMet | None:
-        """Who is at this address, as far as an open session says."""
+        """The peer at this address, by an open session."""
         session = self.link.sessions.at(socket_address(address.host, address.port))
         if session is None:
             return None
@@ -202,7 +202,7 @@ class SessionEndpoint:
             self._sightings.popitem(last=False)
         if len(witnesses) < WITNESSES_OF_OUR_ADDRESS or seen == self._own_address:
             return
-        self._sightings = OrderedDict({seen: witnesses})  # an old address must be witnessed anew
+        self._sightings = OrderedDict({seen: witnesses})  # an old address must be witnessed again
         if self._own_address is not None:
             self.events.append(OwnAddressChanged(address=packed_address(seen)))
         self._own_address = seen

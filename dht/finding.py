@@ -1,6 +1,6 @@
 """How do the finders keep a node in touch with its ring? Remembered peers, the local network, the rendezvous.
 
-Each finder only shows the node whom to compare tables with. They run beside the node for as long as it lives, and
+Each finder only gives the node peers to compare tables with. They run beside the node for as long as it lives, and
 each can be missing. What was found once is remembered, so that a restart needs none of them.
 """
 
@@ -67,7 +67,7 @@ def record_facts(rules: RingRules, verifier: Verifier) -> Callable[[bytes], Publ
 
 
 async def first_contacts(finders: Finders, own: Address) -> list[Address]:
-    """Whom to try for the first join, best first; the rendezvous is asked later, beside a ring of one."""
+    """Contacts for the first join, best first; the rendezvous is asked later, beside a ring of one."""
 
     async def given() -> Sequence[tuple[str, int]]:
         return finders.given

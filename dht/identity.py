@@ -18,7 +18,9 @@ from dht.core.ids import NetworkId, PeerKey
 from dht.core.records import Departure, PeerRecord, SignedRecord
 from dht.wire import death_signed_bytes, departure_signed_bytes, record_signed_bytes
 
-VERIFIED_MAX: Final = 1 << 12  # who is met again soon; a record that the table has is not verified again
+VERIFIED_MAX: Final = (
+    1 << 12
+)  # verified records of peers we may meet again soon; the table's records are not verified again
 
 
 def peer_key(key: Ed25519PrivateKey) -> PeerKey:
@@ -35,7 +37,7 @@ def sign_record(key: Ed25519PrivateKey, record: PeerRecord) -> SignedRecord:
 def rotation_record(old: Ed25519PrivateKey, new: Ed25519PrivateKey, record: PeerRecord) -> SignedRecord:
     """The successor of `record` (the old key's): new key, next incarnation, signed by both.
 
-    The caller has set times; whoever receives it accepts it once and tombstones the old key.
+    The caller has set the times. A receiver accepts it once and tombstones the old key.
     """
     if record.peer != peer_key(old):
         raise ValueError("the record to be rotated belongs to another key")

@@ -32,7 +32,7 @@ class Meeting:
         self._seen_as: Counter[bytes] = Counter()
 
     async def meet(self, address: Address) -> Contact | None:
-        """Who is at this address? None when nobody of our network answers."""
+        """The peer at this address; None if no peer of our network answers."""
         try:
             with anyio.fail_after(CONNECT_S):
                 met = await self._transport().connect(address)
@@ -44,7 +44,7 @@ class Meeting:
         return met.contact
 
     async def meet_some(self, addresses: Sequence[Address]) -> list[Contact]:
-        """Whom of these we can talk to; the silent are not waited for once some have answered."""
+        """Those of these that answer; the others are not waited for once some have answered."""
         contacts: dict[PeerKey, Contact] = {}
         limiter = anyio.CapacityLimiter(MEET_AT_ONCE_MAX)
 
@@ -64,7 +64,7 @@ class Meeting:
         return sorted(contacts.values(), key=lambda contact: contact.position)
 
     def seen_host(self) -> bytes | None:
-        """What most of those whom we met saw; None before we met anybody."""
+        """The address that most met peers saw; None before we met one."""
         return max(sorted(self._seen_as), key=lambda host: self._seen_as[host], default=None)
 
 

@@ -173,7 +173,7 @@ class RingNode(RingReader):
     # --- what the peer tells
 
     async def join(self, addresses: Sequence[Address]) -> bool:
-        """Join the ring of whoever answers; False when nobody does, and we are a ring of one until somebody is met."""
+        """Join the ring of the contact that answers. False if none does: we are a ring of one until we meet one."""
         self._contacts = await self._meeting.meet_some(addresses)
         self._loop.tell(SearchEnded(seen_host=self._meeting.seen_host()))
         self._has_searched.set()
@@ -188,7 +188,7 @@ class RingNode(RingReader):
         self._loop.tell(PortFound(port=port))
 
     def test_reachability(self) -> None:
-        """The router's mapping is another: ask again who can reach us."""
+        """The router's mapping changed: test our reachability again."""
         self._reach.test_again()
 
     def forget_previous_key(self) -> None:
@@ -197,7 +197,7 @@ class RingNode(RingReader):
         self._loop.pump()
 
     async def meet(self, address: Address) -> Contact | None:
-        """Who is at this address? None when nobody of our network answers."""
+        """The peer at this address; None if no peer of our network answers."""
         return await self._meeting.meet(address)
 
     async def show(self, address: Address) -> bool:

@@ -41,7 +41,7 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventsLost:
-    """The subscriber was too slow: read the state anew."""
+    """The subscriber was too slow: read the state again."""
 
 
 RingEvent = ArcsChanged | RingChanged | PeerChanged | Joined | EventsLost

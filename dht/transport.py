@@ -1,6 +1,6 @@
 """What does a node talk through? The `Transport` protocol, its reports and its figures.
 
-Messages are sealed, and delivered once or not at all. Who needs an answer asks again: the ring machine does
+Messages are sealed, and delivered once or not at all. A sender that needs an answer asks again: the ring machine does
 so by its own deadlines, others call `request`. `dht.udp` is the real one; a simulation brings its own.
 """
 

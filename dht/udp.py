@@ -75,7 +75,7 @@ class _Waiting:
 
 
 class _RaisedIn:
-    """What a loop's callback raises is raised by whoever awaits the future instead: its task has a parent."""
+    """Errors of a loop's callback are raised where the future is awaited, in a task that has a parent."""
 
     def __init__(self, failed: "asyncio.Future[None]") -> None:
         self._failed = failed
@@ -171,7 +171,7 @@ class UdpTransport:
         raise RequestFailedError(_named(to.address), f"silence, {tries} tries")
 
     async def connect(self, address: Address, peer: bytes | None = None) -> PeerMet:
-        """Meets whoever is at an address, or just this peer. Raises `RequestFailedError`."""
+        """Meets the peer at an address, whichever it is or this one. Raises `RequestFailedError`."""
         now = self._now()
         met = self.endpoint.met(address, now)
         if met is not None and peer in (None, met.contact.peer):
@@ -243,7 +243,7 @@ class UdpTransport:
         return len(datagrams)
 
     def _without_answers(self, batch: list[Received]) -> list[Received]:
-        """Answers to `request` go to whoever asked; they must come from the peer that was asked."""
+        """Answers to `request` go to the asker; they must come from the asked peer."""
         rest = []
         for message, sender in batch:
             waiting = self._asked.get(message.id) if message.__class__ in _REPLIES else None

@@ -1,6 +1,6 @@
 """What becomes of six copies while peers come and go for a year? The cores that decide, no stores, no sockets.
 
-Who must hold what, who is waited for, what is fetched first and what may go is decided by the peers' own code
+Who must hold what, how long to wait for a peer, what is fetched first and what may go is decided by the peers' own code
 (`core.replication`). A *unit* is a stretch of the ring so small that its captures share their fate; the ring's table
 is the same for all at once, as gossip takes seconds and repairs take days. Lines are as wide as they are given, one
 unit at a time goes over one of them. A unit is very many captures, each durable when it has come: where an end went
@@ -54,7 +54,7 @@ class SimulatedHolder:
     """Bytes that came of units before their source, or this peer, went away."""
     is_giving: bool = False
     asked_by: dict[PeerKey, None] = field(default_factory=dict)
-    """Who may want something of it, in the order in which they asked."""
+    """Peers that want something of it, in the order in which they asked."""
     turn: int = 0
     """Changes when it comes or goes: what was planned before is void."""
 
@@ -80,7 +80,7 @@ class CopyWorld:
         """On whose disks a unit is, the absent's too."""
         self._holders: dict[bytes, tuple[PeerKey, ...]] = {}
         self._eager: dict[PeerKey, None] = {}
-        """Who may begin to fetch something."""
+        """Peers that may start to fetch something."""
         for _ in range(peers):
             self.add()
         self._look()
@@ -193,7 +193,7 @@ class CopyWorld:
         self.owners[unit].add(peer.key)
 
     def _mend(self, unit: bytes) -> None:
-        """Whoever must hold it and has it not wants it of those who have it and are there."""
+        """Each holder without the unit wants it from those that have it and are up."""
         lacking = [key for key in self._holders[unit] if key not in self.owners[unit]]
         sources = sorted(key for key in self.owners[unit] if self.peers[key].is_up) if lacking else ()
         for key in lacking if sources else ():
@@ -311,7 +311,7 @@ class CopyWorld:
     # -- figures ------------------------------------------------------------------------------------------
 
     def histogram(self) -> Counter[int]:
-        """Units by the disks that have them, of whoever may come back."""
+        """Units by the disks that have them, of peers that may come back."""
         return Counter(len(self.owners[unit]) for unit in self.units)
 
     def reachable(self) -> Counter[int]:

@@ -14,7 +14,7 @@ month takes minutes.
 
 Trio shuffles runnable tasks to find hidden assumptions; here it does so from our seed. The two names that
 make this possible are private to trio, so its version is pinned and a test fails when they go. What a stall
-cannot do here: a stalled host's datagrams wait, but its tasks' own timers go on.
+cannot do here: a stalled host's datagrams wait, but its tasks' own timers run on.
 """
 
 import math

@@ -63,7 +63,7 @@ class TableRing:
         self.copies = 6
 
     def see(self, peers: Iterable[PeerRecord], clocks: Mapping[PeerKey, str] | None = None) -> None:
-        """The whole table anew; subscribers are told."""
+        """Replaces the whole table and tells subscribers."""
         self._table = MemberTable("ip")
         for record in peers:
             self._table.put(SignedRecord(record=record, signature=b""))
@@ -310,7 +310,7 @@ class LinkWorld:
         peer.is_down.set()
 
     async def crash(self, peer: LinkPeer, *, loses_power: bool = False) -> None:
-        """It is gone in the middle of whatever it did; `restart` begins it anew on what was on its disk."""
+        """Kills it in the middle of its work; `restart` starts it again with what was on its disk."""
         self.net.kill(peer.key)
         peer.stop.cancel()
         await peer.is_down.wait()

@@ -196,7 +196,7 @@ MUTANTS = (
     ),
     _in_ring("hearsay", "a candidate becomes successor unasked", _machine_of(_TakesHearsay)),
     _in_ring("off-by-one", "lists are one entry short", _machine_of(_OneTooFew)),
-    _in_ring("no-refutation", "who is called dead does not object", _NeverRefutes, long_splits),
+    _in_ring("no-refutation", "a peer that is called dead does not object", _NeverRefutes, long_splits),
     _in_ring("unverified", "records are believed unsigned", _ChecksNoSignature, forgeries),
     _in_ring("same-number", "a new record has the old one's number", _ReusesNumbers),
     Mutant(name="no-fsync", bug="the toy log acknowledges before it syncs", attempt=_toy_log),

@@ -215,7 +215,7 @@ class RingChecker:
 
         Everybody must keep a live successor on its own side of a split, also when it adopts the list that the
         dead sent with its last datagram.  Enough principals must be left, also when everybody has adopted the
-        lists that are under way: the proof knows no datagrams, there who asks has adopted at once.
+        lists that are under way: the proof knows no datagrams; in it the asker has adopted at once.
         """
         gone = self.world.machines[peer]
         for machine in self.world.machines.values():

@@ -36,7 +36,7 @@ FRAME_BYTES = SEALED_HEADER_BYTES + TAG_BYTES  # so that datagrams weigh what se
 CLOCK_LAG_S = (
     1.0  # a clock that drifts is followed in steps of so much; the shell looks at its own now and then
 )
-CONTACTS = 8  # whom a peer remembers from its last life
+CONTACTS = 8  # peers that a peer remembers from its last life
 EARLY_S = 1e-6  # a rounded wake-up may come so much before the deadline
 GRAIN = 1 << 20  # the machine's clock is the world's plus a multiple of 1/GRAIN: differences stay exact
 
@@ -273,7 +273,7 @@ class RingProgram:
         if begins != data[:4]:
             contact = ring.sender_at(data[:4], sender)
         if contact is None or data[4:12] != self._tag:
-            ring.refused += 1  # for who was at this address before
+            ring.refused += 1  # meant for the former peer at this address
             return
         message = ring.decode(data[FRAME_BYTES:])
         if isinstance(message, MessageRefused):
@@ -311,7 +311,7 @@ class RingProgram:
                     self._send(effect, out)
                 else:
                     ring.performed(self.peer, effect)
-                    is_more = True  # perhaps: whom we told may have asked for something
+                    is_more = True  # perhaps: a receiver of our news may have asked for something
             effects = seated.take_effects(now) if is_more else []
         heard, self._heard = self._heard, None
         if heard is not None and ring.after_event is not None:

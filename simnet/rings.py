@@ -36,7 +36,7 @@ NETWORK = NetworkId(b"simulate")
 START_S = 1_700_000_000.0
 LATENCY_S = (0.020, 0.120)  # one way, evenly spread (design of the ring, 3.6)
 ListOnItsWay = tuple[PeerKey, tuple[Contact, ...], tuple[Contact, ...]]
-"""To whom, by which virtual node of the sender (one of these), and who follows that one."""
+"""The receiver, the sending virtual node (one of these), and its successor."""
 
 
 class SimulatedNotary:
@@ -207,7 +207,7 @@ class RingWorld:
         machine = self.machines.get(peer)
         if what is None:
             if self._wakes.get(peer) != when:
-                return True  # an alarm that was set anew
+                return True  # an alarm that was set again
             del self._wakes[peer]
         if machine is None:
             return True

@@ -107,7 +107,7 @@ class RingStorm:
     # --- inside
 
     def _expendable(self) -> list[PeerKey]:
-        """Whom the ring could lose now."""
+        """Peers that the ring could lose now."""
         under_way = self.world.lists_on_their_way()
         return [p for p in sorted(self.world.machines) if self.checker.may_crash(p, under_way)]
 

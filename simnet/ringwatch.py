@@ -129,7 +129,7 @@ def health(ring: SimulatedRing) -> tuple[float, float]:
 
 
 class Lookups:
-    """Random members look random keys up all the while; whom they find is compared with who really is the
+    """Random members look up random keys all the while; the owner that they find is compared with the
     owner at that moment. With `key`, all of them want the same."""
 
     def __init__(

@@ -1,6 +1,6 @@
 """Where do a simulated peer's rows live? In memory, through all its lives; a crash leaves a prefix of the batches.
 
-`KeptRows` is what one folder of a machine's disk holds; each life opens it anew and gets `SimulatedRows` of its own.
+`KeptRows` is what one folder of a machine's disk holds; each life opens it again and gets its own `SimulatedRows`.
 What was written since the last flush may be lost in a power cut, from any batch on. A process that is killed loses
 nothing of rows that have a log, as the operating system lives on; rows without one lose as in a power cut.
 """

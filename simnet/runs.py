@@ -268,7 +268,7 @@ def run_scenario(
 
 
 def _play(run: ScenarioRun) -> None:
-    """Errors of the asking go on as they are; any other is one of the scenario, and says where."""
+    """Errors in the request pass unchanged; any other is one of the scenario, and says where."""
     try:
         run.scenario.play(run)
     except (SimnetError, FaultError, ValueError):

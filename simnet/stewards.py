@@ -1,6 +1,6 @@
 """How do stewards, and those who ask them, live in a world? The shells as they are, in virtual time, on a made-up ring.
 
-Simulated are who is believed to be a member (each peer has a view of its own, which lags), the calls between peers,
+Simulated are the membership (each peer has its own view, which lags), the calls between peers,
 and the hosts that are fetched from; every start of a fetch is noted with its time and peer. Runs under trio's mock
 clock, by one seed.
 """
@@ -61,7 +61,7 @@ class SimulatedHost:
 
 
 class _Ring:
-    """One peer's view of who is a member."""
+    """One peer's view of the members."""
 
     def __init__(self, me: Contact) -> None:
         self.me = me
@@ -286,7 +286,7 @@ class StewardWorld:
         self._tasks.start_soon(live)
 
     def members_changed(self) -> None:
-        """Each peer notices by itself, within some seconds, who is still there on its side."""
+        """Each peer notices by itself, within some seconds, which peers are left on its side."""
         for peer in self.peers:
             self._tasks.start_soon(self._notice, peer, self.chance.uniform(0.0, self.noticed_s_max))
 

@@ -205,7 +205,7 @@ class AnswerReader:
 
     def _frame_coded(self, codings: list[bytes], *, has_length: bool) -> None:
         if has_length:
-            self.is_reusable = False  # whoever sends both may mean either (RFC 9112, 6.1)
+            self.is_reusable = False  # a server that sends both may mean either (RFC 9112, 6.1)
         if codings == [b"identity"]:
             self._phase = _Phase.UNTIL_END
         elif codings == [b"chunked"]:

@@ -1,4 +1,4 @@
-"""What did we get? The value that a fetch hands to whoever archives it.
+"""What did we get? The value that a fetch gives to the archive.
 
 A capture is one exchange with an origin server: the request as sent, the head as received (order, case and
 white space kept), the body without its transfer coding but with its content coding. A redirect is a capture

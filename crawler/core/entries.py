@@ -94,7 +94,7 @@ def key_of(row: bytes) -> bytes:
 
 
 def number_in(value: bytes | None) -> int:
-    """What a row of one number says; 0 where there is none."""
+    """The number in a row; 0 if there is no row."""
     return int.from_bytes(value, "big") if value else 0
 
 

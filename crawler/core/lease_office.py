@@ -1,10 +1,10 @@
 """Who may fetch from this host, and when? The books that a steward keeps of the hosts and addresses it looks after.
 
-A book has windows that lie ahead, none of which meets another (of an address, at most so many at a time). An ask is
-answered by the window that the asker has already, by a new one, or by "not yet". Whoever has to wait keeps its place
-in a queue, by its first ask: whoever asks more often is served no sooner, and the more wait, the shorter is what each
-gets. So peers with little to do are done first, and the rest is shared alike. Nothing is granted that would outlive a
-lease's life, so a successor knows how long to be silent. Pure: every method takes the time.
+A book holds windows that lie ahead. No two of them overlap (for an address: at most so many at a time). The answer to
+an ask is the window that the asker has already, a new one, or "not yet". A waiting asker keeps its place in a queue, by
+its first ask: asking more often does not help, and the more askers wait, the shorter is each window. So peers with
+little to do are done first, and the rest is shared equally. No window outlives a lease's life, so a successor knows how
+long to be silent. Pure: every method takes the time.
 """
 
 from collections import Counter, OrderedDict
@@ -14,20 +14,20 @@ from crawler.core.leases import STARTS_MAX, Holder, LeaseTerms, Window, measured
 from crawler.core.politeness import OriginReport, Wait
 
 SUBJECTS_MAX = 200_000
-"""Some 100 MB; beyond, those at rest are forgotten, which costs them nothing, and new ones wait for their room."""
+"""About 100 MB. Beyond it books at rest are forgotten, which costs them nothing, and new ones wait for space."""
 FULL_S = 5.0
-"""So long nobody looks again for books at rest: it takes a look at all of them."""
+"""Time between two searches for books at rest, because each looks at all of them."""
 QUEUE_MAX = 1_024
-"""Peers that wait for one host; who comes later has no place and asks again."""
+"""Peers that wait for one host; a later one gets no place and asks again."""
 STRIKES_MAX = 10
-"""Windows in a row that were never given back: from then on one start at a time is all that is left anyway."""
+"""Windows in a row that were never given back; from then on a window has one start anyway."""
 DURATION_GUESS_S = 0.3
 """Of a fetch, before any report: only sets how many starts a window has room for."""
 DOUBTS_MAX = 3
-"""Failures that nobody else had, one after the other, by which a peer's word about failures loses its weight."""
+"""Failures in a row that no other peer had; after them a peer's word about failures has no weight."""
 ASK_AGAIN_S = 0.25
 UNCONFIRMED_REST_MAX_S = 3_600.0
-"""On the word of one peer alone. Who was told to stay away for longer does so by itself; the others ask once more."""
+"""The longest rest on the word of one peer. A peer that was told to stay away longer does so by itself."""
 PEER_BYTES = 32
 """Of a holder: which peer it is. The rest is on whose behalf."""
 PLACES_OF_ONE_MAX = 128
@@ -54,7 +54,7 @@ class Book:
     queue: OrderedDict[Holder, _Place] = field(default_factory=OrderedDict)
     strikes: dict[Holder, int] = field(default_factory=dict)
     failed_for: Holder = b""
-    """Who had the last failure, until somebody has a good answer."""
+    """The peer with the last failure, until some peer gets a good answer."""
     doubts: dict[Holder, int] = field(default_factory=dict)
 
     def is_at_rest(self, now: float) -> bool:
@@ -146,7 +146,7 @@ class LeaseOffice:
     def give_back(self, holder: Holder, subject: str, number: int, report: OriginReport, now: float) -> None:
         """The window is over now; one that is not its giver's, or long gone, is ignored.
 
-        Of an address nothing is learned: whoever asks for a window there could keep all its hosts from being crawled.
+        The steward learns nothing about addresses from this: an asker could keep all hosts there from being crawled.
         """
         book = self._books.get(subject)
         held = book.holds(holder) if book is not None else None
@@ -163,14 +163,14 @@ class LeaseOffice:
         )  # a connection that failed is no fetch, but felt
 
     def withdraw(self, holder: Holder, subject: str, number: int) -> None:
-        """A window that nobody was told of."""
+        """Takes back a window that no asker has heard of."""
         book = self._books.get(subject)
         held = book.holds(holder) if book is not None else None
         if book is not None and held is not None and held.number == number:
             book.windows.remove(held)
 
     def put_first(self, holder: Holder, subject: str, until: float, now: float) -> None:
-        """It had its turn, and could not take it for another reason: it need not queue again."""
+        """The asker had its turn but could not use it for another reason: it need not queue again."""
         book = self._book(subject, now)
         if book is None:
             return
@@ -234,7 +234,7 @@ class LeaseOffice:
     # -- inside
 
     def _book(self, subject: str, now: float) -> Book | None:
-        """None where there is no room for one more."""
+        """None if there is no space for one more."""
         book = self._books.get(subject)
         if book is None:
             if len(self._books) >= SUBJECTS_MAX and now >= self._full_until:

@@ -15,7 +15,7 @@ FLOORS_IN_A_LIFE = 30.0
 STARTS_MAX = 1_024
 
 Holder = bytes
-"""Whoever a window was granted to: a peer's key, and for addresses the host on whose behalf."""
+"""The holder of a window: a peer's key, and for addresses also the host on whose behalf."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 A steward knows, for each host it looks after, when the next request may start, and hands out leases: "you
 may start n fetches from then on, so far apart". One lease per host is out at a time, and its successor
-starts a delay after it is given back; so whoever asks, and however many ask, a host sees at most one
-request per delay, by http and https and whatever ports together. Each origin has its own robots.txt. Several
+starts a delay after it is given back. So, however many ask, a host sees at most one
+request per delay, over http, https and all ports together. Each origin has its own robots.txt. Several
 hosts at one address share a cap. A peer alone is its own steward; in a ring, the
 owner of the origin's key runs this same class. In doubt it is slower: a lease that nobody gave back is over
 only at its end, and a new steward may begin with a silent period. It does not fetch and reads no clock.
@@ -138,7 +138,7 @@ class HostSteward:
     def set_rules(
         self, origin: Origin, rules: RobotsRules, now: float, *, for_s: float | None = None
     ) -> None:
-        """`for_s`: from somebody who has had them for a while."""
+        """`for_s`: how long the source had them already."""
         state = self._state(origin, now)
         age_max = self._policy.robots_max_age_s if rules.is_reachable else self._policy.robots_retry_s
         state.rules, state.rules_until = rules, now + (age_max if for_s is None else min(for_s, age_max))

@@ -4,7 +4,7 @@ Rules are kept as octets in the order of precedence, so that the first match dec
 before Disallow (RFC 9309, 2.2.2). A rule without wildcards is a prefix test; one with wildcards is matched
 piece by piece, in time linear in the URL, so no rule can make us busy. It does not fetch robots.txt; it says
 what an answer to such a fetch means (2.3.1). It is our own because peers tell each other the rules they read,
-and because the best library needs memory by the square of a file and misreads who is meant
+and because the best library needs memory by the square of a file and misreads names of crawlers
 (`tests/crawler/test_robots_protego.py`).
 """
 

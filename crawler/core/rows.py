@@ -1,7 +1,7 @@
-"""What does a part that keeps rows ask of whoever keeps them? Ordered keys with values, changed in atomic batches.
+"""What does a part with rows ask of their keeper? Ordered keys with values, changed in atomic batches.
 
 Every batch survives as a whole or not at all, and only if all batches before it do. So a crash leaves a prefix of the
-batches, and nobody who reads rows has to think about half a change.
+batches, and no reader of rows has to think about half a change.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLimits:
-    """How rows are used, and what they may cost. What is None is left to whoever keeps them."""
+    """How rows are used, and what they may cost. The keeper chooses what is None."""
 
     write_buffer_bytes: int
     write_buffers: int = 3
@@ -38,7 +38,7 @@ class RowLimits:
     jobs: int | None = None
     has_log: bool = True
     """A batch outlives the process once it is written. Without a log that is true of flushed ones only: for rows that
-    are derived from something durable, which says where to go on."""
+    are derived from something durable, which says where to continue."""
     has_split_filters: bool = False
     """For millions of keys, whose filters and indexes would not fit into the cache as a whole."""
     is_queue: bool = False

@@ -90,8 +90,8 @@ class UrlRules:
         return self._finish(parsed, text)
 
     def links(self, references: Collection[str], base: str) -> list[str | None]:
-        """The canonical URL of each reference on a page, None for those that are no crawlable URL: none is where
-        `base` is none itself, which a file of others may name."""
+        """The canonical URL of each reference on a page, None for references that are not crawlable URLs. All are None
+        if `base` itself is not one; a file of another tool may name such a base."""
         if base.startswith(("http://", "https://")):
             with suppress(ValueError):
                 return self._links(references, base)

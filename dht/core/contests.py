@@ -1,10 +1,10 @@
-"""Two peers claim one position: whose is it?  Both are called; whoever answers alone has it, else the older claim.
+"""Two peers claim one position: whose is it?  Both are called; one that answers alone has it, else the older claim.
 
 Positions follow from addresses, so a rival sits behind the same address and slot, or invented that.  A record proves
 a key and no address, but an answer proves both: a session opens only with the key and at the address.  The age of a
 claim is when its peer was first seen to make it, so that a peer cannot lose its place by renewing its record.
 
-Few contests run at a time and each is settled once: whoever floods us with rivals costs us two pings each at most.
+Few contests run at a time and each is settled once: a flood of rivals costs us at most two pings each.
 """
 
 from collections import OrderedDict

@@ -160,7 +160,7 @@ class Detector:
 
     def _pass_unknown(self, illness: Illness, now: float) -> None:
         """Without a record there is nothing that a death could be signed of: a list or a finger named it.
-        After some rounds of silence it is forgotten; should it be named again, it is asked anew.
+        After some rounds of silence it is forgotten. If it is named again, it is asked again.
         """
         illness.rounds_unknown += 1
         if illness.rounds_unknown < bounds.UNKNOWN_ROUNDS_MAX:

@@ -145,7 +145,9 @@ class Gossip:
         if record.previous:
             self._rotate(signed, now)
         self._table.put(signed)
-        self.detector.heard(record.peer)  # whoever signs a newer record lives, though it has not spoken to us
+        self.detector.heard(
+            record.peer
+        )  # the signer of a newer record is alive, even if it has not spoken to us
         self._table_changed(signed)
         return True
 

@@ -38,7 +38,7 @@ def is_signed(public_key: bytes, signature: bytes, signed: bytes) -> bool:
 
 
 class CookieJar:
-    """Stateless proof of address: a cookie can be checked by whoever made it, and is stored by nobody."""
+    """Stateless proof of address: the maker of a cookie can check it, and nobody stores it."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

@@ -255,7 +255,7 @@ class Table:
                 key = keys[place]
                 stretch = self.stretch(key)
                 end = self._positions[stretch]
-                is_last = key > end  # its stretch goes on across zero
+                is_last = key > end  # its stretch continues across zero
                 reached = high if is_last else min(keys.up_to(end), high)
                 assert reached > place, "each run has a key"
                 yield stretch, place, reached

@@ -70,7 +70,7 @@ class MachineHost:
         self._on_loss: Callable[[Contact, float], None] = lambda _contact, _now: None
 
     def on_loss(self, callback: Callable[[Contact, float], None]) -> None:
-        """Whom to tell, before the asker, that a peer left every try unanswered."""
+        """Told, before the asker, that a peer left every try unanswered."""
         self._on_loss = callback
 
     # --- time
@@ -132,7 +132,7 @@ class MachineHost:
         self.send(to, message)
 
     def answer(self, reply: Reply, sender: Contact, now: float) -> None:
-        """Give a reply to whoever asked; drop it when nobody did, or somebody else was asked."""
+        """Give a reply to its asker; drop it if nobody asked, or another peer was asked."""
         question = self.questions.get(reply.id)
         if question is None or question.to.peer != sender.peer:
             self.counts["replies unasked"] += 1

@@ -1,6 +1,6 @@
 """How much may a stranger make us do? Token buckets and the amplification ledger, both of bounded size.
 
-Buckets are keyed by (class of work, who): who is an address prefix, since an IPv4 /24 or an IPv6 /56 is
+Buckets are keyed by (class of work, requester): a requester is an address prefix, as an IPv4 /24 or an IPv6 /56 is
 about what one subscriber or small site holds, or a public key. The ledger keeps the promise that an address
 which has not proven itself is never sent more than three times what came from it.
 """

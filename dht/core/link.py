@@ -172,7 +172,7 @@ class SessionKeeper:
     # --- sending
 
     def send(self, payload: bytes, address: Address, public_key: bytes | None, now: float) -> bool:
-        """Seals it if there is a session, dials if there is none. False: refused and counted (bounds)."""
+        """Seals it if there is a session, otherwise dials. False: refused and counted (bounds)."""
         session = self.sessions.at(address)
         if (
             session is not None
@@ -200,7 +200,7 @@ class SessionKeeper:
         )
         dial = self.dial(address, public_key, now)
         if session is not None and is_usable and (dial is None or not session.is_doubtful):
-            self.outgoing.append((session.seal(payload), address))  # rekeying goes on beside
+            self.outgoing.append((session.seal(payload), address))  # rekeying continues meanwhile
             return True
         if dial is None:
             return False
@@ -240,7 +240,7 @@ class SessionKeeper:
         return dial
 
     def _transmit(self, dial: _Dial, now: float) -> None:
-        if dial.session is not None:  # sealed anew each time: a counter is accepted once
+        if dial.session is not None:  # sealed again each time: a counter is accepted once
             self.outgoing.append((dial.session.seal(dial.finish, FINISH), dial.address))
         else:
             self.outgoing.append((dial.frame, dial.address))
@@ -389,7 +389,7 @@ class SessionKeeper:
             self.done["hints"] += 1
 
     def _on_nonce(self, nonce: Nonce, address: Address, now: float) -> None:
-        """Somebody dials us back, as we asked: whoever that is, it gets no more than it sent."""
+        """A peer dials us back, as we asked. Whichever it is, it gets no more bytes than it sent."""
         if now >= self.nonces_awaited_until:
             self.dropped["unasked"] += 1
         elif not self._buckets.take(("nonce", prefix_of(address)), NONCE_PER_PREFIX, now):
@@ -511,7 +511,7 @@ class SessionKeeper:
             self.outgoing.extend((session.seal(payload), address) for payload in dial.waiting)
 
     def _on_repeated_finish(self, session: Session, data: bytes, address: Address) -> None:
-        """Our empty DATA was lost. Whoever can seal it under these keys has been checked before."""
+        """Our empty DATA was lost. A peer that can seal under these keys was checked before."""
         opened = session.open(data)
         if isinstance(opened, str):
             self.dropped[opened] += 1
@@ -552,7 +552,7 @@ class SessionKeeper:
             return
         agreement = check_hello_ok(dial.frame, ok=ok, secret=dial.secret)
         if agreement is None:
-            self.dropped["signature"] += 1  # the dial goes on: the true answer may still come
+            self.dropped["signature"] += 1  # the dial continues: the true answer may still come
             return
         if ok.public_key == self.public_key:
             self._fail(dial, "self")

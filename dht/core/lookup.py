@@ -11,7 +11,7 @@ which the next live entry after the key is the owner.
 A list has a say beyond the key only when everybody it names before the key is dead.  While one of them
 lives, that one knows better: lists hold distinct hosts, so a farther list may leave the owner out because
 its host stands in it already, with another virtual node.  A nearer station that is BUSY is therefore asked
-again rather than passed over.  When all ways are used up we consult our own lists anew, for whom we found
+again rather than passed over.  When all ways are used up we read our own lists again, for members that we found
 silent on the way is left out of them now.
 """
 
@@ -122,7 +122,7 @@ class Lookup:
         return False
 
     def _verify(self, contact: Contact, now: float) -> None:
-        """It was named owner but does not say so itself: whom does it know before it?"""
+        """It was named owner but does not say so itself: which members does it know before it?"""
         self._asks += 1
         request = GetState(id=self._host.new_id(), source=self._host.me, target=contact.index, known=0)
         self._host.ask(contact, request, partial(self._verified_by, contact), now)
@@ -207,7 +207,7 @@ class Lookup:
         self._step(now)
 
     def _claims_itself(self, contact: Contact, reply: Owner, now: float) -> None:
-        """Believed, unless we know of somebody alive between the key and it, who is then asked first."""
+        """Believed, unless we know a living peer between the key and it; then that one is asked first."""
         owner = reply.holders[0]
         self._answered.add(owner)
         self._verified.add(owner)

@@ -130,7 +130,7 @@ class RingMachine:
 
     @property
     def own_record(self) -> PeerRecord:
-        """What we say of ourselves, unsigned: keep it, so that a restart goes on from its incarnation."""
+        """Our own record, unsigned: keep it, so that a restart continues from its incarnation."""
         return self._record
 
     @property
@@ -362,7 +362,7 @@ class RingMachine:
             self._detector.witness(message, sender, now)
 
     def _on_dial_back(self, message: DialBackRequest, sender: Contact, now: float) -> None:
-        """A matter of sockets, which the shell serves; here is none that could."""
+        """The shell serves this, with sockets; the core has none."""
         del message, sender, now
         self._host.counts["dial-backs unserved"] += 1
 

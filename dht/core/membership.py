@@ -263,11 +263,11 @@ class MemberTable:
         return [self._fingerprint_of(peer) for peer in self._bucket(bucket, b"")]
 
     def mark_of(self, peer: PeerKey) -> int:
-        """Whom we know, and what of it, in 64 bits."""
+        """A known peer and what we know of it, in 64 bits."""
         return int.from_bytes(peer[:4], "big") << 32 | self._fingerprint_of(peer)
 
     def marked(self, mark: int) -> tuple[PeerKey | None, bool]:
-        """Whom a mark means, if we know it; and whether we know the same of it."""
+        """The peer that a mark means, if we know it; and whether we know the same of it."""
         start, found = PeerKey((mark >> 32).to_bytes(4, "big")), None
         place = bisect_left(self._order, start)
         while place < len(self._order) and self._order[place].startswith(start):

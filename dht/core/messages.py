@@ -94,7 +94,7 @@ class Notify:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Find:
-    """Who owns the key?  Always asked step by step by the one who wants to know."""
+    """Who owns the key?  The asker takes every step itself."""
 
     id: int
     key: Key
@@ -141,7 +141,7 @@ class Pull:
 
     id: int
     bucket: int  # 0..255
-    after: bytes  # empty, or the public key after which to go on
+    after: bytes  # empty, or the public key after which to continue
     have: tuple[int, ...]  # 0..200, u32 each
 
 

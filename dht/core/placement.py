@@ -1,4 +1,4 @@
-"""Whom of a line of members does a rule take?  The one walk round the ring: for the holders of a key, for the
+"""Which of a line of members does a rule take?  The one walk round the ring: for the holders of a key, for the
 successors of a node, for witnesses.
 
 A line is a row of contacts in ring order, from wherever the caller begins.
@@ -36,14 +36,14 @@ class Rule:
 
     @property
     def is_plain(self) -> bool:
-        """Distinct peers, and nothing more: whoever is passed over is taken already, so no gap is ever filled."""
+        """Only distinct peers: a member that is passed over was taken already, so no gap is ever filled."""
         return self.place_of is peer_of and self.wide_of is None
 
 
 def first(
     line: Iterable[Contact], rule: Rule, skip: Container[PeerKey] = NOBODY, slack: int = 0
 ) -> list[Contact]:
-    """Those whom the rule takes of a line in ring order, and `slack` more.  Fewer slack gives a prefix of more."""
+    """What the rule takes of a line in ring order, and `slack` more.  Fewer slack gives a prefix of more."""
     wanted = rule.copies + slack
     found: dict[Hashable, Contact] = {}
     if wanted <= 0:

@@ -182,7 +182,7 @@ class ReachabilityMachine:
         if reached == 0:
             return (
                 f"{failed} peers tried to call back and none got through: a router or firewall is likely "
-                "closed; forward the UDP port on the router, or go on as a leaf"
+                "closed; forward the UDP port on the router, or continue as a leaf"
             )
         return f"only {reached} of {wanted} needed networks could call this peer back, {failed} could not"
 

@@ -165,7 +165,7 @@ class VirtualNode:
         self._ask_next(deque(self._living_successors()), now)
 
     def _living_successors(self) -> Iterable[Contact]:
-        """Whom to ask to be our first successor, the nearest first.  Nobody left: whoever is known at all."""
+        """Candidates for our first successor, the nearest first.  If none is left: any known member."""
         if self.successors and not self._unwell and not self._passed_over:
             return self.successors  # nearly always
         living = [s for s in self.successors if s.peer not in self._unwell and not self._is_passed(s)]
@@ -223,7 +223,7 @@ class VirtualNode:
             self._finish(now, self._soon())  # BUSY: abandon the step whole
 
     def _who_is_left(self, rest: deque[Contact]) -> deque[Contact]:
-        """Of those still to be asked, whom nobody found silent meanwhile; else, once in a step, others."""
+        """Those still to be asked that nobody found silent meanwhile; else, once in a step, others."""
         left = deque(contact for contact in rest if contact.peer not in self._unwell)
         if not left and not self._is_desperate:
             self._is_desperate = True
@@ -319,7 +319,7 @@ class VirtualNode:
         return True
 
     def _look_again(self, contact: Contact, now: float) -> None:
-        """Whom we found silent, or no member, may be back: somebody has it in a list. Its own word decides."""
+        """A peer that we found silent or not a member may be back: another peer lists it. Its own word decides."""
         self.forgive(contact)
         if contact.peer in self._unwell:
             self._host.ask(contact, Ping(id=self._host.new_id()), _taken, now)

@@ -1,7 +1,7 @@
 """How does a host find its way? What it answers to FIND, and how it starts and judges lookups of its own.
 
 A lookup begins with the best that the table and our lists know. A careful one begins a second time with members
-chosen by chance, so that one liar on the way is not enough; a plain one does so too when its holders sit farther apart
+chosen at random, so that one liar on the way is not enough; a plain one does so too when its holders sit farther apart
 than this ring's do.
 """
 
@@ -21,7 +21,7 @@ from dht.core.records import Contact, SignedRecord
 from dht.core.ring import VirtualNode
 
 ANSWERED = Rule(HOLDERS_MAX)
-"""Whom an answer names: the distinct hosts of a list."""
+"""The holders that an answer names: the distinct hosts of a list."""
 
 
 class Router:
@@ -146,7 +146,7 @@ class Router:
         lookup.start(first, stations, now)
 
     def strangers(self) -> list[Contact]:
-        """Members chosen by chance: another way into the ring than our own table's best guess."""
+        """Random members: another way into the ring than our own table's best guess."""
         pool = self._table.contacts or [c for node in self._nodes for c in node.successors]
         return [pool[self._host.random.randrange(len(pool))] for _ in range(CLOSER_MAX)] if pool else []
 

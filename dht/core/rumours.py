@@ -1,6 +1,6 @@
 """How does fresh news reach everybody, at little more than the price of telling each once?
 
-Who has news offers it to random members, 4 log10(N + 1) times: by a *mark* of eight bytes, not by the news
+A peer with news offers it to random members, 4 log10(N + 1) times: by a *mark* of eight bytes, not by the news
 itself, for late in its spread almost everybody offered has it already.  Who lacks it asks the offerer for
 it, and offers it on.  To be offered what one is offering oneself counts as an offer made, so news that
 everybody knows dies down at half the price.

@@ -177,7 +177,7 @@ class Surroundings(Protocol):
     """What a seat asks of the machine that sits in it, at the moment of a decision."""
 
     def contacts(self) -> Sequence[Contact]:
-        """Through whom we may join: members that the machine knows, then contacts that we were given."""
+        """Contacts for joining: members that the machine knows, then contacts that we were given."""
         ...
 
     def is_member(self) -> bool:
@@ -328,7 +328,7 @@ class Seat:
             is_leaf=self.place.is_leaf if is_leaf is None else is_leaf,
         )
         self._start_machine(place, reason)
-        if self.phase is not Phase.SEARCHING:  # else the search will tell through whom to join
+        if self.phase is not Phase.SEARCHING:  # otherwise the search finds contacts to join through
             self.restarts += 1
             self._failed = 0
             self._join(contacts)

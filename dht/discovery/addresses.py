@@ -42,7 +42,7 @@ def wide_prefix(text: str) -> bytes:
 
 
 def overlay_node_id(host: str, port: int) -> bytes:
-    """SHA-1(anchor || port): an identity that whoever answers from the address can be held to."""
+    """SHA-1(anchor || port): an identity that binds any answer from the address."""
     ip = parse_ip(host)
     if ip is None:
         raise ValueError(f"{host!r} is not the address of one host")

@@ -1,6 +1,6 @@
 """What do NAT-PMP (RFC 6886) and PCP (RFC 6887) look like on the wire? UDP mappings only; no I/O.
 
-Both speak to UDP port 5351 of the router. Answers come from whoever can spoof the router's address, so
+Both speak to UDP port 5351 of the router. Anybody who can spoof the router's address can answer, so
 lengths, versions, opcodes, nonce and ports are checked, and what does not fit is `None`.
 """
 

@@ -272,7 +272,7 @@ class OverlayProtocol(KademliaProtocol):
             self._give_up(future)
 
     def _remember_silent(self, endpoint: Endpoint, now: float) -> None:
-        """Others go on naming the dead for a while; asking again in every crawl would make each wait for
+        """Others still name the dead for a while; asking again in every crawl would make each wait for
         it.
         """
         self._silent[endpoint] = now + SILENT_S

@@ -215,7 +215,7 @@ class PortMapper:
             explanation="No port could be opened on the router ("
             + "; ".join(failures or ["none found"])
             + ")."
-            f" Forward UDP port {self._port} by hand, or go on as a leaf.",
+            f" Forward UDP port {self._port} by hand, or continue as a leaf.",
         )
         return self.outcome
 

@@ -106,7 +106,7 @@ class RememberedPeers:
         self._peers = {peer.peer_id: peer for peer in kept + recent}
 
     def save(self, now: float) -> None:
-        """Atomic; a full disk is logged, since the peer can go on without."""
+        """Atomic; a full disk is only logged, because the peer can do without."""
         self._trim(now)
         rows = [
             _Row(peer.peer_id, *peer.endpoint, peer.first_met_at, peer.last_met_at)

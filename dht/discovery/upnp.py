@@ -13,7 +13,7 @@ from dht.discovery.gateway_codec import GatewayRefused, Mapped
 
 DISCOVER_MS = 2000
 UPNP_S = 15.0
-"""A call whose router stalls is left behind in its thread; the peer goes on."""
+"""If the router stalls, the call stays behind in its thread and the peer continues."""
 
 
 @dataclass(slots=True)

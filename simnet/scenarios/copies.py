@@ -46,14 +46,14 @@ def lose_and_repair(run: ScenarioRun) -> None:
             "units lost": float(len(world.lost)),
         }
         wrong = f"{len(world.lost)} units lost" if world.lost else None
-        return figures, wrong or (f"not mended in {limit} days" if days >= limit else None)
+        return figures, wrong or (f"not repaired in {limit} days" if days >= limit else None)
 
     make, limit = _worlds(run), run.setting("limit_days", 120, low=1)
-    try_out(run, "its copies are made anew", work)
+    try_out(run, "its copies are made again", work)
 
 
 class _Churn:
-    """Peers are up and down by turns, and leave for good; whoever leaves is followed by a newcomer."""
+    """Peers are up and down by turns, and leave for good; a newcomer follows each one that leaves."""
 
     def __init__(self, world: CopyWorld, *, stay_days: float, up_h: float, down_h: float) -> None:
         self._world, self._stay_s = world, stay_days * DAY_S

@@ -22,7 +22,7 @@ KINDS = ("restart", "clock", "suspend", "stall", "partition", "mute", "heal", "c
 CALM_S = 60.0
 
 
-@scenario("swarm", summary="a ring, a network and faults drawn anew by every seed",
+@scenario("swarm", summary="ring, network and faults all drawn from the seed",
           peers=12, peers_min=5, peers_max=200, seconds=600.0)  # fmt: skip
 def swarm(run: ScenarioRun) -> None:
     blows_max = int(run.setting("faults", 20, high=1_000))

@@ -2,7 +2,7 @@
 
 Pages stand in groups of four. The first of a group (its hub) links to the other three, to their images, and
 to the hubs of eight further groups, so every page of a host is reached from its front page, also one born
-today. The other links are drawn. When a page changes, a tenth of its links and paragraphs are drawn anew
+today. The other links are drawn. When a page changes, a tenth of its links and paragraphs are drawn again
 (thesis, section 6: no more than 10 % of the links of updated HTML are new). Measured by tests against the
 thesis's table 3.1.
 """

@@ -124,7 +124,7 @@ class WebServer:
         if address == CONTROL_ADDRESS and self.web.hosts.number(host) is None:
             try:
                 return (*self._control(method, target), 0.0, host)
-            except ValueError as error:  # a URL that is none, a web too large to walk
+            except ValueError as error:  # a malformed URL, or a web too large to walk
                 return 400, _json(400, {"error": str(error)}), 0.0, host
         if target.startswith("http://"):
             parts = urlsplit(target)
@@ -208,7 +208,7 @@ class WebServer:
 
 
 def listening_sockets(web: Web) -> list[socket.socket]:
-    """Loopback addresses only, whoever asks: nobody outside may find this web."""
+    """Loopback addresses only: nobody outside may find this web."""
     settings = web.settings
     addresses = [CONTROL_ADDRESS]
     if settings.names == "loopback":

@@ -24,7 +24,7 @@ def _pair_chance(seed: int, source: int, target: int) -> random.Random:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uniform:
-    """Each datagram anew: the harshest about order, and the quickest to draw."""
+    """Drawn for each datagram: the harshest about order, and the quickest to draw."""
 
     low_s: float = 0.02
     high_s: float = 0.12
