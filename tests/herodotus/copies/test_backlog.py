@@ -1,6 +1,9 @@
 """Does the list of what is to be sent outlive the peer, within bounds?"""
 
+import os
 from pathlib import Path
+
+import pytest
 
 from herodotus.copies.backlog import BACKLOG_MAX, SEGMENT_KEYS, Backlog
 
@@ -54,3 +57,18 @@ def test_what_has_no_room_is_said(tmp_path: Path) -> None:
     backlog = Backlog(None)
     added = backlog.add(keys(*range(BACKLOG_MAX + 3)))
     assert (len(added.taken), len(added.refused), len(backlog)) == (BACKLOG_MAX, 3, BACKLOG_MAX)
+
+
+def test_the_list_is_on_the_disk_when_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bytes] = []
+
+    def watched(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve().read_bytes())
+
+    monkeypatch.setattr(os, "fdatasync", watched)
+    backlog = Backlog(tmp_path / "copies")
+    backlog.load()
+    backlog.write(backlog.add(keys(1)))
+    backlog.write(backlog.add(keys(2)))
+    head = b"herodotus copies 1\n"
+    assert synced == [head + keys(1)[0], head + b"".join(keys(1, 2))]

@@ -33,9 +33,11 @@ class Heirs:
     away: set[PeerKey] = field(default_factory=set)
     has: set[tuple[PeerKey, Scope]] = field(default_factory=set)
     told: list[HandedOver] = field(default_factory=list)
+    asked: list[PeerKey] = field(default_factory=list)
 
     async def give(self, peer: PeerKey, scope: Scope) -> int | None:
         await anyio.sleep(1)
+        self.asked.append(peer)
         if peer in self.away:
             return None
         lacked = 0 if (peer, scope) in self.has else 5
@@ -155,5 +157,35 @@ def test_a_leaf_hands_over_more_than_one_survey_looks_at() -> None:
             net.crash(leaf)
             assert not net.wrong(keys)
             tasks.cancel_scope.cancel()
+
+    run_world(play, seed=1)
+
+
+def test_a_part_is_over_only_when_its_heir_lacked_nothing_of_it() -> None:
+    """What the first round sends, the second one finds there."""
+
+    async def play(_: TrioCarrier) -> None:
+        heirs = Heirs({b"a": ranges(1), b"b": ranges(2)})
+        await heirs.all_given()
+        assert sorted(heirs.asked) == [b"a", b"a", b"b", b"b"]
+
+    run_world(play, seed=1)
+
+
+def test_an_heir_that_was_none_for_a_while_is_asked_again() -> None:
+    async def play(_: TrioCarrier) -> None:
+        heirs = Heirs({b"a": ranges(1), b"b": ranges(1)}, away={b"b"})
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(heirs.all_given)
+            await anyio.sleep(30)
+            heirs.scopes = {b"b": ranges(1)}
+            await anyio.sleep(1_800)
+            asked = heirs.asked.count(b"a")
+            heirs.has.clear()  # it lost its disk meanwhile
+            heirs.scopes = {b"a": ranges(1), b"b": ranges(1)}
+            await anyio.sleep(1_800)
+            heirs.away.clear()
+        assert heirs.asked.count(b"a") == asked + 2
+        assert heirs.told[-1] == HandedOver(peers=2, parts=2, parts_over=2)
 
     run_world(play, seed=1)

@@ -155,3 +155,39 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
     question = wire.encode_scope(WHOLE_RING, b"n" * 16, wants_promise=True)
     await answers.services().calls[wire.ROOT](OTHERS[0], question)
     assert given == [1]
+
+
+async def test_who_is_among_the_holders_lets_nothing_go_whatever_was_promised(scene: Scene) -> None:
+    scene.segment = Segment(ranges=WHOLE_RING, holders=(ME, *OTHERS[:5]))
+    ledger = scene.parts.ledger
+    ledger.confirm(ledger.begin(ME, WHOLE_RING, scene.now), (), is_promise=True, is_exact=True)
+    assert await scene.let_go() == 0
+
+
+async def test_what_was_promised_to_somebody_does_not_go_before_that_promise_is_over(scene: Scene) -> None:
+    scene.parts.view.promise(b"\x09" * 32, HALF, scene.now + 100)
+    assert await scene.let_go() == 0
+    scene.now += 100
+    assert await scene.let_go() == 3
+
+
+async def test_nothing_goes_before_the_ring_has_been_the_same_for_a_while(scene: Scene) -> None:
+    scene.parts.view.changed_at = scene.now - 29.0
+    assert await scene.let_go() == 0
+    scene.parts.view.changed_at = scene.now - 30.0
+    assert await scene.let_go() == 3
+
+
+async def test_what_a_peer_will_never_hold_it_does_not_promise(scene: Scene) -> None:
+    scene.parts.view.scope, scene.parts.view.wide_scope = (), HALF
+    answers = CopyServices(scene.parts, on_come=lambda: None)
+    ask = answers.services().calls[wire.ROOT]
+    found = wire.decode_root(
+        await ask(OTHERS[0], wire.encode_scope(WHOLE_RING, b"n" * 16, wants_promise=True))
+    )
+    assert not found.is_holder
+    assert scene.parts.view.given == 0
+    # What it may soon hold it promises for a short while, and says that it is no holder yet.
+    found = wire.decode_root(await ask(OTHERS[0], wire.encode_scope(HALF, b"n" * 16, wants_promise=True)))
+    assert not found.is_holder
+    assert scene.parts.view.given == 1

@@ -1,6 +1,9 @@
 """What do parcels cost the peer that takes them in?"""
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import anyio
 import pytest
@@ -14,9 +17,11 @@ from herodotus.copies.meter import Meter, freely
 from herodotus.copies.own_share import View
 from herodotus.copies.parcels import LIGHT_BYTES_MAX, receive_all
 from herodotus.copies.shared_state import Parts
-from herodotus.copies.wire import BROKEN, STORED
+from herodotus.copies.wire import BROKEN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
+from herodotus.core.digests import member_of
+from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import signed
 from herodotus.store.intake import compress_bundle
 from tests.herodotus.copies.world import new_store
@@ -85,3 +90,55 @@ async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_
     await receive_all(parts, [parcel(1, 10)], SENDER)
     await receive_all(parts, [parcel(1, 10), b"broken"], SENDER)
     assert told == [("http://example.org/1", KEY.public_key().public_bytes_raw())]
+
+
+def forged(deposit: Deposit) -> Deposit:
+    """With the signature of another capture."""
+    other = signed(KEY, page("http://example.org/other", NOW_S, b"other"))
+    return replace(deposit, extra=other.extra)
+
+
+def bent(deposit: Deposit) -> Deposit:
+    """Signed, and changed on the way."""
+    vouched = signed(KEY, deposit)
+    return replace(vouched, head=vouched.head.replace(b"200 OK", b"200 No"))
+
+
+@pytest.mark.parametrize("bring", [lambda deposit: deposit, forged, bent])
+async def test_what_nobody_vouches_for_is_refused_and_never_vouched_for_by_us(
+    bring: Callable[[Deposit], Deposit],
+) -> None:
+    told: list[str] = []
+    store = new_store()
+    store.archive.sign = partial(signed, Ed25519PrivateKey.from_private_bytes(b"\4" * 32))
+    parts = Parts(
+        view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
+        store=lambda: store,
+        calls=lambda: pytest.fail("nobody is called"),
+        sign=lambda deposit: deposit,
+        random=random.Random(1),
+        upload=Meter(freely),
+        download=Meter(freely),
+        on_received=lambda deposit, _signer: told.append(deposit.url),
+    )
+    deposit = page("http://example.org/1", NOW_S, b"body")
+    data = b"".join(compress_bundle(bring(deposit), None))
+    (result,) = await receive_all(parts, [data], SENDER)
+    assert result == (UNSIGNED, member_of(capture_key(deposit.id)))
+    assert (store.archive.captures, told, parts.counts.refused) == (0, [], 1)
+    assert parts.suspects.counts[SENDER]["a signature that does not fit"] == 1
+
+
+async def test_what_others_have_to_hold_is_not_taken() -> None:
+    store = new_store()
+    parts = Parts(
+        view=View(me=bytes(32), table=Table((), Rule(6))),
+        store=lambda: store,
+        calls=lambda: pytest.fail("nobody is called"),
+        sign=lambda deposit: deposit,
+        random=random.Random(1),
+        upload=Meter(freely),
+        download=Meter(freely),
+    )
+    (result,) = await receive_all(parts, [parcel(1, 10)], SENDER)
+    assert (result[0], store.archive.captures) == (NOT_MINE, 0)

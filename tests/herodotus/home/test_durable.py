@@ -1,6 +1,7 @@
 """Is a small file replaced whole or not at all?"""
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,19 @@ def test_what_a_crash_left_half_written_is_not_in_the_way(tmp_path: Path) -> Non
 )
 def test_each_failure_has_its_way_out(number: int, hint: str) -> None:
     assert storage_failure(OSError(number, "Reason"), Path("p"), "read").hint == hint
+
+
+def test_the_bytes_are_on_the_disk_before_the_name_is_and_then_the_name_is_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "f"
+    write_durably(file, b"old")
+    synced: list[tuple[bool, bytes]] = []
+
+    def watched(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        synced.append((is_folder, file.read_bytes()))
+
+    monkeypatch.setattr(os, "fsync", watched)
+    write_durably(file, b"new")
+    assert synced == [(False, b"old"), (True, b"new")]

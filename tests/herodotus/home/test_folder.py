@@ -12,6 +12,8 @@ import pytest
 
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
 from herodotus.core.errors import CharterMismatch, FileSyntaxError, HomeInUse, StorageFailure
+from herodotus.home import folder
+from herodotus.home.durable import write_durably
 from herodotus.home.folder import (
     Home,
     HomeMissing,
@@ -271,3 +273,23 @@ def test_waiting_ends_when_the_holder_does(home: Home) -> None:
     end(process)
     waiter.join(10)
     assert waited.is_set()
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_mark_that_makes_a_folder_a_home_is_written_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    """A crash before leaves a folder that nothing takes for a home."""
+    written: list[str] = []
+
+    def watched(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+        written.append(path.name)
+        write_durably(path, content, mode=mode)
+
+    monkeypatch.setattr(folder, "write_durably", watched)
+    made = Home(tmp_path / "peer")
+    if is_there:
+        made.path.mkdir()
+    create_home(made, CONTENT)
+    assert sorted(written) == ["config.toml", "home.json", "identity.key", "network.toml"]
+    assert written[-1] == "home.json"

@@ -125,3 +125,10 @@ def test_a_home_without_a_rotation_has_no_previous_key_to_retire(home: Home) -> 
     assert previous_key_life_s(home, NOW_S) == 0
     retire_previous_key(home)
     assert standing_previous_key(home, load_key(home.key, None), None, NOW_S) is None
+
+
+def test_another_peers_record_is_not_rotated_along(home: Home) -> None:
+    tell(home, Ed25519PrivateKey.generate())  # as of a home put together from two
+    before = home.record.read_bytes()
+    assert rotate(home, None, now_s=NOW_S).record is None
+    assert home.record.read_bytes() == before

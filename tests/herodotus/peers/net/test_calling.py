@@ -102,6 +102,7 @@ def hello(greeting: Greeting, there: Called, name: str = "caller", network: byte
 
 
 ASKED = CallQuestion(service="echo", deadline_s=5, is_stream=False, body=b"hi").pack()
+STREAM = CallQuestion(service="endless", deadline_s=5, is_stream=True, body=b"").pack()
 
 
 @pytest.mark.parametrize(
@@ -249,6 +250,7 @@ async def test_an_answer_that_nobody_takes_is_dropped(monkeypatch: pytest.Monkey
         (b"\x03\x00\x00\x00\x06" + bytes((0, 0, 0, 9, 40, 65)), "question"),
         (b"\x03\x00\x00\x00\x06" + bytes((0, 0, 0, 9, 1, 0xC3)), "question"),
         (ASKED + ASKED, "out of turn"),
+        (STREAM + ASKED, "out of turn"),
     ],
 )
 async def test_frames_that_break_the_rules_are_dropped(data: bytes, word: str) -> None:
@@ -273,6 +275,27 @@ async def test_who_talks_while_its_question_is_carried_out_is_dropped() -> None:
         await started.wait()
         await connection.send(ASKED)
         await dropped(there, "out of turn")
+        await connection.close()
+
+
+async def test_a_question_that_its_asker_has_given_up_is_not_worked_on_any_longer() -> None:
+    ended = anyio.Event()
+
+    async def slow(peer: bytes, body: bytes) -> bytes:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        raise AssertionError
+
+    async with called(Services(calls={"echo": slow})) as there:
+        connection, greeting = await met(there)
+        asked = CallQuestion(service="echo", deadline_s=0.2, is_stream=False, body=b"hi")
+        await connection.send(hello(greeting, there).pack() + asked.pack())
+        with anyio.fail_after(10):
+            await ended.wait()
+            await connection.read_end()
+        await empty(there)
         await connection.close()
 
 
