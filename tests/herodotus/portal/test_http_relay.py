@@ -1,5 +1,8 @@
 """What is another peer asked, on the wire?"""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
@@ -139,3 +142,48 @@ async def test_a_peer_that_says_nothing_leaves_room_for_others(monkeypatch: pyte
             assert asked_of_it == AT_ONCE_OF_ONE
             assert sum(one is not None for one in found) == AT_ONCE_OF_ONE
         tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def saying(*answers: bytes) -> AsyncIterator[tuple[PortalAddress, list[bytes]]]:
+    """A peer that says these words to one question after the other; and the questions."""
+    questions: list[bytes] = []
+
+    async def serve(stream: SocketStream) -> None:
+        async with stream:
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+                questions.append(await stream.receive())
+                await stream.send(answers[min(len(questions), len(answers)) - 1])
+
+    async with (
+        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(listener.serve, serve)
+        port = listener.extra(SocketAttribute.local_port)
+        yield PortalAddress(origin=f"http://127.0.0.1:{port}"), questions
+        tasks.cancel_scope.cancel()
+
+
+async def test_another_peer_cannot_lead_us_to_somebody_else() -> None:
+    """A redirect is its answer, and none that we follow: it may name a host of our operator's own network."""
+    async with saying(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret") as (inside, asked_inside):
+        moved = b"HTTP/1.1 302 Found\r\nLocation: %b/admin\r\nContent-Length: 0\r\n\r\n"
+        async with saying(moved % inside.origin.encode()) as (liar, _):
+            relay = HttpRelay()
+            async with relay.opened():
+                answer = await relay.fetch(liar, Request(target="/web/2026/http://a.example/"))
+    assert answer is not None
+    assert (answer.status, answer.body) == (302, b"")
+    assert asked_inside == []
+
+
+async def test_an_answer_larger_than_its_bound_is_given_up() -> None:
+    large = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + b"x" * 101
+    async with saying(large) as (place, _):
+        for bound, is_taken in ((100, False), (101, True)):
+            relay = HttpRelay(body_bytes_max=bound)
+            async with relay.opened():
+                answer = await relay.fetch(place, Request(target="/cdx"))
+            assert (answer is not None) is is_taken
+            assert relay.held_bytes == 0

@@ -128,3 +128,16 @@ def test_the_standard_resolves_the_rewritten_address_to_the_same_url() -> None:
             wrong.append((reference, base, url, new, stands_for))
     assert wrong == []
     assert len(replayable()) > 90
+
+
+@pytest.mark.parametrize(
+    "climbing", [b"/../../../status", b"/%2e%2e/%2E./../../status", b"/./../../../../api/v1/saves"]
+)
+def test_what_looks_archived_and_climbs_out_again_stays_in_the_archive(climbing: bytes) -> None:
+    """A browser would take the dots away and ask the portal itself."""
+    for start in (b"", b"http://127.0.0.1:5484"):
+        reference = start + b"/web/20260102030405/http://b.example" + climbing
+        rewritten = AddressRewriter(CONTEXT).rewrite(reference, Flag.PAGE)
+        assert rewritten.startswith(b"/web/20260102030405/http://")
+        assert b".." not in rewritten
+        assert b"%2e" not in rewritten.lower()
