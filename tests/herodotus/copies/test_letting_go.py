@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dht.core.arcs import WHOLE
+from dht.core.arcs import NONE, WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies import surplus, wire
@@ -27,7 +27,8 @@ from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio
 ME, OTHERS = b"\0" * 32, tuple(bytes((number,)) * 32 for number in range(1, 7))
-HALF = arcs_of([Range(bytes(12), b"\x80" + bytes(11))])
+HALF_RING = (Range(bytes(12), b"\x80" + bytes(11)),)
+HALF = arcs_of(HALF_RING)
 
 
 class Scene:
@@ -158,9 +159,9 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
 
 
 async def test_who_is_among_the_holders_lets_nothing_go_whatever_was_promised(scene: Scene) -> None:
-    scene.segment = Segment(ranges=WHOLE_RING, holders=(ME, *OTHERS[:5]))
+    scene.group = Group(arcs=WHOLE, holders=(ME, *OTHERS[:5]))
     ledger = scene.parts.ledger
-    ledger.confirm(ledger.begin(ME, WHOLE_RING, scene.now), (), is_promise=True, is_exact=True)
+    ledger.confirm(ledger.begin(ME, WHOLE, scene.now), (), is_promise=True, is_exact=True)
     assert await scene.let_go() == 0
 
 
@@ -179,7 +180,7 @@ async def test_nothing_goes_before_the_ring_has_been_the_same_for_a_while(scene:
 
 
 async def test_what_a_peer_will_never_hold_it_does_not_promise(scene: Scene) -> None:
-    scene.parts.view.scope, scene.parts.view.wide_scope = (), HALF
+    scene.parts.view.share, scene.parts.view.wide_share = NONE, HALF
     answers = CopyServices(scene.parts, on_come=lambda: None)
     ask = answers.services().calls[wire.ROOT]
     found = wire.decode_root(
@@ -188,6 +189,8 @@ async def test_what_a_peer_will_never_hold_it_does_not_promise(scene: Scene) -> 
     assert not found.is_holder
     assert scene.parts.view.given == 0
     # What it may soon hold it promises for a short while, and says that it is no holder yet.
-    found = wire.decode_root(await ask(OTHERS[0], wire.encode_scope(HALF, b"n" * 16, wants_promise=True)))
+    found = wire.decode_root(
+        await ask(OTHERS[0], wire.encode_scope(HALF_RING, b"n" * 16, wants_promise=True))
+    )
     assert not found.is_holder
     assert scene.parts.view.given == 1

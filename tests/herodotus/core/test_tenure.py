@@ -70,9 +70,9 @@ def test_any_history_says_at_least_what_a_plain_record_says() -> None:
 def test_more_changes_than_are_remembered_make_a_longer_silence_and_never_a_shorter_one() -> None:
     """Two of the oldest become one: only what was ours in both counts as ours then."""
     tenure = Tenure(SILENT_S)
-    tenure.change([arc(0, 10)], 0.0)
-    tenure.change([arc(20, 30)], 1.0)  # the first ten keys are not ours for a while
-    tenure.change([arc(0, 10)], 2.0)
+    tenure.change(Arcs([arc(0, 10)]), 0.0)
+    tenure.change(Arcs([arc(20, 30)]), 1.0)  # the first ten keys are not ours for a while
+    tenure.change(Arcs([arc(0, 10)]), 2.0)
     for number in range(CHANGES_MAX):
-        tenure.change([arc(0, 10), arc(40, 50 + number % 2)], 3.0 + number / 1_000)
+        tenure.change(Arcs([arc(0, 10), arc(40, 50 + number % 2)]), 3.0 + number / 1_000)
     assert tenure.opens_at(key_from_number(5)) >= 2.0 + SILENT_S

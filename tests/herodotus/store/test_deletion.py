@@ -13,9 +13,10 @@ from herodotus.store.deletion import delete, expunge
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.intake import Intake, StoreOutcome
-from herodotus.store.items import Item, NewCapture
+from herodotus.store.items import Item, NewCapture, NewTombstones
 from herodotus.store.parcels import drop
 from herodotus.store.reader import Reader
+from herodotus.store.recovery import rebuild
 from herodotus.store.verification import verify
 from simnet.world.disk import PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, random_text, store
@@ -185,3 +186,18 @@ def _check(archive: Archive, deposits: list[Deposit]) -> None:
 def _named(archive: Archive, deposits: list[Deposit]) -> set[str | None]:
     captures = [Reader(archive).read(deposit.id) for deposit in deposits]
     return {capture.record.get("WARC-Refers-To-Date") for capture in captures if capture is not None}
+
+
+def test_an_index_made_again_brings_nothing_back_that_was_written_after_its_tombstone() -> None:
+    """As a copy may have been, by a peer that deleted while an older one was on its way."""
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    deposit = page(URL, NOW_S)
+    prepared = Intake(archive).prepare(deposit)
+    assert prepared.item is not None
+    archive.commit([NewTombstones(ids=(deposit.id,))])
+    archive.commit([prepared.item])
+    rebuild(archive)
+    assert Reader(archive).read(deposit.id) is None
+    assert archive.captures == 0
+    assert store(archive, deposit) == [StoreOutcome.DELETED]

@@ -1,5 +1,7 @@
 """What does an archive give to other peers, and let go of for them?"""
 
+import gzip
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,9 @@ from herodotus.core.index_rows import capture_key
 from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
 from herodotus.core.warc import Fields, WarcRecord, format_record
 from herodotus.store.deletion import delete
+from herodotus.store.engine import Archive
+from herodotus.store.files import Files
+from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.items import NOTE_TARGET
 from herodotus.store.members import gzip_member
@@ -26,7 +31,7 @@ from herodotus.store.parcels import (
     unpacked,
 )
 from herodotus.store.reader import Reader
-from herodotus.store.recovery import rebuild
+from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
 from simnet.memory_store import MemoryDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
@@ -213,3 +218,69 @@ def test_what_others_deleted_is_buried_also_where_it_never_was() -> None:
         rebuild(archive)
         assert store(archive, deposit) == [StoreOutcome.DELETED]
         assert members_in(archive, *ALL) == members_in(theirs, *ALL)
+
+
+def test_a_parcel_whose_body_is_not_that_of_its_digest_is_refused() -> None:
+    """All else fits: it is a whole record of somebody who lies about one field."""
+    forged = replace(page(URL, NOW_S, b"one body"), sha256=hashlib.sha256(b"another").digest())
+    with pytest.raises(MalformedRecordError, match="SHA-256"):
+        unpacked(b"".join(compress_bundle(forged, None)))
+
+
+def test_a_parcel_whose_head_was_changed_on_the_way_is_refused() -> None:
+    first, *others = compress_bundle(page(URL, NOW_S, b"body" * 500), None)
+    record = gzip.decompress(first)
+    assert record.count(b" 200 OK") == 1
+    bent = gzip_member(record.replace(b" 200 OK", b" 203 OK"))
+    with pytest.raises(MalformedRecordError):
+        unpacked(b"".join((bent, *others)))
+    assert unpacked(b"".join((gzip_member(record), *others))).url == URL
+
+
+def _two_of_one_body(archive: Archive) -> tuple[Deposit, Deposit, bytes, bytes]:
+    """The second refers to the first; and the range that has the first alone."""
+    by_bucket: dict[int, list[Deposit]] = {}
+    for number in range(60):
+        deposit = page(f"http://example.org/{number}", NOW_S, b"the same" * 100)
+        by_bucket.setdefault(deposit.key[0] >> 4, []).append(deposit)
+    first, second = next(some for some in by_bucket.values() if len(some) > 1)[:2]
+    assert store(archive, first, second) == [StoreOutcome.NEW, StoreOutcome.REVISIT]
+    low = first.key[:12]
+    return first, second, low, (int.from_bytes(low, "big") + 1).to_bytes(12, "big")
+
+
+def test_what_may_not_go_is_not_even_begun_with() -> None:
+    archive = open_on(MemoryDisk())
+    first, _, low, high = _two_of_one_body(archive)
+    before = archive.log.tail
+    assert drop(archive, Intake(archive), low, high, lambda: False) == 0
+    assert archive.log.tail == before  # no body was moved
+    assert Reader(archive).read(first.id) is not None
+
+
+def test_what_may_not_go_any_more_when_its_body_has_been_moved_stays() -> None:
+    archive = open_on(MemoryDisk())
+    first, second, low, high = _two_of_one_body(archive)
+    said = iter([True, False])
+    assert drop(archive, Intake(archive), low, high, lambda: next(said)) == 0
+    assert next(said, None) is None
+    for deposit in (first, second):
+        found = Reader(archive).read(deposit.id)
+        assert found is not None
+        assert found.body == deposit.body
+
+
+def test_nothing_goes_while_a_slice_is_away() -> None:
+    """On it may stand that what would get the bodies was deleted."""
+    disks, index = [MemoryDisk(), MemoryDisk()], MemoryIndex()
+    archive = Archive(Files(disks), index, now=lambda: float(NOW_S))
+    open_archive(archive)
+    deposit = page(URL, NOW_S)
+    store(archive, deposit)
+    here = archive.log.slice
+    present = [disk if number == here else None for number, disk in enumerate(disks)]
+    archive = Archive(Files(present), MemoryIndex(index.content()), now=lambda: float(NOW_S))
+    open_archive(archive)
+    assert Reader(archive).read(deposit.id) is not None
+    assert drop(archive, Intake(archive), *ALL) == 0
+    assert Reader(archive).read(deposit.id) is not None

@@ -17,6 +17,7 @@ from herodotus.core.captures import Deposit
 from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
 from herodotus.store.engine import Archive
+from herodotus.store.intake import StoreOutcome
 from herodotus.store.items import NewTombstones
 from herodotus.store.members import decode_member, scan_members
 from herodotus.store.reader import Reader, Version
@@ -309,3 +310,32 @@ def test_segments_with_a_dictionary_are_smaller_and_read_by_others_even_after_ro
     assert list(folder.rglob("*.zdict")) == []
     _all_there(again, deposits)
     again.close()
+
+
+def test_what_is_stored_again_while_it_is_sealed_keeps_its_new_place(tmp_path: Path) -> None:
+    """Its old copy turned out damaged behind the sealing's back: what it read of it before must not come back."""
+    archive = open_on(tmp_path)
+    deposits = sorted(_some(random.Random(12), 40), key=lambda deposit: deposit.key)
+    store(archive, *deposits)
+    first = deposits[0]
+    old = Reader(archive).find(first.id)
+    assert old is not None
+    log = tmp_path / archive.files.path(old.place.file)
+    outcomes: list[StoreOutcome] = []
+
+    def meanwhile(_moved: int) -> None:
+        if not outcomes:  # the first of all has just been written to its segment
+            data = bytearray(log.read_bytes())
+            data[old.place.offset + 200] ^= 0x10
+            log.write_bytes(data)
+            outcomes.extend(store(archive, first))
+
+    seal(archive, meanwhile)
+    assert outcomes == [StoreOutcome.NEW]
+    entry = Reader(archive).find(first.id)
+    assert entry is not None
+    assert archive.files.catalogue[entry.place.file].name.is_log
+    _all_there(archive, deposits)
+    rebuild(archive)
+    _all_there(archive, deposits)
+    archive.close()

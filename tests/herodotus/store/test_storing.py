@@ -1,5 +1,8 @@
 """What is stored comes back, also after the index is lost and after the process is."""
 
+import hashlib
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -138,4 +141,27 @@ def test_a_rotten_record_is_reported_and_the_others_are_served(tmp_path: Path) -
     assert [(d.path, d.offset) for d in archive.damage.values()] == [
         ("log/00000001.warc.gz", entry.place.offset)
     ]
+    archive.close()
+
+
+def test_what_does_not_match_its_digest_is_damaged_and_not_served(tmp_path: Path) -> None:
+    """Nothing else tells: the bytes are as they were written."""
+    archive = open_on(tmp_path)
+    forged = replace(page("http://example.org/", NOW_S, b"forged"), sha256=hashlib.sha256(b"honest").digest())
+    store(archive, forged)
+    with pytest.raises(DamagedRecordError, match="digest"):
+        Reader(archive).read(forged.id)
+    assert Reader(archive).newest(forged.url, NOW_S) is None
+    archive.close()
+
+
+def test_a_capture_that_refers_to_what_is_not_its_body_is_damaged_and_not_served(tmp_path: Path) -> None:
+    archive = open_on(tmp_path)
+    urls = (f"http://example.org/{number}" for number in range(1_000))
+    first, second = islice((url for url in urls if page(url, NOW_S).key[0] >> 4 == 3), 2)
+    digest = hashlib.sha256(b"honest").digest()
+    original, honest = replace(page(first, NOW_S, b"forged"), sha256=digest), page(second, NOW_S, b"honest")
+    assert store(archive, original, honest) == [StoreOutcome.NEW, StoreOutcome.REVISIT]
+    with pytest.raises(DamagedRecordError, match="original"):
+        Reader(archive).read(honest.id)
     archive.close()
