@@ -15,7 +15,6 @@ from herodotus.core.warc import Fields, WarcRecord, format_record
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import MemoryIndex
 from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
 from herodotus.store.items import NOTE_TARGET
 from herodotus.store.members import gzip_member
@@ -33,7 +32,7 @@ from herodotus.store.parcels import (
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
-from simnet.memory_store import MemoryDisk
+from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
 
 URL = "http://example.org/"

@@ -18,7 +18,7 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.streams import Cursor, Query, Stream
 from simnet.memory_store import MemoryDisk, MemoryIndex
-from tests.herodotus.store.making import NOW_S, page, store
+from tests.herodotus.store.making import NOW_S, open_on, page, store
 
 ACTIONS = st.sampled_from(["store", "delete", "seal", "compact", "restart", "read", "read"])
 
@@ -125,3 +125,20 @@ def test_an_arc_of_the_ring_is_a_range_of_the_stream() -> None:
     found = [capture.url for capture in Stream(archive, query)]
     assert found == sorted((url for url in urls if b"\x40" <= keys[url] < b"\xa0"), key=keys.__getitem__)
     assert 0 < len(found) < 50
+
+
+@pytest.mark.parametrize(
+    ("host", "urls"),
+    [
+        ("example.org", ["http://example.org/", "http://www.example.org/"]),
+        ("www.example.org", ["http://www.example.org/"]),
+        ("org", ["http://example.org/", "http://notexample.org/", "http://www.example.org/"]),
+    ],
+)
+def test_a_host_is_it_and_those_below_it_and_none_whose_name_only_ends_alike(
+    host: str, urls: list[str]
+) -> None:
+    archive = open_on(MemoryDisk())
+    for name in ("example.org", "www.example.org", "notexample.org", "example.org.evil.example"):
+        store(archive, page(f"http://{name}/", NOW_S, name.encode()))
+    assert sorted(found.url for found in Stream(archive, Query(host=host))) == urls
