@@ -5,7 +5,7 @@ begins again, and what was fetched or sent meanwhile is no difference any more. 
 while; what came in between shows the next time.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from dht import Contact
@@ -19,6 +19,7 @@ from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
 from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.digests import MEMBER_BYTES
+from herodotus.core.reconciliation import reconcile
 from herodotus.peers.calls import Calls, RefusedError
 from herodotus.store.store import ArchiveStore
 
@@ -67,26 +68,37 @@ async def compare(
 
 
 class _Comparing:
+    """The `Side` of captures: digests of directories, then cells, which need no size of the difference."""
+
     def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact, tops: Tops) -> None:
         self._calls = calls
         self._store = store
         self._tops = tops
         self._contact = contact
         self._found = SetDifference()
+        self._ours: Sequence[bytes] = ()
+        """Digests of all that was asked about."""
 
     async def run(self, scope: Scope, nonce: bytes, question: bytes) -> SetDifference:
         before = await self._standing()
-        ours = await self._tops.of(self._store, scope)
+        self._ours = await self._tops.of(self._store, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
-        if answer.root != scopes.salted(scopes.root_of(ours), nonce):
-            theirs = wire.decode_tops(await self._call(wire.TOPS, wire.encode_scope(scope)), scope)
-            parts = scopes.differing(scope, ours, theirs)
-            for asked in scopes.split(parts):
-                await self._look_into(asked)
+        if answer.root != scopes.salted(scopes.root_of(self._ours), nonce):
+            await reconcile(self, scope)
             is_same = not self._found.missing_here and not self._found.missing_there
             self._found.is_contradictory = is_same and before == await self._standing()
         return self._found
+
+    async def differing(self, part: Scope) -> AsyncGenerator[Scope]:
+        """By the digests of directories first; what they showed to differ is taken directory by directory."""
+        if wire.TOPS in self._found.steps:
+            for _, directory in scopes.directories(part):
+                yield (directory,)
+            return
+        theirs = wire.decode_tops(await self._call(wire.TOPS, wire.encode_scope(part)), part)
+        for asked in scopes.split(scopes.differing(part, self._ours, theirs)):
+            yield asked
 
     async def _standing(self) -> int:
         return await self._store.work(lambda archive, _intake: archive.directories.changes)
@@ -98,17 +110,16 @@ class _Comparing:
         self._found.received += len(answer)
         return answer
 
-    async def _look_into(self, scope: Scope) -> None:
-        """By cells where they pay; what is too much for them goes directory by directory, and there as a list."""
-        if await self._by_cells(scope):
-            return
-        parts = [part for _, part in scopes.directories(scope)]
-        if len(parts) > 1 and await self._is_large(scope):
-            for part in parts:
-                await self._look_into((part,))
-            return
-        for part in parts:
-            await self._by_list((part,))
+    async def settle(self, part: Scope) -> bool:
+        """By cells where they pay; what is too much for them is cut into directories, and there listed."""
+        if await self._by_cells(part):
+            return True
+        directories = [directory for _, directory in scopes.directories(part)]
+        if len(directories) > 1 and await self._is_large(part):
+            return False
+        for directory in directories:
+            await self._by_list((directory,))
+        return True
 
     async def _is_large(self, scope: Scope) -> bool:
         return len(await members_of(self._store, scope)) > MEMBERS_MAX

@@ -7,21 +7,22 @@ the same way. What is too much for one day is left to the next.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 
 from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey
 from dht import Contact
-from dht.core.arcs import Arc, Arcs
+from dht.core.arcs import Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
 from herodotus.core.links.sums import Sum, parts_of, sums_of
 from herodotus.core.positions import position_of
+from herodotus.core.reconciliation import reconcile
 from herodotus.crawl.links.hand_over import KNOWN
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
 from herodotus.crawl.links.standby import Standby
@@ -75,12 +76,12 @@ class CompareCounts:
     broken_off: int = 0
 
 
-@dataclass(slots=True)
-class _Left:
-    """Of a day, for one stretch."""
+class _Part(NamedTuple):
+    """Keys in (start, end], and how many one of the two sides has there; not across zero."""
 
-    questions: int = QUESTIONS_MAX
-    told: int = QUESTIONS_MAX // 2
+    start: Key
+    end: Key
+    keys: int
 
 
 class Comparing:
@@ -110,40 +111,24 @@ class Comparing:
         for rank, stretch in ring.share(self._view.me.peer):
             if not rank or not self._frontier.takes_links:
                 continue
-            owner, left = ring.holders(stretch)[0], _Left()
+            side = _WithOwner(self, ring.holders(stretch)[0])
             self.counts.stretches += 1
             try:
                 for start, end in Arcs([ring.arc(stretch)]).pieces():
-                    await self._compare(owner, start or _ZERO, end, left)
+                    await reconcile(side, _Part(start or _ZERO, end, 0))
             except (CallError, MalformedLinksError) as error:
                 self.counts.broken_off += 1
                 logger.info("known URLs were not compared to the end error=%s", error)
 
-    async def _compare(self, owner: Contact, start: Key, end: Key, left: _Left) -> None:
-        at = start
-        while at < end and left.questions:
-            left.questions -= 1
-            answer = await self._calls.call(owner, SUMS, at + end, deadline_s=DEADLINE_S)
-            reached, theirs = decode_sums(answer)
-            if not at < reached <= end:
-                raise MalformedLinksError("reached")
-            _, ours = await self._summed(at, reached)
-            for part, our, their in zip(parts_of(at, reached), ours, theirs, strict=True):
-                if our != their:
-                    await self._settle(owner, part, max(our.keys, their.keys), left)
-            at = reached
+    async def their_sums(self, owner: Contact, start: Key, end: Key) -> tuple[Key, list[Sum]]:
+        """How far it looked, and the sums up to there."""
+        answer = await self._calls.call(owner, SUMS, start + end, deadline_s=DEADLINE_S)
+        reached, theirs = decode_sums(answer)
+        if not start < reached <= end:
+            raise MalformedLinksError("reached")
+        return reached, theirs
 
-    async def _settle(self, owner: Contact, part: Arc, count: int, left: _Left) -> None:
-        """The part differs."""
-        start, end = part
-        if count > LEAF_LINKS:
-            await self._compare(owner, start, end, left)
-        elif left.told:
-            left.told -= 1
-            self.counts.differing += 1
-            await self._make_equal(owner, start, end)
-
-    async def _make_equal(self, owner: Contact, start: Key, end: Key) -> None:
+    async def make_equal(self, owner: Contact, start: Key, end: Key) -> None:
         told = set[Key]()
         with anyio.move_on_after(DEADLINE_S) as too_long:
             async with self._calls.stream(owner, KNOWN, start + end) as pieces:
@@ -183,10 +168,10 @@ class Comparing:
         holders = {one.peer for key in (start, end) for one in ring.of(key)}
         if peer not in holders or not self._buckets.take(peer, QUESTIONS, anyio.current_time()):
             raise RefusedError("busy", retry_after_s=60.0)
-        reached, found = await self._summed(start, end)
+        reached, found = await self.summed(start, end)
         return encode_sums(reached, found)
 
-    async def _summed(self, start: Key, end: Key) -> tuple[Key, list[Sum]]:
+    async def summed(self, start: Key, end: Key) -> tuple[Key, list[Sum]]:
         """How far was looked, and the sums up to there."""
         keys = list[Key]()
         for key in self._keys(start, end):
@@ -214,3 +199,34 @@ class Comparing:
                     return
                 yield Key(key)
             at = keys[-1]
+
+
+class _WithOwner:
+    """The `Side` of links: counts and sums of a sixteenth each, down to what is told whole. For one stretch and day."""
+
+    def __init__(self, comparing: Comparing, owner: Contact) -> None:
+        self._comparing = comparing
+        self._owner = owner
+        self._questions_left = QUESTIONS_MAX
+        self._told_left = QUESTIONS_MAX // 2
+
+    async def differing(self, part: _Part) -> AsyncGenerator[_Part]:
+        at, end = part.start, part.end
+        while at < end and self._questions_left:
+            self._questions_left -= 1
+            reached, theirs = await self._comparing.their_sums(self._owner, at, end)
+            _, ours = await self._comparing.summed(at, reached)
+            for (start, stop), our, their in zip(parts_of(at, reached), ours, theirs, strict=True):
+                if our != their:
+                    yield _Part(start, stop, max(our.keys, their.keys))
+            at = reached
+
+    async def settle(self, part: _Part) -> bool:
+        """What is left of a day's budget, and no more."""
+        if part.keys > LEAF_LINKS:
+            return False
+        if self._told_left:
+            self._told_left -= 1
+            self._comparing.counts.differing += 1
+            await self._comparing.make_equal(self._owner, part.start, part.end)
+        return True
