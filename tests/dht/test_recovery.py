@@ -8,8 +8,8 @@ from dht.core.ids import PeerKey
 from dht.core.machine import RingMachine
 from dht.core.records import Contact
 from dht.core.round_trips import TIMEOUT_FIRST_S
+from scripts.benches.ring_recoveries import half_dies, merge
 from simnet.rings import RingWorld, how_right, learn, peer_number, ring_of
-from simnet.ringtrials import half_dies, merge
 
 PEERS = 60
 REACH = 16  # the length of a successor list

@@ -1,7 +1,8 @@
-"""Does the real core do what the papers' tables and our prototype's promise?  Prints the tables; `python -m
-simnet.ringtables`.
+"""Does the real core do what the papers' tables and our prototype's promise? Prints the tables; `scripts/bench
+ring_tables`.
 
-Every line is one or more seeded runs of `simnet.ringtrials`; the same seed prints the same numbers.
+Every line is one or more seeded runs of `simnet.ringtrials` and `scripts.benches.ring_recoveries`; the same seed prints
+the same numbers.
 """
 
 import argparse
@@ -10,12 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
+from scripts.benches import ring_recoveries as recoveries
 from simnet import ringtrials as trials
 from simnet.rings import RingWorld, how_right, peer_number
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="simnet tables", description=__doc__)
+    parser = argparse.ArgumentParser(prog="scripts/bench ring_tables", description=__doc__)
     parser.add_argument("table", nargs="*", help="which; all of them by default")
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds, from 1")
     parser.add_argument("--peers", type=int, default=1_000, help="the size of the largest ring")
@@ -54,27 +56,29 @@ def path_table(seeds: Sequence[int], peers: int) -> None:
 
 
 def half_dies(seeds: Sequence[int], peers: int) -> None:
-    _recoveries(f"{peers // 2} of {peers} crash", [lambda seed: trials.half_dies(seed, peers)], seeds)
+    _recoveries(f"{peers // 2} of {peers} crash", [lambda seed: recoveries.half_dies(seed, peers)], seeds)
 
 
 def join_storm(seeds: Sequence[int], peers: int) -> None:
     few = peers // 5
     _recoveries(
         f"{peers - few} join {few} within 10 s",
-        [lambda seed: trials.join_storm(seed, few, peers - few)],
+        [lambda seed: recoveries.join_storm(seed, few, peers - few)],
         seeds,
     )
 
 
 def merge(seeds: Sequence[int], peers: int) -> None:
     small, large = peers // 10, peers // 2
-    _recoveries(f"{small} + {small} merge by one contact", [lambda seed: trials.merge(seed, small)], seeds)
-    _recoveries(f"{large} + {large}", [lambda seed: trials.merge(seed, large)], seeds)
+    _recoveries(
+        f"{small} + {small} merge by one contact", [lambda seed: recoveries.merge(seed, small)], seeds
+    )
+    _recoveries(f"{large} + {large}", [lambda seed: recoveries.merge(seed, large)], seeds)
 
 
 def split(seeds: Sequence[int], peers: int) -> None:
     size = peers * 2 // 5
-    _recoveries(f"{size} split for 30 min", [lambda seed: trials.split_and_heal(seed, size)], seeds)
+    _recoveries(f"{size} split for 30 min", [lambda seed: recoveries.split_and_heal(seed, size)], seeds)
 
 
 def churn(seeds: Sequence[int], peers: int) -> None:
@@ -122,7 +126,9 @@ def large(seeds: Sequence[int], peers: int) -> None:
     say(f"{10 / (time.process_time() - started):.2f} virtual s per CPU-s, peak memory {peak_gb:.2f} GB")
 
 
-def _recoveries(label: str, trial: Sequence[Callable[[int], trials.Recovery]], seeds: Sequence[int]) -> None:
+def _recoveries(
+    label: str, trial: Sequence[Callable[[int], recoveries.Recovery]], seeds: Sequence[int]
+) -> None:
     runs = [one(seed) for one in trial for seed in seeds]
     first = ", ".join("never" if run.first_s is None else f"{run.first_s:.0f}" for run in runs)
     whole = ", ".join("never" if run.whole_s is None else f"{run.whole_s:.0f}" for run in runs)
