@@ -181,9 +181,6 @@ class SimulatedRing:
         chosen = host.rng.sample(others, min(CONTACTS, len(others)))
         return [self.contact_of(other) for other in chosen]
 
-    def program_of(self, host: WorldHost) -> "RingProgram | None":
-        return self.programs.get(self.peers[host.number])
-
     def _fresh_address(self) -> Address:
         """Anywhere in IPv4, and by the seed: positions follow from addresses."""
         taken = {host.address for host in self.hosts[-1:]}

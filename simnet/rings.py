@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from random import Random
 from typing import Protocol
 
@@ -275,11 +275,6 @@ class RingWorld:
                 record = machine.own_record if machine is not None else self.crashed[sender.peer]
                 found.append((receiver, contacts_of(record, self.rules.id_check), what.successors))
         return found
-
-    def drop_messages(self) -> None:
-        """Lose everything that is on its way."""
-        self._heap = [entry for entry in self._heap if entry[3] is None]
-        heapify(self._heap)
 
 
 def all_learn(machines: Sequence[RingMachine], known: Sequence[SignedRecord], now: float) -> None:

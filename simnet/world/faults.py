@@ -78,10 +78,6 @@ def fault_kind(name: str) -> Callable[[Strike], Strike]:
     return register
 
 
-def fault_kinds() -> list[str]:
-    return sorted(_KINDS)
-
-
 def apply_fault(fault: Fault, world: "World") -> None:
     _KINDS[fault.kind](fault, world)
 

@@ -16,8 +16,9 @@ from herodotus.core.links.sums import PARTS, Sum, parts_of, sums_of
 from herodotus.crawl.links import comparison, exchange
 from herodotus.crawl.links.wire import MalformedLinksError, decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services
-from simnet.linkworld import DAY_S, LinkPeer, LinkWorld, contact_of
+from simnet.linkworld import contact_of
 from simnet.memory_calls import LineFaults
+from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 
 pytestmark = pytest.mark.anyio
 HIGHEST = Key(b"\xff" * 20)

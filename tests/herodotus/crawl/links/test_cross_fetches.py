@@ -29,10 +29,10 @@ from herodotus.crawl.links.cross_fetches import ACCUSATION
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.store import Stored
 from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, WorldFetcher
-from simnet.linkworld import DAY_S, LinkPeer, LinkWorld
 from simnet.memory_calls import LineFaults
 from simnet.memory_store import MemoryStore
 from simnet.web import Web, WebSettings
+from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 from tests.herodotus.deposits import make_deposit
 
 pytestmark = pytest.mark.anyio

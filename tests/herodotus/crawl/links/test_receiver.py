@@ -31,8 +31,9 @@ from herodotus.crawl.links.wire import (
 )
 from herodotus.peers.calls import RefusedError
 from herodotus.peers.ring_view import RingView
-from simnet.linkworld import MemoryFrontier, TableRing, link_peer
+from simnet.linkworld import TableRing, link_peer
 from simnet.rows import KeptRows
+from tests.herodotus.crawl.links.world import MemoryFrontier
 
 pytestmark = pytest.mark.anyio
 SENDER = b"\x07" * 32
