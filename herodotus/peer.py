@@ -234,7 +234,7 @@ class Peer:
         )
 
     def _make_steward(self, order: CrawlOrder, own_key: bytes) -> RingSteward:
-        """It outlives crawls that an error ended, and serves others while there is none."""
+        """It outlives failed crawls, and serves others while no crawl runs."""
         policy = replace(order.politeness, delay_max_s=measured_delay_max_s(order.politeness))
         steward = StewardParts(
             own_key=own_key,

@@ -1,6 +1,6 @@
 """What came to be stored here, and who hears of it? From the thread that made it durable to ledger and queues.
 
-The number of what was stored is the last thing that changes: whoever reads it and then calls `hear` has heard of all
+The number of what was stored changes last: a reader of it that then calls `hear` has heard of all
 that is counted in it. On that rests that nothing goes which nobody else was asked about.
 """
 

@@ -1,6 +1,6 @@
 """Do the others still have the bytes, and the same ones? Questions with a nonce, which digests alone cannot answer.
 
-Now and then a few members are drawn and one holder is asked for what it has of them. Whoever cannot prove what it
+Now and then a few members are drawn and one holder is asked for what it has of them. A peer that cannot prove what it
 confirmed is named; a content that we have not is fetched, and then both are kept: the day is disputed.
 """
 
@@ -98,7 +98,7 @@ def judge(members: list[bytes], ours: list[list[Proof]], theirs: list[list[Proof
 
 class Auditor:
     def __init__(self, parts: Parts, *, every_s: float, on_doubt: Callable[[PeerKey], None]) -> None:
-        """`on_doubt`: what this peer confirmed is not so, and must be found out anew."""
+        """`on_doubt`: this peer's confirmation is wrong, and must be checked again."""
         self._parts = parts
         self._every_s = every_s
         self._on_doubt = on_doubt
@@ -122,7 +122,7 @@ class Auditor:
         self._doubted.intersection_update(parts.view.contacts)
         self.past.append(Audited(peer=peer, at=parts.now(), asked=len(members), result=verdict.result))
         if verdict.without:
-            # It may have let go of it when it was no holder for a while; who says again that it has it lies.
+            # It may have dropped it while it was not a holder; if it claims the copy again, it lies.
             if peer in self._doubted:
                 parts.suspects.note(peer, "has not what it confirmed")
             self._doubted.add(peer)

@@ -1,6 +1,6 @@
 """What do we and another holder not share of a scope? Root, directories, cells, and a plain list where those fail.
 
-Each step is asked only when the one before found a difference. Nothing of it is remembered: whoever is interrupted
+Each step is asked only when the one before found a difference. Nothing of it is remembered: an interrupted peer
 begins again, and what was fetched or sent meanwhile is no difference any more. Both sides may be written to all the
 while; what came in between shows the next time.
 """

@@ -1,8 +1,8 @@
 """How does this peer's share stay right while peers come and go? `Copies` watches the ring and keeps all at work.
 
-One task looks at the ring and says with whom to compare (`rounds`), others hear what is new (`arrivals`), fetch, send,
-count, let go and audit. What is decided is decided in `core.replication`; everything known here can be found out again,
-so a peer that ends in the middle of anything begins anew.
+One task watches the ring and plans comparisons (`rounds`), others hear what is new (`arrivals`), fetch, send, count,
+drop and audit. All decisions are made in `core.copies`; everything known here can be found out again,
+so a peer that ends in the middle of anything starts again.
 """
 
 import logging
@@ -69,7 +69,7 @@ class CopiesPorts:
     calls: Callable[[], Calls]
     sign: Sign
     now: Callable[[], float]
-    """From any thread. It goes on while the machine sleeps: the promises of others run out meanwhile."""
+    """From any thread. It runs on while the machine sleeps: the promises of others run out meanwhile."""
     random: Random
     workers: Workers
     backlog: Path | None = None
@@ -195,7 +195,7 @@ class Copies:
     def _compare_again(self, peer: PeerKey) -> None:
         self._rounds.hurry(peer)
 
-    # -- counting, letting go -----------------------------------------------------------------------------
+    # -- counting, dropping -------------------------------------------------------------------------------
 
     async def _survey_now_and_then(self) -> None:
         while True:

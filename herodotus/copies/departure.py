@@ -21,10 +21,10 @@ from herodotus.home.folder import Home
 logger = logging.getLogger(__name__)
 
 LINKS_PATIENCE_S = 120.0
-"""Who does not take its links meanwhile learns of those URLs when their pages change."""
+"""A peer that does not take its links meanwhile learns of those URLs when their pages change."""
 LOOK_EVERY_S = 0.5
 LAST_WORD_S = 5.0
-"""For who follows to hear that it is over, before the peer ends."""
+"""For watchers to hear that it is over, before the peer ends."""
 AGAIN_S = 30.0
 _WAS_PAUSED = b"the crawl was paused before\n"
 
@@ -99,7 +99,7 @@ class Leaving:
         self._ordered.set()
 
     async def follow(self, say: Callable[[str], None], within_s: float | None) -> HandedOver | None:
-        """What was handed over, once all is; None when it takes longer, and then goes on."""
+        """What was handed over, at the end; None if it takes longer and continues."""
         self._followers += 1
         try:
             with anyio.move_on_after(within_s):

@@ -25,7 +25,7 @@ TOGETHER_BYTES = 1 << 20
 """Of what arrives, stored with one flush of the disk."""
 SOURCES_AT_ONCE = 4
 GIVEN_MIN = 0.5
-"""Of what was asked. Who gives less announces what it has not, and must not keep others from being asked."""
+"""Share of what was asked. A peer that gives less announced too much, and must not keep others from being asked."""
 DEADLINE_S = 300.0
 """For what was asked at once; the budget of a slow line gives some 40 MB in it."""
 REST_S = 30.0

@@ -116,7 +116,7 @@ class _HandOver:
         for scope in scopes:
             lacked = await self._give(peer, scope)
             if lacked is None:
-                self._silent.add(peer)  # and the round goes on without it
+                self._silent.add(peer)  # and the round continues without it
                 return
             if lacked == 0:
                 self._over.add((peer, scope))

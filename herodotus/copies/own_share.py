@@ -1,4 +1,4 @@
-"""What does this peer believe about who holds what, just now? One object that all parts of the copying look at."""
+"""What does this peer believe about holders, just now? One object that all parts of the copying look at."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ SLACK = 1
 PROMISES_MAX = 16
 """To one peer; more are made one, of all their ranges and the longest."""
 PROMISED_MAX = 4_096
-"""Peers at a time: whoever holds something with us is one of far fewer."""
+"""Peers at a time; far fewer hold something with us."""
 
 
 @dataclass(slots=True)
@@ -32,14 +32,14 @@ class View:
     contacts: Mapping[ids.PeerKey, Contact] = field(default_factory=dict)
     absent: Mapping[ids.PeerKey, float] = field(default_factory=dict)
     groups: Sequence[Group] = ()
-    """What is ours to hold, by whom we hold it with."""
+    """What is ours to hold, by the peers that hold it with us."""
     share: Arcs = NONE
     wide_share: Arcs = NONE
     """What is ours, or would be with `SLACK` copies more."""
     changed_at: float = 0.0
     """When this peer's own share last was another."""
     version: int = 0
-    """Grows with every change of who holds what, anywhere."""
+    """Grows with every change of holders, anywhere."""
     promises: dict[PeerKey, list[Promise]] = field(default_factory=dict)
     given: int = 0
     """Promises ever."""
@@ -64,7 +64,7 @@ class View:
         return tuple(contact.peer for contact in self.table.of(ids.Key(position[:POSITION_BYTES])))
 
     def groups_in(self, arcs: Arcs) -> list[Group]:
-        """Who holds what of a set of keys, ours or not."""
+        """The holders of a set of keys, ours or not."""
         return [Group(holders, some.coarse()) for holders, some in self.table.groups(arcs).items()]
 
     def may_hold(self, position: bytes) -> bool:
@@ -106,5 +106,5 @@ class View:
         return shared_with(self.groups, peer)
 
     def others(self) -> list[PeerKey]:
-        """Those whom we share something with."""
+        """Peers that we share something with."""
         return sorted({peer for group in self.groups for peer in group.holders} - {self.me})

@@ -1,7 +1,7 @@
 """How do new captures get to their other holders, each at its own pace? A queue for every peer, and a list on disk.
 
 Each holder is first told what there is and says what it lacks; that it gets in batches, and answers for each capture
-once it is durable there. Who does not answer is tried again a few times, then left to the comparisons; nobody else
+once it is durable there. A peer that does not answer is tried again a few times, then left to the comparisons; no other
 waits for it.
 """
 
@@ -26,7 +26,7 @@ from herodotus.store.parcels import parcel_at
 logger = logging.getLogger(__name__)
 
 PEERS_AT_ONCE = 16
-"""Who is only waited for is none of them."""
+"""A peer that is only waited for does not count."""
 OFFERED_AT_ONCE = 512
 TRIES = 4
 """Over a minute; then the peer is compared with when it is back."""
@@ -49,7 +49,7 @@ class Pusher:
         self._on_given_up = on_given_up
         self._queues: dict[PeerKey, deque[bytes]] = {}
         self._waiting: dict[bytes, set[PeerKey]] = {}
-        """For captures of the backlog, who has not answered yet."""
+        """For captures of the backlog, the peers that have not answered yet."""
         self._settled: dict[bytes, anyio.Event] = {}
         self._coming: dict[PeerKey, dict[bytes, None]] = {}
         """What the peer gets from another; it is asked again whether it came."""

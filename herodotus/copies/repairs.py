@@ -1,4 +1,4 @@
-"""What of ours was found broken, and who gives it to us again? Each look costs nothing until something is.
+"""What of ours was found damaged, and which peer gives it to us again? Each look costs nothing until something is.
 
 Whatever reads a record notes where it is damaged: a reader's visit, a poll, `verify`. The captures that lie there are
 fetched from other holders like any that are missing; the archive takes a whole copy in place of a broken one.
@@ -15,7 +15,7 @@ from herodotus.store.store import ArchiveStore
 BROKEN_MAX = 10_000
 """Captures under repair; the rest follows when these are whole."""
 SCAN_S = 600.0
-"""The whole index is read for what was noted anew at most so often."""
+"""The whole index is read for newly noted damage at most so often."""
 
 
 class Repairs:
@@ -31,7 +31,7 @@ class Repairs:
         return len(self._broken)
 
     async def look(self, store: ArchiveStore) -> bool:
-        """Ask for whole copies of what is broken; whether there is something to fetch."""
+        """Ask for whole copies of what is damaged; whether there is something to fetch."""
         before, known, now = self._noted, frozenset(self._broken), self._parts.now()
         may_scan = now >= self._scan_at
         found = await store.work(lambda archive, _intake: _look(archive, before, known, may_scan=may_scan))

@@ -1,6 +1,6 @@
-"""With whom do we compare, and what follows from it? Two comparisons at a time, each begun when it is due.
+"""Which peers do we compare with, and what follows from it? Two comparisons at a time, each started when it is due.
 
-What the other has comes here; what it lacks goes there; what it promises is noted. Whoever is interrupted begins anew.
+What the other has comes here; what it lacks goes there; its promise is noted. An interrupted comparison starts again.
 """
 
 import logging
@@ -141,7 +141,7 @@ class Rounds:
             parts.calls(), store, contact, scope, nonce, wants_promise=wants, tops=parts.tops
         )
         lacking = await self._act_on(contact.peer, purpose, found)
-        # What is to be let go must be there to the last content, not only something of each day. And what a URL got
+        # A copy to be dropped must be there to the last content, not only something of each day. And what a URL got
         # on one day besides the first would miss for good a holder that was none when it came.
         asked = keys_in if purpose is Purpose.SURPLUS else keys_beside_others
         lacking |= await self._contents_lacking(contact, scope, asked)

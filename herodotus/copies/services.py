@@ -26,7 +26,7 @@ from herodotus.store.store import ArchiveStore
 CELLS_AT_ONCE = 2
 """Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
 MEMBERS_MAX = 1 << 20
-"""Of a scope whose cells are made: some 150 MB. Who asks about more is to ask about parts of it."""
+"""Of a scope whose cells are made: some 150 MB. For more, the asker asks about parts of it."""
 PUT_PATIENCE_S = 60.0
 """For this peer's budget to allow it; the sender waits twice as long."""
 LISTED_AT_ONCE = 4_096

@@ -117,7 +117,7 @@ def decode_scope(data: bytes) -> tuple[Scope, bytes]:
     scope = tuple(Range(low, high or None) for low, high in asked.ranges)
     for one in scope:
         if one.high is not None and (len(one.high) != KEY_BYTES or one.high <= one.low):
-            raise MalformedCopiesError("a range is none")
+            raise MalformedCopiesError("a malformed range")
     if ranges_of(arcs_of(scope)) != scope:
         raise MalformedCopiesError("the ranges are not in order, or touch")
     return scope, asked.nonce

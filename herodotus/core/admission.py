@@ -46,7 +46,7 @@ class AdmissionLimits:
     bytes_of_newcomers: int = 17 * MIB
     """All of them together count like one peer: a key costs nothing."""
     small_bytes_per_peer: int = 64 << 10
-    """So little a peer may always hold: leases and links go on while others fill the rest."""
+    """So little a peer may always hold, so that leases and links continue while others fill the rest."""
     small_bytes_max: int = 16 * MIB
     """On top of `bytes_max`, for those alone: enough for all connections."""
 
@@ -102,7 +102,7 @@ class Admission:
         return word
 
     def arrives(self, prefix: bytes, now: float) -> Caller | str:
-        """A connection before its first byte; whoever is let in must leave by `leaves`. Else the word why not."""
+        """A connection before its first byte. An accepted caller must leave by `leaves`. Else the reason why not."""
         limits = self._limits
         if not self._buckets.take(("arrive", prefix), limits.arrivals_per_prefix, now):
             return self.refuse("arrivals")
@@ -145,7 +145,7 @@ class Admission:
             del self._unproven[visitor.prefix]
 
     def may_ask(self, visitor: Caller, now: float) -> bool:
-        """One more question now? Who asks too often waits: that slows it down, and loses nothing."""
+        """One more question now? A caller that asks too often waits: that slows it down and loses nothing."""
         limits = self._limits
         is_member = visitor.standing is CallerStanding.MEMBER
         rate = limits.calls_per_peer if is_member else limits.calls_per_newcomer

@@ -6,7 +6,7 @@ HerodotusError
     ├── DamagedRecordError      a stored record does not match its digest: skip, repair from another copy
     ├── UnusableArchiveError    the archive as a whole cannot be opened
     ├── IndexFailedError        the index cannot be written: nothing is stored until the next opening
-    ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed): reading goes on
+    ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed); reading continues
     └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
 """
 
@@ -57,7 +57,7 @@ class UpkeepStoppedError(ArchiveError):
 
 class CursorExpiredError(ArchiveError):
     def __init__(self) -> None:
-        super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream anew")
+        super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream again")
 
 
 def told_to_readers(error: ArchiveError) -> str:

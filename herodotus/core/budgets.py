@@ -81,7 +81,7 @@ class Hours:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`22:00-06:30`; raises ValueError for what is none, and for an empty window."""
+        """`22:00-06:30`; raises ValueError for anything else, and for an empty window."""
         times = [_minutes(part) for part in text.split("-")]
         start, end = times if len(times) == 2 else (None, None)
         if start is None or end is None or start in (end, DAY_MINUTES):

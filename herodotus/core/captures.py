@@ -50,7 +50,7 @@ _OURS = frozenset(
 
 
 class Mode(Enum):
-    """Webstore's three ways to store (Gomes, section 3.2)."""
+    """Webstore's three modes of storing (Gomes and others, 2006, section 4.2)."""
 
     REGULAR = "regular"
     """The same digest and size in the bucket: note a revisit, store no body."""
@@ -204,7 +204,7 @@ def end_of_http_head(data: bytes, start: int, end: int) -> int:
 
 
 def parse_http_head(head: bytes) -> tuple[int, str]:
-    """Status (0 when there is none) and media type in lower case ("" when undeclared or nonsense)."""
+    """Status (0 if missing) and media type in lower case ("" when undeclared or nonsense)."""
     match = _STATUS_LINE.match(head)
     status = int(match[1]) if match else 0
     declared = _CONTENT_TYPE.search(head, 0, HTTP_HEAD_BYTES_MAX)

@@ -120,13 +120,13 @@ def format_line(
 
 
 def place_of_line(line: str) -> tuple[int, int] | None:
-    """Offset and skip of a line of ours; None when it is none."""
+    """Offset and skip of our line; None if it is not ours."""
     found = _PLACE.search(line)
     return None if found is None else (int(found[1]), int(found[2] or 0))
 
 
 def extent_of_line(line: str) -> tuple[int, int] | None:
-    """Where the member of a line of ours begins and ends; None when it is none."""
+    """Where the member of our line begins and ends; None if it is not ours."""
     found = _EXTENT.search(line)
     return None if found is None else (int(found[2]), int(found[2]) + int(found[1]))
 

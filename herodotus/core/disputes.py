@@ -1,4 +1,4 @@
-"""Do peers say different things of one page on one day? Both contents are kept, and whoever reads is told.
+"""Do peers say different things of one page on one day? Both contents are kept, and readers are told.
 
 What a single peer fetched twice on a day is a page that changed. Only where different peers vouch for different
 contents may one of them have altered it, or been shown something else; the archive cannot say which.

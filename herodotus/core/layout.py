@@ -63,7 +63,7 @@ class FileName:
 
 
 def parse_path(path: str) -> FileName | None:
-    """None for a file that is none of ours."""
+    """None for a file that is not ours."""
     log = _LOG.fullmatch(path)
     if log is not None:
         return FileName(number=int(log[1])) if int(log[1]) <= NUMBER_MAX else None

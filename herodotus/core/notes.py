@@ -36,7 +36,7 @@ class Visit:
     def __post_init__(self) -> None:
         # A line that cannot be read again would take its neighbours along.
         if not self.url or "\n" in self.url or not 0 <= self.status <= 999:
-            raise MalformedRecordError("a visit without a URL, or with a status that is none")
+            raise MalformedRecordError("a visit without a URL, or with an impossible status")
 
 
 def format_visits(visits: Iterable[Visit], target: str) -> bytes:
@@ -50,7 +50,7 @@ def parse_visits(record: WarcRecord) -> list[Visit]:
         date, _, rest = line.partition(" ")
         status, _, url = rest.partition(" ")
         if not (status.isascii() and status.isdigit() and len(status) <= 3 and url):
-            raise MalformedRecordError("a line of a visit log is none")
+            raise MalformedRecordError("a malformed line in a visit log")
         visits.append(Visit(url=url, time_s=parse_digits(date), status=int(status)))
     return visits
 
@@ -67,9 +67,9 @@ def parse_tombstones(record: WarcRecord) -> list[CaptureId]:
             key, date, digest = line.split(" ")
             id_ = CaptureId(key=bytes.fromhex(key), time_s=parse_digits(date), digest=bytes.fromhex(digest))
         except ValueError as error:
-            raise MalformedRecordError("a line of a tombstone is none") from error
+            raise MalformedRecordError("a malformed line in a tombstone") from error
         if len(id_.key) != 20 or len(id_.digest) != 32:
-            raise MalformedRecordError("a line of a tombstone is none")
+            raise MalformedRecordError("a malformed line in a tombstone")
         ids.append(id_)
     return ids
 

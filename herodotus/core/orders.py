@@ -100,7 +100,7 @@ class OrderReport:
 
 
 class Performer(Protocol):
-    """Whoever carries out orders: the archive opened here, or a peer that has it open."""
+    """Performs orders: the archive opened here, or a peer that has it open."""
 
     def __call__(self, order: ArchiveOrder, say: Say) -> OrderReport: ...
 
@@ -131,7 +131,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drain:
-    """Hand over everything, then end. The report comes when it is over, or after `wait_s`; it goes on all the same."""
+    """Hand over everything, then end. The report comes at the end, or after `wait_s` while it continues."""
 
     wait_s: float | None = None
 

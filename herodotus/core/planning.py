@@ -38,7 +38,9 @@ class Assumptions:
     url_bytes: float = setting(59.0, number(1, 1e5, "bytes"), "mean length of a URL")
     links_per_page: float = setting(36.0, number(0, 1e5), "links of a page")
     new_links: float = setting(0.1, number(0, 1), "share of the links of a changed page that are new")
-    repair_days: float = setting(60.0, number(0.01, 10_000, "days"), "in which a node's copies are made anew")
+    repair_days: float = setting(
+        60.0, number(0.01, 10_000, "days"), "in which a node's copies are made again"
+    )
     stay_days: float = setting(360.0, number(0.01, 1e6, "days"), "how long a node takes part")
     uptime: float = setting(0.8, number(0.001, 1), "share of the time that a node is up")
 

@@ -27,7 +27,7 @@ class Clocks(Protocol):
         ...
 
     def elapsed_s(self) -> float:
-        """Never set back, and goes on while the machine sleeps; asked from any thread."""
+        """Never set back, and runs on while the machine sleeps; asked from any thread."""
         ...
 
     def steady_s(self) -> float:
@@ -40,7 +40,7 @@ class Clocks(Protocol):
 
 
 class Workers(Protocol):
-    """Whoever does what waits for a disk, or takes long."""
+    """Performs work that waits for a disk, or takes long."""
 
     @property
     def has_threads(self) -> bool:

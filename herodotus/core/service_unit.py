@@ -29,7 +29,7 @@ ExecStart={command}
 EnvironmentFile=-%E/herodotus/environment
 Restart=on-failure
 RestartSec=10
-# 2: something is written wrong, 3: there is no home. Starting again would mend neither.
+# 2: something is written wrong, 3: there is no home. Starting again would repair neither.
 RestartPreventExitStatus=2 3
 WatchdogSec=60
 TimeoutStopSec={stop_s}

@@ -1,7 +1,7 @@
 """Who vouches that a capture came from where it says it did? The peer that brought it in signs it once.
 
 The signature goes with the record, in a field of its own, wherever it is copied: a copy whose bytes were changed
-does not fit it any more. It says who is to blame, not that the page really looked so.
+does not fit it any more. It says which peer is responsible, not that the page really looked so.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ def voucher_in(field: str | None) -> str:
 
 
 def signer_of(deposit: Deposit) -> bytes | None:
-    """The public key of who signed it; None where nobody did, or the signature is of something else."""
+    """The signer's public key; None if it is not signed, or the signature is of something else."""
     version, _, rest = (stated_in(deposit) or "").partition(" ")
     signer_hex, _, signature_hex = rest.partition(" ")
     try:

@@ -150,7 +150,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolderStatus:
-    """Somebody who holds some of what we hold; `compared_s_ago` is None where that has not been yet."""
+    """A peer that holds some of what we hold; `compared_s_ago` is None if they have not compared yet."""
 
     peer: str
     compared_s_ago: int | None
@@ -175,7 +175,7 @@ class AuditStatus:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossFetchStatus:
     """Captures of others of which the origin was asked here as well, since the start; `peers` by who signed them, those
-    first of whom most differ. A difference is no accusation: pages change, and some differ with who looks.
+    most differences first. A difference is no accusation: pages change, and some differ for each visitor.
     """
 
     made: int = 0
@@ -226,7 +226,7 @@ class CopiesStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
-    """What the line was used for since the provider's month began; `waits_s` by kind of background work, 0 goes on.
+    """What the line was used for since the provider's month began; `waits_s` by kind of background work, 0 runs.
     A volume of 0 is without a limit.
     """
 

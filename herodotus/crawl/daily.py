@@ -274,7 +274,7 @@ class DailyCrawl:
             began = anyio.current_time()
             try:
                 await self._crawl_into(store)
-            except Exception as error:  # noqa: BLE001  # a task meets its supervisor: the peer goes on
+            except Exception as error:  # noqa: BLE001  # a task meets its supervisor: the peer continues
                 if anyio.current_time() - began > SOUND_AFTER_S:
                     backoff_s = BACKOFF_FIRST_S
                 self._note_failure(error, store, backoff_s)
@@ -282,7 +282,7 @@ class DailyCrawl:
                 backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
     async def _crawl_into(self, store: DiskStore) -> None:
-        """Until we leave; everything is opened anew after an error, so that nothing half done is believed."""
+        """Runs until we leave. After an error everything is opened again, so that nothing half-done is trusted."""
         parts = self._parts
         async with parts.open_gear(
             parts.home.path,
@@ -385,7 +385,7 @@ class DailyCrawl:
     # -- helpers
 
     def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
-        """The crawler's `UrlOwner`: whoever that is, with a count."""
+        """The crawler's `UrlOwner`, with a count."""
         mine = self._owner.divide(links)
         self._handed_over += len(links) - len(mine)
         return mine

@@ -1,7 +1,7 @@
 """How does a peer crawl into its archive? The crawler's ports met by the store, and a crawl as a call.
 
 Captures become deposits, unchanged visits lines of the visit log; both are durable before the frontier
-hears of them. A crawl that was interrupted goes on where it was: the frontier is in `queue/`, the archive
+hears of them. An interrupted crawl continues where it was: the frontier is in `queue/`, the archive
 beside it.
 """
 

@@ -1,6 +1,6 @@
 """How is one page fetched now, because somebody asked? By the crawler's own means, on the peer's open archive.
 
-One fetcher and one steward serve all who ask, so hosts have their pauses whoever asks, and robots.txt, the network's
+One fetcher and one steward serve all askers, so hosts always get their pauses, and robots.txt, the network's
 scope, the opt-out list and the guard against private addresses count as in any crawl. The crawl of a running peer can
 take this over: it then gives its own fetcher, steward and sink to `Saves`.
 """
@@ -38,7 +38,7 @@ from herodotus.crawl.gear import (
 from herodotus.store.store import ArchiveStore
 
 PATIENCE_S = 8.0
-"""Whoever asked waits so long for the host's turn and its answer; a relaying peer gives up after ten."""
+"""The asker waits so long for the host's turn and its answer; a relaying peer gives up after ten."""
 AT_ONCE = 8
 WAITING_MAX = 64
 FRESH_S = 600.0
@@ -63,7 +63,7 @@ class _Turn:
 
 
 class Saves:
-    """A `SavePort`. Stateless but for whose turn it is, so it can be made anew at any time."""
+    """A `SavePort`. Its only state is the queue, so it can be made again at any time."""
 
     def __init__(
         self,

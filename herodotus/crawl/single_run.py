@@ -2,7 +2,7 @@
 
 SIGINT or SIGTERM lets the fetches that are under way end and keeps everything; a second one does not wait for them.
 SIGTSTP (Ctrl-Z) lets them end, too, and then stops the process until it is continued: no answer is left half read.
-Started again with the same home, the crawl goes on.
+Started again with the same home, the crawl continues.
 """
 
 import logging
@@ -129,7 +129,7 @@ class _Run:
             self._crawler.resume()
 
     async def log(self) -> None:
-        """For who reads a log and no terminal."""
+        """For readers of a log without a terminal."""
         while True:
             await anyio.sleep(LOG_EVERY_S)
             counts, progress = self._crawler.counts, self._crawler.progress()

@@ -18,7 +18,7 @@ def steady_seconds() -> float:
 
 
 def elapsed_seconds() -> float:
-    """As `steady_seconds`, but it goes on while the machine sleeps, where the system can tell (Linux)."""
+    """As `steady_seconds`, but it runs on while the machine sleeps, if the system can tell (Linux)."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 

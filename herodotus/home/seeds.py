@@ -1,7 +1,7 @@
 """Where do crawls of this home begin, and what did the last one do? Two small files in `state/`.
 
 `seeds.json` holds the URLs that `herodotus seed` keeps; `crawl.json` what the last `herodotus crawl` was asked
-for, so that `--resume` can go on with it. Both are replaced in one step. Format 1 (golden bytes in a test):
+for, so that `--resume` can continue it. Both are replaced in one step. Format 1 (golden bytes in a test):
 
     {"format": 1, "seeds": [{"url": "https://example.org/", "added": 1767225600}]}
     {"format": 1, "urls": ["https://example.org/"], "scope": "host", "depth": null, "content": "html+images",
@@ -37,7 +37,7 @@ class _SeedsFile(msgspec.Struct, kw_only=True):
 
 
 class LastCrawl(msgspec.Struct, frozen=True, kw_only=True):
-    """What a crawl was asked for, as far as going on needs it."""
+    """The part of a crawl's order that resuming it needs."""
 
     format: int = FORMAT
     urls: list[str]

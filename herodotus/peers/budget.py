@@ -57,7 +57,7 @@ def moment_by(clocks: Clocks) -> ClockReading:
 
 
 class Budget:
-    """One for the whole peer. Whoever waits for the same kind of spending waits in the order of asking."""
+    """One for the whole peer. Tasks that wait for the same kind of spending wait in the order of asking."""
 
     def __init__(self, settings: BudgetSettings, file: Path, moment: Callable[[], ClockReading]) -> None:
         self._file = file
@@ -80,7 +80,7 @@ class Budget:
                 await anyio.sleep(min(wait_s, ASK_AGAIN_S))  # the calendar may be set in the meantime
 
     def grant(self, kind: Spending, size: int) -> float:
-        """0: booked, go ahead. Else seconds to wait: for who rather refuses than waits."""
+        """0: booked, go ahead. Else seconds to wait, for callers that refuse instead of waiting."""
         return self._budgets.grant(kind, size, self._moment())
 
     def closed_s(self, kind: Spending) -> float:
@@ -117,7 +117,7 @@ class Budget:
         self.charge(Spending.RING_OUT, max(0, seen_out - before_out))
 
     def save(self) -> None:
-        """Where the disk does not take it, the peer goes on: the next time may succeed."""
+        """If the disk does not accept it, the peer continues: the next time may succeed."""
         months = self._budgets.ledger.months()
         if months == self._saved:
             return
@@ -156,7 +156,7 @@ def read_ledger(file: Path) -> TrafficLedger:
 class BudgetedFetcher:
     """A `Fetcher` that keeps the rate and books afterwards what came: nobody knows a page's size before.
 
-    It holds nobody for hours: whoever crawls asks `closed_s`, and begins nothing.
+    It never waits for hours: the crawl asks `closed_s` and starts nothing.
     """
 
     def __init__(self, inner: Fetcher, budget: Budget) -> None:

@@ -121,7 +121,7 @@ class RingMembership:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Inside, the peer is in a ring: that of whoever it found, or one of its own until it finds somebody."""
+        """Inside the block the peer is in a ring: that of a peer it found, or its own until it finds one."""
         self.port = self._claimed(self._ring.listen)
         with closing(self.port):
             async with self._in_ring(HostPort(host=self._ring.listen.host, port=self.port.number)):

@@ -1,6 +1,6 @@
-"""How does this peer see the ring? The table of who holds what, made again when the ring changed.
+"""How does this peer see the ring? The table of holders, made again when the ring changed.
 
-There are two opinions of who is lost, on purpose. `RingView.live` leaves out peers that two witnesses found dead or
+There are two opinions about lost peers, on purpose. `RingView.live` leaves out peers that two witnesses found dead or
 that said goodbye: links, leases and readers want somebody who answers. In `LastingView.table` a peer that went away
 keeps its place for a day. With the first opinion alone, copies would be made again at each restart; with the second
 alone, links would wait for a day.
@@ -19,7 +19,7 @@ from dht.core.placement import Rule
 from herodotus.core.copies.absence import Absence
 
 LOST: Final = frozenset({"dead", "departed"})
-"""Words of the ring's clocks for those whom two witnesses found dead; "unreachable" is one peer's impression."""
+"""The ring's words for peers that two witnesses found dead; "unreachable" is one peer's impression."""
 TABLE_LIFE_MAX_S: Final = 5.0
 POSITIONS_PER_LIFE_S: Final = 4_000
 """A table lives the longer the more it costs to make: some 2 µs a position, so it takes a hundredth of the time."""
@@ -103,7 +103,7 @@ class LastingView:
         self.absent: Mapping[PeerKey, float] = {}
         """Since when they are."""
         self.returned: Sequence[PeerKey] = ()
-        """Who came or is back since the look before."""
+        """Peers that came or are back since the previous look."""
 
     def depart(self, peer: PeerKey) -> None:
         """It will not come back: no day is waited."""

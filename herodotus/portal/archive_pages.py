@@ -212,7 +212,7 @@ class ArchivePages:
         return html(listing_page(prefix, urls[:LISTED_MAX], following), status)
 
     async def _not_here(self, asked: Asked, url: str, flag: Flag | None = None) -> Answer | None:
-        """The answer of those whom the ring holds responsible, or the way to them."""
+        """The answer of the responsible peers, or the way to them."""
         if self._elsewhere is None:
             return None
         return await self._elsewhere.answer(asked.request, url, asked.origin, flag, is_replay=asked.is_replay)

@@ -1,7 +1,7 @@
 """What do readers take from the archive, and how much of the peer may they use for it?
 
 Reading waits for disks, so it goes to threads; readers have some of their own, beside those of the crawler and of
-the other peers, and a bounded queue before them. Whoever comes when it is full is told to come back.
+the other peers, and a bounded queue before them. When it is full, a reader is told to come back.
 """
 
 import weakref

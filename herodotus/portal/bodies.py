@@ -1,7 +1,7 @@
 """What did the server mean to show? The stored body without what only the way to us asked for.
 
 Imported records may hold bodies as they were sent: in chunks, compressed. Both are undone within bounds; a body
-that cannot be decoded stays as it is stored, and whoever shows it says nothing of its coding: a browser that could
+that cannot be decoded stays as it is stored, and is shown without its coding: a browser that could
 undo it would find a page in it that nobody looked at.
 """
 

@@ -1,7 +1,7 @@
 """How do other people's tools list captures? The CDX server's questions and lines, as its clients expect them.
 
 Here a question is read and rows are chosen, thinned and written; which captures there are is the asker's to find.
-One question gives a bounded number of rows and says, where it is asked to, how to go on.
+One question gives a bounded number of rows and says, if it is asked to, how to continue.
 """
 
 import base64
@@ -98,7 +98,7 @@ class CdxQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdxRows:
-    """What the archive gave: rows in order, and where to go on when there is more."""
+    """What the archive gave: rows in order, and where to continue if there are more."""
 
     rows: Sequence[Row] = field(default=())
     resume_at: tuple[bytes, int] | None = None

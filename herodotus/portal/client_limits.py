@@ -1,7 +1,7 @@
 """How much of the peer may one reader use? What is costly to answer is rationed by where it is asked from.
 
-Pages and captures cost next to nothing and are free. Whoever is on this machine is its operator, or a proxy of the
-operator's that hides who asks and has limits of its own: neither is rationed.
+Pages and captures cost next to nothing and are free. A reader on this machine is its operator, or a proxy of the
+operator's that hides the readers and has limits of its own: neither is rationed.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class ClientLimits:
 
 
 def client_of(address: str) -> str:
-    """Whom a share belongs to: "" for this machine and where nothing is known."""
+    """The owner of a ration: "" for this machine and if nothing is known."""
     parsed = parsed_address(address)
     if parsed is None or parsed.is_loopback:
         return ""

@@ -42,7 +42,7 @@ class Room(Protocol):
 
 
 class Handlers:
-    """`archive` is None where there is none to read; `public_url` is what readers call this peer, if it has a name.
+    """`archive` is None if there is none to read; `public_url` is the readers' name for this peer, if it has one.
     `rooms` are asked before anybody else."""
 
     def __init__(

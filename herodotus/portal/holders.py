@@ -1,7 +1,7 @@
 """Where in the ring does an archived address belong, and at which portals is it read?
 
 A peer's record names its ring port; its portal is 1,000 above it, which is the port that every peer uses unless its
-operator chose another. Whom the ring does not see well is left out: the reader goes to the next one.
+operator chose another. A peer that the ring does not see well is left out: the reader goes to the next one.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """How is another peer asked for its answer? Over its HTTP port, within bounds of time, size and number.
 
-What comes back is a stranger's word; what of it is said again is decided by whoever asked (`adopting.py`).
+What comes back is a stranger's word; the asker decides what of it is passed on (`relayed_answers.py`).
 """
 
 import logging
@@ -26,7 +26,7 @@ HELD_BYTES_MAX = 128 * 1024 * 1024
 """Of all answers that are coming in; one that would be more is given up."""
 AT_ONCE = 16
 AT_ONCE_OF_ONE = 4
-"""Whoever says nothing holds so many, and leaves the others for everybody else."""
+"""A peer that says nothing holds so many, and leaves the others free."""
 TURN_S = 2.0
 """A question waits so long for one of those to end; a browser asks for six parts of a page at once."""
 HEADERS_SAID = ("accept", "accept-datetime", "range", RELAYED)

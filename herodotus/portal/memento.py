@@ -151,7 +151,7 @@ def _iso(time_s: int) -> str:
 def availability(
     url: str, digits: str, memento: str = "", time_s: int = 0, status: int = 200
 ) -> dict[str, object]:
-    """As the Wayback Machine says it; `memento` empty where there is none. `digits` as they were asked for."""
+    """As the Wayback Machine says it; `memento` is empty if there is none. `digits` as they were asked for."""
     facts: dict[str, object] = {"url": url, "archived_snapshots": {}}
     if digits:
         facts["timestamp"] = digits

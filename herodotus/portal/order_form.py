@@ -1,4 +1,4 @@
-"""How does the operator give orders from the status page? One form, without a script, for who knows the secret.
+"""How does the operator give orders from the status page? One form, without a script, for people who know the secret.
 
 The secret is typed with each order (a browser may keep it), and no cookie stands for it: cookies know no ports, so
 every other service of this machine would be sent one. So another site's page, which a browser could be made to post
@@ -89,7 +89,7 @@ def _refused(status: HTTPStatus, sentence: str) -> Answer:
 
 
 def order_form(status: PeerStatus) -> Markup:
-    """The orders that make sense now; none are told of to who is not at the peer's machine."""
+    """The orders that make sense now; a person who is not at the peer's machine sees none."""
     is_paused, is_leaving = status.crawl.state == _PAUSED, status.leaving.state != _STAYING
     crawl = ("resume", "Crawl again") if is_paused else ("pause", "Pause crawling")
     drain = ("drain", "Hand over everything and leave")

@@ -1,6 +1,6 @@
 """Who else may have what this peer has not, and how does the reader get it? A redirect, or what we make of its answer.
 
-The ring says who holds an address. A window goes there by itself (301, as in the thesis); what a page embeds is
+The ring names the holders of an address. A window goes there by itself (301, as in the thesis); what a page embeds is
 relayed, because its policy lets it ask this portal alone. Views of the ring may be stale: a holder sends nobody on,
 it asks the other holders itself; a relayed request is never relayed again; and the same question from the same address
 is sent on a few times only and then relayed: so no circle is gone through for long, and of many readers behind one

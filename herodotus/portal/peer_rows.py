@@ -1,8 +1,8 @@
 """What did another peer give to an answer of all, and what of it can be believed?
 
-A stranger may write anything. It cannot be shown that a capture which it tells of does not exist: whoever holds it
+A stranger may write anything. It cannot be shown that a capture which it tells of does not exist: each holder of it
 would have to be asked. What can be seen is whether it answered the question: rows of the addresses and times that were
-asked for, in order, behind the place where the list goes on, no more than were asked for, and a place to go on that is
+asked for, in order, behind the place where the list continues, no more than were asked for, and a next place that is
 further. Who breaks that is left out as a whole.
 
 A peer may honestly stop early with few rows or none, as it looks at so many addresses and a filter may take none of

@@ -1,9 +1,9 @@
 """What of another peer's answer do we say ourselves? Its words, never its head.
 
 A peer of the ring is a stranger, and what we say is said under our name: a browser gives it our origin. So nothing of a
-head is passed on as it came. Each answer is made anew as the kind that was asked for: an archived page under the policy
+head is passed on as it came. Each answer is made again as the kind asked for: an archived page under the policy
 of our own, a redirect into our archive, rows and records as data that no browser runs, a page of words without scripts.
-What is none of these is no answer, and the next holder is asked.
+Anything else is not an answer, and the next holder is asked.
 """
 
 import json
@@ -73,7 +73,7 @@ class Adopting:
 
 
 def named(answer: Answer, told: str, adopting: Adopting) -> Answer:
-    """Who really gave it: by the name it gives itself, if that is whom we asked."""
+    """The peer that really gave it: by its own name, if that is the peer we asked."""
     is_it = adopting.name != "" and _PEER.fullmatch(told) is not None and told.startswith(adopting.name)
     answer.headers["X-Herodotus-Peer"] = told if is_it else adopting.name or "another"
     return answer

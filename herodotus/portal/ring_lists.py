@@ -200,7 +200,7 @@ def peers_question(question: CdxQuestion, others: int) -> CdxQuestion:
     """What each peer, this one included, is asked: all fields, nothing thinned that only the whole list can be."""
     if question.offset + abs(question.limit) > ROWS_MAX and question.offset:
         raise BadQuestionError(
-            f"offset and limit together pass {ROWS_MAX}: go on with showResumeKey and resumeKey"
+            f"offset and limit together pass {ROWS_MAX}: continue with showResumeKey and resumeKey"
         )
     collapses_addresses = question.collapse == (("urlkey", 0),)
     asked = min(others, PEERS_ASKED_MAX) + 1

@@ -2,7 +2,7 @@
 
 A prefix or a host lies on many peers, as addresses are spread by their hashes. Each is asked for what it has itself:
 the question is marked as relayed, and who gets it asks nobody else, so that no view of the ring, wrong or stale, makes
-a circle. What comes back was written by strangers: whoever asks says how it is read, which is done in a thread, and
+a circle. Strangers wrote the answers: the asker says how they are read, which is done in a thread, and
 what it does not believe is counted, and left out like an answer that never came.
 """
 
@@ -33,10 +33,10 @@ PATIENCE_S = 6.0
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 """Of one peer: some thousand rows."""
 HELD_BYTES_MAX = 64 * 1024 * 1024
-"""Of answers that were read and wait for the others; who comes beyond that is left out."""
+"""Of answers that were read and wait for the others; an answer beyond that is left out."""
 GATHERINGS_AT_ONCE = 4
 TURN_S = 2.0
-"""Whoever has no turn by then, or finds `WAITING_MAX` before him, is told what this peer has by itself."""
+"""A question without a turn by then, or behind `WAITING_MAX` others, is answered from this peer alone."""
 WAITING_MAX = 64
 SLOW_S = 60.0
 """So long a peer that kept everybody waiting is not asked, or each answer would take as long as it likes."""

@@ -55,7 +55,7 @@ _TITLES = {
 
 
 class SavePort(Protocol):
-    """Whoever fetches: politely, within the network's scope, and nothing that is private."""
+    """Fetches politely, within the network's scope, and nothing that is private."""
 
     async def save(self, url: str) -> SaveOutcome:
         """`url` is canonical. Returns within some seconds, whatever the host does."""

@@ -24,7 +24,7 @@ from herodotus.portal.request import BODY_BYTES_MAX, Request
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG = 1_024  # who comes while the loop is busy would wait a second to be heard again
+_BACKLOG = 1_024  # a reader that comes while the loop is busy would wait a second for the next try
 _LARGE_BYTES = 256 * 1024  # less waits in the buffers of sockets, and costs no more than the connection does
 _OUTGOING_BYTES_MAX = 256 * 1024 * 1024
 """Of large answers that are being sent; one may have half of it."""
@@ -190,7 +190,7 @@ class Portal:
             self._outgoing_bytes -= size
 
     async def _sent(self, request: web.Request, response: web.Response, patience_s: float) -> web.Response:
-        """Whoever reads more slowly than that is left, as the answer waits in memory for him."""
+        """A reader that is slower than that is dropped, because the answer waits in memory."""
         with anyio.move_on_after(patience_s) as scope:
             await response.prepare(request)
             await response.write_eof()
@@ -219,7 +219,7 @@ class Portal:
         return answer
 
     async def _body(self, request: web.Request) -> bytes:
-        """Of an order, one byte more than its bound at most; what does not come whole and in time is none."""
+        """Of an order, one byte more than its bound at most; it must come whole and in time."""
         body = bytearray()
         with anyio.move_on_after(self._settings.idle_s), suppress(HttpProcessingError, ConnectionError):
             async for piece in request.content.iter_any():

@@ -2,7 +2,7 @@
 
 A tombstone is written and flushed like any capture; from then on the capture is neither found nor taken back
 from another peer. When it was the original of revisits, its body first moves to the oldest of them, and the
-others are written again to name that one. This may be much, so it is done in steps, and storing goes on between
+others are written again to name that one. This may be much, so it is done in steps, and storing continues between
 them: each leaves everything readable, and the original goes last. The bytes go with the next compaction. What
 refers to a payload is counted from the index each time, so nothing can drift.
 """
@@ -59,7 +59,7 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
 
 
 def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence[CaptureId]) -> None:
-    """While a slice is missing nothing on it can be written anew; and it may say of what is here that it was deleted,
+    """While a slice is missing nothing on it can be written again; and it may say of what is here that it was deleted,
     so no body is left to that."""
     if not archive.files.missing:
         return
@@ -73,7 +73,7 @@ def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence
 
 
 def move_bodies(archive: Archive, ids: Collection[CaptureId]) -> None:
-    """Those that refer to captures about to go are written anew, some at a time. To be called while nothing new comes
+    """Those that refer to captures about to go are written again, some at a time. To be called while nothing new comes
     to refer to them (`Intake.without`), and nothing is moved or deleted (`upkeep_lock`)."""
     reader, victims = Reader(archive), frozenset(ids)
     payloads = {
@@ -153,7 +153,7 @@ def _age(id_: CaptureId) -> tuple[int, bytes]:
 
 
 def deposit_of_stored(capture: StoredCapture) -> Deposit:
-    """As if it came anew, with its whole body: for other archives, and for those whose original goes."""
+    """As if it had just come, with its whole body: for other archives, and for those whose original goes."""
     record = capture.record
     is_revisit = record.kind == "revisit"
     fields = tuple(
@@ -166,9 +166,10 @@ def deposit_of_stored(capture: StoredCapture) -> Deposit:
 
 
 def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
-    """WebBase's lifetime (section 4): versions older than a time go, but never a URL's newest.
+    """Deletes versions older than a time that newer ones follow; never a URL's newest.
 
-    At most `limit` at a time; returns what went, for whoever schedules the crawl.
+    Not WebBase's lifetimes (its section 3): those expire pages that the crawler no longer finds on the web. At most
+    `limit` captures at a time; returns them, for the schedule of the crawl.
     """
     ids = [id_ for id_, _ in outdated(archive, before_s, limit)]
     delete(archive, intake, ids)
@@ -177,7 +178,7 @@ def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000
 
 def outdated(archive: Archive, before_s: int, limit: int) -> list[tuple[CaptureId, str]]:
     """Captures from before a time that a newer one of the same URL follows, in ring order, and their URLs. What
-    cannot be read is left to whoever repairs it."""
+    cannot be read is left for repair."""
     reader = Reader(archive)
     found = (reader.named_at(key, value) for key, value in _outdated(archive, before_s))
     return list(islice((named for named in found if named is not None), limit))

@@ -114,7 +114,7 @@ class Archive:
         self.scratch = scratch
         """For what is sorted on disk; the system's place for such files if None."""
         self.removed = NOTHING_REMOVED
-        """Of these nothing is stored, whoever brings it."""
+        """Captures of these are never stored, whatever their source."""
         self.refusal: str | None = None
         """Why nothing can be stored until the next opening."""
         self._unflushed = 0
@@ -122,7 +122,7 @@ class Archive:
         self.captures = 0
         self.has_tombstones = False
         self.rewrites = 0
-        """How often captures were deleted or written anew: what was read from the index before may be stale."""
+        """How often captures were deleted or written again: what was read from the index before may be stale."""
         self.sign: Callable[[Deposit], Deposit] = lambda deposit: deposit
         """How this peer vouches for what it brings in; only a running peer has its key at hand."""
         self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
@@ -188,7 +188,7 @@ class Archive:
             self.roll()
 
     def _check_room(self, size: int) -> None:
-        """A log whose disk is full goes on on another, where there is one."""
+        """A log whose disk is full continues on another one, if there is one."""
         if not self._is_within_offer(size):
             raise StoreRefusedError(
                 f"the archive is full: it may have {self.settings.archive_bytes_max} bytes"
@@ -255,7 +255,7 @@ class Archive:
         return self.has_tombstones and self.index.get(family_key(TOMBSTONE, key)) is not None
 
     def load_counts(self) -> None:
-        """What the index says of itself, when it was opened or made anew."""
+        """What the index says of itself, when it was opened or rebuilt."""
         self.captures = decode_numbers(self.index.get(COUNT_KEY) or b"\0")[0]
         self.directories.load()
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
@@ -272,7 +272,7 @@ class Archive:
             if url:
                 batch.put(address_key(url))
         else:
-            # Written anew: a revisit may have got the body, or a body that was found twice its place.
+            # Written again: a revisit may have got the body, or a body that was found twice its place.
             batch.put(key, encode_entry(entry))
             batch.delete(
                 payload_key(key, id_.digest, RowKind.REVISIT if entry.kind is RowKind.BODY else RowKind.BODY)
@@ -369,7 +369,7 @@ class Archive:
 
     @property
     def incarnation(self) -> bytes:
-        """Changes when the index is built anew, with which arrivals are numbered anew."""
+        """Changes when the index is rebuilt, because arrivals then get new numbers."""
         return self.index.get(INCARNATION_KEY) or b""
 
     def flush_index(self) -> None:

@@ -1,7 +1,7 @@
 """Which files does the archive consist of, and what is in them at a place?
 
 Several slices (disks, or folders on them) make one archive; a slice that is missing takes its files along and
-nothing else. Open files are kept, within a bound, and a file that was removed is read to the end by whoever
+nothing else. Open files are kept, within a bound, and a removed file is read to the end by any
 is reading it.
 """
 
@@ -261,7 +261,7 @@ class Files:
         self.catalogue[name.number] = Located(slice_, name)
 
     def forget(self, number: int) -> None:
-        """The file is removed; who is reading it reads on."""
+        """The file is removed; its present readers read on."""
         located = self.catalogue.pop(number, None)
         self.unreadable.discard(number)
         with self._lock:

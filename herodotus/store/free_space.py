@@ -1,6 +1,6 @@
 """Is there room for what sealing writes, and on which disk?
 
-It writes all of it before anything old goes. A disk that is filled to its last byte hurts whoever else writes there,
+It writes all of it before anything old goes. A disk that is filled to its last byte hurts everything that writes there,
 the index among them, so too little room is a refusal before the first byte; the reserve may be used.
 """
 

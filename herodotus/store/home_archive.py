@@ -1,7 +1,7 @@
 """What does the running peer hold, and who may use it? The archive of its home, open for as long as the peer lives.
 
 An archive that cannot be opened does not keep the peer from being a member and serving the rest: it says what is
-wrong, and its operator may mend it. Opening may take long (an index made anew), so others wait only a little.
+wrong, and its operator may repair it. Opening may take long (a rebuilt index), so others wait only a little.
 """
 
 import logging
@@ -79,7 +79,7 @@ class HomeArchive:
             case ArchiveState.UNUSABLE:
                 return f"this peer's archive cannot be opened: {self._reason}"
             case ArchiveState.OPENING:
-                return "this peer is still opening its archive; it takes a while when the index is made anew"
+                return "this peer is still opening its archive; rebuilding the index takes a while"
             case ArchiveState.CLOSED:
                 return "this peer's archive is closed"
 
@@ -89,7 +89,7 @@ class HomeArchive:
         return self.store
 
     async def wait_open(self) -> DiskStore:
-        """For who has time; never returns where the archive cannot be opened."""
+        """For patient callers; never returns if the archive cannot be opened."""
         await self._settled.wait()
         if self.store is None:
             await anyio.sleep_forever()
@@ -128,7 +128,7 @@ class HomeArchive:
                         await leave.wait()
                         self.store.end_upkeep()
                         tasks.cancel_scope.cancel()
-            except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer goes on
+            except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer continues
                 self._give_up(error)
             finally:
                 self.store = None

@@ -1,7 +1,7 @@
-"""How are many files imported as one order: what is in each, where does an interrupted one go on, what is tried twice?
+"""How are many files imported as one order: what is in each, where does an interrupted one continue, what is retried?
 
 A WACZ is a ZIP with WARC files in it, which are read where they lie. How far a file was imported is marked beside
-the archive now and then, always behind what is durable: after a crash the same command goes on there. A revisit
+the archive now and then, always behind what is durable: after a crash the same command continues there. A revisit
 whose original comes only in a later file is tried again when all files were read.
 """
 
@@ -87,7 +87,7 @@ def _read(path: Path | None) -> dict[str, _Mark]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProgress:
-    """What is told while it goes on."""
+    """What is told while it runs."""
 
     path: Path
     done_bytes: int
@@ -107,7 +107,7 @@ async def take_in(
     marks_path: Path | None = None,
     tell: Callable[[ImportProgress], None] = lambda progress: None,
 ) -> list[dict[str, Any]]:
-    """A report of each file. `start` is a byte to go on at, whatever is marked; 0 begins anew."""
+    """A report of each file. `start` is a byte to continue at, whatever is marked; 0 starts again."""
     marks = Marks(marks_path, store.archive.incarnation)
     reports = [await _take_in_one(store, path, start, marks, tell) for path in paths]
     # Only what came after a file can have brought the originals that were missing in it.

@@ -80,7 +80,7 @@ class Intake:
             return Prepared(
                 id=id_, outcome=StoreOutcome.KNOWN, item=None, original=None, generation=generation
             )
-        # What is stored anew must not refer to itself.
+        # A capture that is stored again must not refer to itself.
         found = self._find_original(deposit, mode, generation) if known is None else None
         deposit = self._archive.sign(deposit)
         record_id = deposit.record_id

@@ -10,7 +10,7 @@ from herodotus.core.notes import Visit, format_tombstones, format_visits
 from herodotus.store.members import gzip_member
 
 NOTE_TARGET = "urn:herodotus:archive"
-VISITS_PER_NOTE = 100_000  # some 10 MB of lines; whoever reads a note holds all of it
+VISITS_PER_NOTE = 100_000  # some 10 MB of lines; a reader of a note holds all of it
 
 
 class NewCapture(NamedTuple):
@@ -22,7 +22,7 @@ class NewCapture(NamedTuple):
     url: str = ""
     """For the list of addresses; empty when it stands there already."""
     arrival: int | None = None
-    """When it first came, if it is only written anew."""
+    """When it first came, if it is only written again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ only then may anybody be told. A file counts only after its own name is durable.
 kernel may have dropped the pages and called them clean, so it is never tried again: the file is left at its
 last good byte and a new one begun.
 
-Each log has a mark, four bytes by chance in the header of every member: behind a damaged place nothing else can be
+Each log has a mark, four random bytes in the header of every member: behind a damaged place nothing else can be
 taken for one, such as a member that a page had as its body.
 """
 

@@ -63,7 +63,7 @@ class Dictionary:
     __slots__ = ("_data", "_of_thread", "content")
 
     def __init__(self, content: bytes) -> None:
-        """MalformedRecordError when it is none."""
+        """Raises MalformedRecordError if it is not a record."""
         self.content = content
         try:
             self._data = zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_FULLDICT)
@@ -155,7 +155,7 @@ def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -
 def decoded_sizes(
     read_at: Callable[[int, int], bytes], start: int, end: int, dictionary: Dictionary | None = None
 ) -> Iterator[int]:
-    """How many bytes the member at a place holds, piece by piece and as far as it is whole: whoever asks can stop."""
+    """How many bytes the member at a place holds, piece by piece and as far as it is whole; the asker can stop."""
     source = _Source(read_at, start, end)
     magic = read_at(start, len(ZSTD_MAGIC))
     try:

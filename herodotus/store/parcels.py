@@ -1,4 +1,4 @@
-"""What do other peers ask of this archive, and what does it take from them? Members, parcels, and letting go.
+"""What do other peers ask of this archive, and what does it take from them? Members, parcels, and dropped copies.
 
 A parcel is one capture as it travels: a gzip member to the record, the capture's own first, with its whole body. From
 the log it is copied as it lies there; what shares a frame with others, or refers to another record for its body, is
@@ -100,7 +100,7 @@ def parcel_at(archive: Archive, key: bytes, sign: Sign) -> Parcel | None:
 
 
 def _parcel(archive: Archive, key: bytes, value: bytes, sign: Sign) -> Parcel | None:
-    """Who sends what nobody has signed vouches for it, as the one who brought it in."""
+    """The sender of an unsigned capture vouches for it, as if it had brought it in."""
     capture = Reader(archive).try_read(key, value)
     if capture is None:
         return None
@@ -151,7 +151,7 @@ def unpacked(data: bytes, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
     check_block(record)
     for one in companions:
         check_block(one)
-        format_foreign_companion(one)  # whoever sends what nobody could read again is to blame for it
+        format_foreign_companion(one)  # the sender of an unreadable record is to blame for it
     deposit = deposit_of_record(record, record.url or "", tuple(companions))
     if payload_sha256(record) != deposit.sha256:
         raise MalformedRecordError("the payload does not match its SHA-256")
@@ -167,7 +167,7 @@ def drop(
 ) -> int:
     """Let go of what others hold now, without a word that it should not exist; how many captures went.
 
-    Only the index forgets them. Their bytes go with the next compaction; an index that is made anew before finds
+    Only the index forgets them. Their bytes go with the next compaction; an index that is rebuilt before finds
     them again, and they are handed over again. `may_go` is asked while nothing can be stored. Nothing goes while
     a slice is missing, on which may stand that those are deleted that would get the bodies.
     """

@@ -58,7 +58,7 @@ class RefusedWhileRunningError(ArchiveError):
 
 
 async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None) -> OrderReport:
-    """`state` is the folder for what an interrupted order leaves behind, to go on there."""
+    """`state` is the folder where an interrupted order notes how far it came."""
     match order:
         case Import():
             return OrderReport(
@@ -172,7 +172,7 @@ def _export_beside(
 
 
 async def _expunge(store: DiskStore, order: Expunge, say: Say) -> dict[str, Any]:
-    """Step by step, each of which is durable; interrupted, it goes on when it is ordered again."""
+    """Step by step, each durable. If interrupted, it continues when it is ordered again."""
     count, first = await store.outdated(order.before_s, EXPUNGED_LISTED)
     gone = 0
     while not order.is_rehearsal and (step := await store.expunge(order.before_s)):

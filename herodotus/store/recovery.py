@@ -3,7 +3,7 @@
 The files are the truth. The index carries the position in the log up to which it knows everything; what came
 after is applied again, and the last log is cut where it stops being whole. A sealing that was under way is
 finished or forgotten by its journal. An index that is missing, of another version, or ahead of the files (a
-home copied while it ran) is made anew.
+home copied while it ran) is rebuilt.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ def open_archive(archive: Archive) -> None:
 
 
 def rebuild(archive: Archive) -> None:
-    """The index anew. Cursors of streams expire, nothing else changes."""
+    """Rebuilds the index. Cursors of streams expire, nothing else changes."""
     with archive.upkeep_lock, archive.lock:
         archive.log.end()
         archive.files.load()
@@ -102,7 +102,7 @@ def _index_fits(archive: Archive) -> bool:
 
 
 def _note_missing(archive: Archive) -> None:
-    """What the index has not heard of may lie there, too, and is passed over now: it is made anew when that is back."""
+    """The missing slice may hold what the index does not know; the index is rebuilt when the slice is back."""
     if archive.files.missing:
         archive.index.write(IndexBatch([(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))]))
 
@@ -180,7 +180,7 @@ def _apply_logs(archive: Archive, number: int, offset: int, *, counts_visits: bo
 
 
 def _count_visits(archive: Archive) -> None:
-    """Of an index that was made anew. Captures come first: a visit counts for the newest version before it,
+    """Of a rebuilt index. Captures come first: a visit counts for the newest version before it,
     wherever that is filed."""
     counting = Applying()
     for file, offset in note_places(archive):
@@ -283,7 +283,7 @@ class _Indexing:
         self.archive.counters.recovered += 1
         known = self.archive.index.get(capture_key(bundle.id))
         if known is not None:
-            # It was sealed into this file, or written anew when its original was deleted: it arrived before.
+            # It was sealed into this file, or written again when its original was deleted: it arrived before.
             entry = decode_entry(known)
             is_there = entry.place.file in self.archive.files.catalogue
             is_older = self.is_segment and entry.place.file > self.number

@@ -1,6 +1,6 @@
 """How does everything that an archive has of a page or a host go, and stay away?
 
-The note comes first, and from then on nothing of it is stored again, whoever brings it. Then the captures are
+The note comes first, and from then on nothing of it is stored again, whatever its source. Then the captures are
 deleted, some at a time, as any others are. Their bytes stay in the files until these are rewritten, which upkeep
 does when a quarter of one is dead, and `erase` at once.
 """

@@ -1,4 +1,4 @@
-"""Where does a file go on being whole, behind a damaged place?
+"""Where is a file whole again, behind a damaged place?
 
 A body may hold whole members of its own, whose records must not be taken for ours: in a log ours bear its mark, and
 beside a segment stands where they begin. Only where neither is known, each magic number of the codec may be one.
@@ -113,7 +113,7 @@ class Search:
             return False
 
     def _try(self, offset: int, end: int) -> int | None:
-        """How many bytes a member holds, each of which is charged, whole or not; None when it is no use to go on."""
+        """How many bytes a member holds, each of which is charged, whole or not; None if going further is useless."""
         size = 0
         for piece in decoded_sizes(self._read_at, offset, end, self._dictionary):
             size += piece

@@ -42,7 +42,7 @@ class RocksIndex(RocksRows):
             super().__init__(folder, INDEX_ROWS)
 
     def _damaged(self, error: Exception) -> Exception:
-        reason = f"its index is damaged, make it anew (`herodotus rebuild-index`): {error}"
+        reason = f"its index is damaged; rebuild it with `herodotus rebuild-index`: {error}"
         return UnusableArchiveError(os.fspath(self.folder), reason)
 
     def write(self, batch: Batch) -> None:

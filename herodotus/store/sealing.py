@@ -56,7 +56,7 @@ Standing = tuple[bytes, bytes, IndexEntry]
 """A capture to move: its key in the index, the value that must still stand there, and what that says."""
 
 Pace = Callable[[int], None]
-"""Called with the bytes just moved: whoever limits the rate waits in it."""
+"""Called with the bytes just moved; a rate limit waits inside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

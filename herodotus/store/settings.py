@@ -1,4 +1,4 @@
-"""How is one archive to be kept: sizes, limits, codec, and what its files say of who wrote them?"""
+"""How is one archive kept: sizes, limits, codec, and what its files say about their writer?"""
 
 from dataclasses import dataclass
 

@@ -190,7 +190,7 @@ class DiskStore:
                 await self._commit(NewVisits(visits=tuple(visits)), None)
 
     async def _commit(self, item: Item, prepared: Prepared | None) -> bool:
-        """False when it was prepared in vain. Whoever is cancelled here may have stored all the same."""
+        """False if it was prepared in vain. A caller that is cancelled here may have stored anyway."""
         done = anyio.Event()
         failure: list[ArchiveError] = []
         bell = self._bell

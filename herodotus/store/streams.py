@@ -1,4 +1,4 @@
-"""How does somebody read a million captures, stop, and go on tomorrow where they were?
+"""How does a reader take a million captures, stop, and continue tomorrow?
 
 A stream is a query over the captures that had arrived when it began. Its state is a cursor of some 40 bytes
 that the reader keeps; the archive remembers nothing, so a stream survives sealing, compaction and restarts,
@@ -24,7 +24,7 @@ RING_BATCH = 512
 
 
 Found = tuple[bytes, IndexEntry, int, int]
-"""Key, entry, arrival, and how often captures had been deleted or written anew when the entry was read."""
+"""Key, entry, arrival, and how often captures had been deleted or written again when the entry was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ class Stream:
         is_whole: bool = False,
         arrived_from: int = 0,
     ) -> None:
-        """`is_whole` is for who needs the records that belong to a capture, too: they are parsed and checked,
+        """`is_whole` also gives the records that belong to a capture: they are parsed and checked,
         and a capture whose companions are damaged is passed over. `arrived_from` leaves out what came before."""
         self._archive = archive
         self._query = query

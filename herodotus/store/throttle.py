@@ -1,6 +1,6 @@
 """How does moving old bytes stay out of the way of new ones?
 
-Sealing and compaction say what they just moved; whoever moved too much for the time that passed waits. The
+Sealing and compaction say what they just moved; if it was too much for the time that passed, they wait. The
 wait ends early when the archive closes.
 """
 

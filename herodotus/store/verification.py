@@ -1,7 +1,7 @@
 """Is everything that the archive says it has really there and unharmed?
 
 Every file is read from its first byte to its last: checksums, digests, payloads. Then the index is compared
-with what was found, and revisits are looked for whose original is gone. Repairing makes the index anew and tells
+with what was found, and revisits are looked for whose original is gone. Repairing rebuilds the index and tells
 which captures must come from another copy.
 """
 
@@ -62,7 +62,7 @@ class Verification:
 def verify(
     archive: Archive, *, repair: bool = False, report: Report = lambda path, done, total: None
 ) -> Verification:
-    """Reading and storing go on meanwhile; sealing waits."""
+    """Reading and storing continue meanwhile; sealing waits."""
     with archive.upkeep_lock:
         found = Verification()
         with archive.lock:

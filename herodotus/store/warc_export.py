@@ -46,7 +46,7 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """One record of the file, for whoever makes an index of it."""
+    """One record of the file, for an index of it."""
 
     url: str
     time_s: int

@@ -1,4 +1,4 @@
-"""Who has gone, and since when? The last of the ring's three clocks: a day until a lost copy is made anew.
+"""Which peers are gone, and since when? The last of the ring's three clocks: a day until a lost copy is made again.
 
 A peer that restarts, or whose line fails for an evening, comes back with all it had. So its place is kept until it
 has been away for long, and only where too few copies are within reach, after a shorter while, is it passed over.
@@ -12,7 +12,7 @@ from dht.core.placement import Rule
 from dht.core.records import Contact
 
 ABSENT_MAX = 4_096
-"""Whoever is beyond it counts as gone: after a split of a large ring, half of it."""
+"""Peers beyond it count as gone: after a split of a large ring, half of it."""
 
 
 class Absence:

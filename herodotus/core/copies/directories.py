@@ -106,7 +106,7 @@ def _sha1(data: bytes) -> bytes:
 
 
 def salted(root: bytes, nonce: bytes) -> bytes:
-    """Whoever does not have the root cannot say it back."""
+    """A peer that does not have the root cannot compute it."""
     return hashlib.sha256(b"herodotus/root/1" + nonce + root).digest()[:DIGEST_BYTES]
 
 

@@ -1,6 +1,6 @@
 """Several holders offer the same capture at once: who of them is to send it? The first, for a minute.
 
-The others are told that it is coming and ask again. Whoever does not send what it was asked for is not waited for any
+The others are told that it is coming and ask again. A peer that does not send what was asked is not waited for any
 more, so that nobody can keep a capture away by offering it.
 """
 
@@ -22,7 +22,7 @@ SLOW_MAX = 1_024
 class Offers:
     def __init__(self) -> None:
         self._waiting: OrderedDict[bytes, tuple[PeerKey, float]] = OrderedDict()
-        """By whom each is to be sent, and until when; the oldest first."""
+        """The peer that is to send each, and until when; the oldest first."""
         self._members: Counter[bytes] = Counter()
         self._slow: FIFOCache[PeerKey, float] = FIFOCache(SLOW_MAX)
 

@@ -1,4 +1,4 @@
-"""With whom are copies compared next? Once a day, soon after the ring changed, and again after a failure.
+"""Which holder is compared with next? Each once a day, soon after the ring changed, and again after a failure.
 
 A task is a peer and a purpose: what both must hold, or what we have and need not. Those that fail wait longer each
 time, so a dead holder costs little and holds nobody up.

@@ -19,7 +19,7 @@ class Wanted:
         self._by_source: dict[PeerKey, set[bytes]] = {}
         self._asked: dict[bytes, PeerKey] = {}
         self._queues: dict[PeerKey, list[bytes]] = {}
-        """Sorted when they were made, the next one last; what is not in one of them makes it anew."""
+        """Sorted when they were made, the next one last; a capture missing in a list makes the list again."""
         self._cut: set[PeerKey] = set()
         """They have more than there was room for."""
         self.dropped = 0
@@ -45,7 +45,7 @@ class Wanted:
         self._queues.pop(source, None)
 
     def sources(self) -> list[PeerKey]:
-        """Of whom something could be asked now."""
+        """Peers that could be asked for something now."""
         return sorted(source for source in self._by_source if self._queue(source))
 
     def take(self, source: PeerKey, count: int) -> list[bytes]:
@@ -79,7 +79,7 @@ class Wanted:
             self._leave(source, member)
 
     def failed(self, member: bytes, source: PeerKey) -> None:
-        """The peer did not give it: not asked of it again until it says anew that it has it."""
+        """The peer did not give it: it is not asked again until it says again that it has it."""
         if self._asked.get(member) == source:
             del self._asked[member]
         sources = self._sources.get(member)

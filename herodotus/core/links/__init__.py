@@ -1,1 +1,1 @@
-"""What is decided about links between peers: who must hold them, whose turn it is to fetch, whom to believe."""
+"""What is decided about links between peers: their holders, whose turn it is to fetch, which senders to believe."""

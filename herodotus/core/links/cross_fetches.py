@@ -1,4 +1,4 @@
-"""Which captures of others are looked at again, by whom, and what does the second look say of their peers?
+"""Which captures of others are checked at the origin, by which peer, and what does the check say of their signers?
 
 Of what came today a share is drawn by a hash of key and day, with a salt that nobody else knows: who alters pages
 cannot tell which are looked at. Pages that another visit finds other once more prove nothing. How often that is by

@@ -1,4 +1,4 @@
-"""Whom of those who send links shall we believe, and how much shall one send? Counts per sender, without a clock.
+"""Which senders of links do we believe, and how much may one send? Counts for each sender, without a clock.
 
 A sender may send as many links a second as a crawler finds at its best, and a day's worth at once after a silence.
 Rubbish (no canonical URL, outside of what the network archives) costs it: above one part in twenty it is slowed down,

@@ -1,7 +1,7 @@
-"""Whom is it no use to call for a while? Peers that did not answer, each left alone for longer each time.
+"""Which peers are not called for a while? Those that did not answer, each left alone for longer each time.
 
 A walk goes around the ring again and again, for those who answer; it must not wait for the silent, nor wait for each
-of them anew until its deadline.
+of them again until its deadline.
 """
 
 from dataclasses import dataclass

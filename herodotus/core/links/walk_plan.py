@@ -1,7 +1,7 @@
-"""Which links go to whom, in which order? One pass around the ring that serves all holders (thesis §4.6).
+"""Which links go to which peer, in which order? One pass around the ring that serves all holders (thesis §4.6).
 
 The links are sorted by key. Going around once from our own position, each stretch of the ring with links in it names
-its six holders; whoever holds several stretches (six, for each position of its own) gets them together, at the place
+its six holders; a holder of several stretches (six, for each of its positions) gets them together, at the place
 where the walk first meets it. This is the thesis's rotating array, written as a table of ranges.
 """
 

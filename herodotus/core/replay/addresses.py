@@ -55,7 +55,7 @@ class AddressRewriter:
         self._folder = self._origin + path[: path.rfind(b"/") + 1]
 
     def move_base(self, reference: bytes) -> bytes:
-        """What `<base href>` becomes; what follows is resolved against it. A base that is none stays."""
+        """What `<base href>` becomes; what follows is resolved against it. A malformed base stays."""
         absolute = self.resolve(reference)
         parts = None if absolute is None else _PARTS.match(absolute)
         if absolute is None or parts is None or len(parts[2]) > ORIGIN_BYTES_MAX:

@@ -191,7 +191,7 @@ class TagEditor:
                 descriptors = _DESCRIPTORS.match(text, at)
                 at = descriptors.end() if descriptors else len(text)
         else:
-            return b"".join(out)  # whoever lists more has lost the rest
+            return b"".join(out)  # the rest of a longer list is lost
         return b"".join((*out, text[copied:]))
 
     def _list(self, text: bytes) -> bytes:
@@ -215,7 +215,7 @@ class TagEditor:
         found: list[Edit] = []
         for attribute in attributes:
             if attribute.name == b"href" and not self._has_base:
-                # The first base counts, also where its address is none.
+                # The first base counts, even with a malformed address.
                 self._has_base = True
                 written = read_address(attribute.value, is_quoted=bool(attribute.quote))
                 new = self.addresses.move_base(written)
@@ -298,7 +298,7 @@ _TEXTS: dict[str, Callable[[TagEditor, bytes], bytes]] = {
 
 
 def _each(word: re.Pattern[bytes], text: bytes, rewrite: Callable[[bytes], bytes]) -> bytes:
-    """Whoever lists more than `LISTED_MAX` has lost the rest."""
+    """Of a list of more than `LISTED_MAX` the rest is lost."""
     out: list[bytes] = []
     copied = 0
     for match in islice(word.finditer(text), LISTED_MAX):

@@ -170,7 +170,7 @@ class CssRewriter:
     def _address(self, data: bytes, at: int, flag: Flag) -> tuple[list[tuple[int, int, bytes]], int]:
         found = _ADDRESS.match(data, at)
         if found is None:
-            return [], at  # such an address is none for a browser
+            return [], at  # browsers do not accept such an address
         return self._replaced(found, (2, 3, 4), flag), found.end()
 
     def _replaced(

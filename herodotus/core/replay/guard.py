@@ -186,7 +186,7 @@ GUARD_SCRIPT = (
     attempt(function () { navigator.serviceWorker.register(prefix + "_/worker.js", { scope: prefix }); });
   }
 
-  // A page in a sandbox may steer itself only. Links to other frames are handed up, to whom they belong.
+  // A page in a sandbox may steer only itself. Links to other frames are passed up to their frame.
   function frameNamed(name) {
     return Array.prototype.filter.call(document.querySelectorAll("frame,iframe"), function (frame) {
       return frame.name === name;

@@ -123,6 +123,6 @@ def _charset(parameters: str) -> str | None:
             continue
         quoted = _QUOTED.match(match[2])
         label = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else match[2].rstrip(_BLANKS)
-        if label or quoted:  # the first one counts, also where it is none
+        if label or quoted:  # the first one counts, even if it is malformed
             return label.strip(_BLANKS) if _LABEL.fullmatch(label.strip(_BLANKS)) else None
     return None

@@ -128,7 +128,7 @@ def merged_head(newer: bytes, original: bytes) -> bytes:
 
 
 def _lines(head: bytes) -> list[bytes]:
-    """Folded lines are one; the empty line at the end is none."""
+    """Folded lines are joined; the empty line at the end does not count."""
     lines: list[bytes] = []
     for line in head.replace(b"\r\n", b"\n").split(b"\n"):
         if line[:1] in (b" ", b"\t") and lines:

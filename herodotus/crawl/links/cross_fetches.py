@@ -5,7 +5,7 @@ fetch today, as one that an owner was late with: by the frontier, so by leases, 
 What we find is compared with what came. Where it is other we look once more after a while, and where the origin says
 the same to us again, the capture counts against who signed it. Different contents are both stored, and so disputed.
 
-It knows what came while it ran: what was still to be looked at when a peer stops, or a day ends, is let go.
+It knows what came while it ran: open looks are dropped when a peer stops or a day ends.
 """
 
 from collections.abc import Callable

@@ -55,7 +55,7 @@ BACKOFF_FIRST_S: Final = 5.0
 BACKOFF_MAX_S: Final = 300.0
 """Between walks for what others were left: whatever is new does not wait for them."""
 LATE_SHARE: Final = 0.05
-"""Of the day: a peer that began or woke up after a look's time knows little of who did what today."""
+"""Of the day: a peer that started or woke up after a look's time knows little of today's visits."""
 SALT_BYTES: Final = 16
 HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
@@ -301,7 +301,7 @@ class Exchange:
                     await self._filled.wait()
 
     async def _mind_the_crawl(self, opened: _Opened) -> None:
-        # Who is alone delivers nothing, and finds nothing that would have to be.
+        # A peer without others has nothing to deliver.
         is_too_much = len(opened.outbox) > HELD_BACK_AT and not opened.view.is_alone
         if is_too_much:
             await opened.crawl.hold_back()  # also the next day's crawler
@@ -362,7 +362,7 @@ class Exchange:
 
 @contextmanager
 def _while_crawling() -> Iterator[None]:
-    """A crawl that an error ended is opened anew soon: until then its URLs cannot be asked for."""
+    """A crawl that failed is opened again soon; until then its URLs cannot be asked for."""
     try:
         yield
     except NotCrawling as error:

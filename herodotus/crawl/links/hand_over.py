@@ -1,10 +1,10 @@
 """How does a peer learn of the URLs that were known before it held them? It asks those who held them already.
 
-Whoever gets a new stretch to hold (it joined, a neighbour went away, it was cut off) asks one other holder after the
+A peer that gets a new stretch (it joined, a neighbour left, it was cut off) asks one other holder after the
 other for the URLs that they know there, until one told all. Which stretches were told is a row on the disk, so a
-restart asks for nothing anew. What is told goes the way of all links: checked, to the frontier or the standby.
+restart does not ask again. Told URLs go the way of all links: checked, to the frontier or the standby.
 
-And whoever holds a stretch no more while none of its former holders does, as a peer that was alone when many joined,
+And a peer that no longer holds a stretch, like all its former holders (it was alone when many joined),
 puts what it knows there into its outbox: nobody else could tell.
 """
 
@@ -75,7 +75,7 @@ class HandingOver:
         self._held = self._read(_HELD_ROW)
         self._before: Table | None = None  # when we last looked
         self._answered: set[PeerKey] = set()
-        """Those to whom an answer is under way."""
+        """Peers with an answer under way."""
         self._poor: dict[PeerKey, None] = {}
         """Those who told rubbish, or had no end: they are asked last."""
         self.learned = 0
@@ -129,7 +129,7 @@ class HandingOver:
         return Arcs()
 
     async def _forget_what_is_others(self) -> None:
-        """Whoever holds it knows it. What became ours again meanwhile, or may have, stays."""
+        """Its holders know it. What became ours again meanwhile, or may have, stays."""
         rows = self._standby.after(None)
         while chunk := list(islice(rows, PIECE_LINKS)):
             self._standby.forget([key for key, _ in chunk if not self._view.may_be_mine(key)])
@@ -156,7 +156,7 @@ class HandingOver:
         return Arcs(Arc(Key(start), Key(end)) for start, end in _arcs.decode(found)) if found else Arcs()
 
     async def _ask_for(self, arc: Arc, others: Sequence[Contact]) -> bool:
-        """Until one that was told all itself has told us; where there is none, each tells what it knows."""
+        """Until a holder that knew everything has told us; without one, each tells what it knows."""
         is_all = True
         for contact in sorted(others, key=lambda one: one.peer in self._poor):
             try:

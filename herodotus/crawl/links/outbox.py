@@ -3,10 +3,10 @@
 Rows of the exchange's folder (docs/protocol/links.md). Every change is one atomic batch in the write-ahead
 log, which outlives the process. A walk is a generation: links that come while it is under way belong to the next one.
 What each peer acknowledged in this walk is one row; at the walk's end a link that all its holders have is deleted, and
-the others keep the names of those that have it. So a walk that was interrupted goes on where it was.
+the others keep the names of those that have it. So an interrupted walk continues where it was.
 
 What pages link to repeats: links that were added lately are remembered and not taken twice. Memory holds those, and
-20 bytes for each link during a walk. It knows neither calls nor who holds what.
+20 bytes for each link during a walk. It knows neither calls nor holders.
 """
 
 from collections import Counter
@@ -166,7 +166,7 @@ class Outbox:
         self._rows.write(batch)
 
     def settle(self, keys: Sequence[Key], *, gone: Container[Key], have: dict[Key, frozenset[bytes]]) -> None:
-        """At a walk's end: some links are delivered (or nobody's) and go, the others keep who has them."""
+        """At a walk's end: delivered links (or those of nobody) go; the others keep the peers that have them."""
         batch = Batch()
         rows = self._read(keys)
         for key, row in zip(keys, rows, strict=True):

@@ -65,7 +65,7 @@ class RingOwner:
         return mine
 
     def give_away(self, links: Sequence[OutLink]) -> bool:
-        """What we know and hold no more goes to whoever holds it now. False: not now, too much waits already."""
+        """Give known URLs that we no longer hold to their new holders. False: not now, too much waits already."""
         if len(self._outbox) >= GIVEN_AWAY_AT:
             return False
         if self._outbox.add(links, self._wall_clock(), is_own=True):

@@ -1,7 +1,7 @@
 """What becomes of links that others send? Checked, put where they belong, durable, and only then acknowledged.
 
 A batch is looked at link by link: is it canonical, does the network archive it, is it ours or nearly? What is not
-ours is sent back with whom we think of; what nobody should have sent is counted against the sender (`Senders`). Links
+ours is sent back with the contacts we think of; rubbish is counted against the sender (`Senders`). Links
 of which we are the first live holder go to the frontier, those that we hold as a stand-in to the standby.
 """
 
@@ -179,7 +179,7 @@ class LinkReceiver:
         self._parts.make_durable()
 
     def _better(self, strays: Sequence[Key]) -> tuple[Contact, ...]:
-        """Whom we think of for the first of them and the last and some between."""
+        """Our contacts for the first of them, the last, and some in between."""
         ring = self._parts.view.live
         step = max(1, len(strays) // STRAYS_LOOKED_UP)
         named = {

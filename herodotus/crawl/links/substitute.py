@@ -113,7 +113,7 @@ class StandingIn:
         if not self._frontier.takes_links or not len(ring):
             return
         owned = ring.arcs(self._view.me.peer, ranks=(0,))
-        before, self._owned = self._owned, None  # all anew, if the crawl ends in the midst of it
+        before, self._owned = self._owned, None  # everything again, if the crawl ends in the middle of it
         lost = ~owned if before is None else (before | self._to_leave) - owned
         self._to_leave = Arcs([arc for arc in lost if not await self._leave(arc)])
         new = owned - (before or Arcs())
@@ -252,14 +252,14 @@ class StandingIn:
     async def missed(self, peer: PeerKey, body: bytes) -> bytes:
         """(start, end] of keys: which of those due today were not visited? First how far was looked.
 
-        What was given to a stand-in already is told again: its answer may have been lost, or it went away; whoever
+        What was given to a stand-in already is told again: its answer may have been lost, or it went away; a peer that
         comes after it asks it as well.
         """
         self._check(peer, len(body) == 2 * KEY_BYTES)
         at, end = _keys(body)
         found: list[Key] = []
         holders = {contact.peer for key in (at, end) for contact in self._holders(key)}
-        is_over = at >= end or peer not in holders  # whoever holds nothing there is given nothing
+        is_over = at >= end or peer not in holders  # a peer that holds nothing there gets nothing
         today, given = self._frontier.today, 0
         for _ in range(0 if is_over else ROWS_MAX // CHUNK):
             rows = self._frontier.known_after(at, CHUNK)

@@ -1,6 +1,6 @@
 """How do links reach all their holders? A walk around the ring, with one batch for each peer (thesis §4.6).
 
-The plan follows from the ring's table, so no lookups are made. A receiver that says "not mine" names whom it thinks
+The plan follows from the ring's table, so no lookups are made. A receiver that says "not mine" names peers it thinks
 of; those are visited in another round. A peer that does not answer is passed by, by the next walks too for a while.
 What is not acknowledged stays in the outbox. A few stops are under way at a time; two walks of one peer never.
 """
@@ -44,10 +44,10 @@ DEADLINE_S: Final = 60.0
 WAIT_MAX_S: Final = 30.0
 """A receiver that asks for more than this is left to the next walk."""
 KEPT_S: Final = 48 * 3600.0
-"""A link that somebody holds and others never took is let go: dead peers have departed by then, and holders compare
+"""A link that some holder has and others never took is given up: dead peers have departed by then, and holders compare
 what they have."""
 UNWANTED_KEPT_S: Final = 14 * 24 * 3600.0
-"""A link that nobody took in so long is let go, too."""
+"""A link that no holder took in so long is given up too."""
 CHUNK: Final = 1_000
 
 
@@ -84,7 +84,7 @@ class _State:
     excused: dict[Key, set[bytes]] = field(default_factory=dict)
     """Who said that it is not theirs."""
     also: dict[Key, dict[bytes, Contact]] = field(default_factory=dict)
-    """Whom receivers named for a link in their place."""
+    """Contacts that receivers named for a link instead of themselves."""
     rubbish: set[Key] = field(default_factory=set)
     learned: dict[Key, Contact] = field(default_factory=dict)
     report: WalkReport = field(default_factory=WalkReport)
@@ -102,7 +102,7 @@ class LinkWalks:
         self._is_under_way = False
 
     async def walk(self, now_s: float) -> WalkReport:
-        """Around the ring once. `now_s` is of the wall clock. A walk that was cut off goes on where it was."""
+        """Once around the ring. `now_s` is of the wall clock. An interrupted walk continues where it was."""
         assert not self._is_under_way, "one walk at a time"
         self._is_under_way = True
         try:
@@ -243,7 +243,7 @@ class LinkWalks:
         return [key for key in keys if key not in strays and key not in rubbish]
 
     def _stops_for_strays(self, state: _State) -> list[WalkStop]:
-        """Whom the receivers named, for the links that they sent on; the table's holders stay in charge beside them."""
+        """Contacts that receivers named for links that they returned; the table's holders stay responsible too."""
         if not state.learned or not state.also:
             return []
         known_at = {contact.position: contact for contact in state.ring.contacts} | state.learned

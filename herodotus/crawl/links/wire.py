@@ -73,7 +73,7 @@ class Taken:
     """The answer: all others of the batch are durable. Places are those in the batch's order, by URL."""
 
     strays: tuple[int, ...] = ()
-    """Not the receiver's, by its view of the ring; the contacts are whom it thinks of instead."""
+    """Not the receiver's, by its view of the ring; the contacts are those it thinks of instead."""
     rubbish: tuple[int, ...] = ()
     """Nobody's: malformed, or outside of what the network archives."""
     contacts: tuple[Contact, ...] = field(default=())

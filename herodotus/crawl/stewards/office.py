@@ -80,7 +80,7 @@ class StewardOffice:
         self.refused: dict[str, int] = {}
 
     def charge(self, asker: PeerKey, count: int) -> None:
-        """Raises RefusedError for who asks too much."""
+        """Raises RefusedError if the asker asks too much."""
         now = anyio.current_time()
         allowance = self._askers.setdefault(asker, _Allowance(ASKS_BURST, now))
         self._askers.move_to_end(asker)
@@ -151,7 +151,7 @@ class StewardOffice:
         self.books.set_crawl_delay(subject_of(host), crawl_delay_s, anyio.current_time())
 
     def forget_others(self) -> None:
-        """Our arcs changed: what is not ours any more is forgotten, and told by whoever is its steward now."""
+        """Our arcs changed: forget what is not ours any more; its new steward takes over."""
         for subject in self.books.subjects():
             if not self._tenure.has(key_of_subject(subject)):
                 self.books.forget(subject)

@@ -55,7 +55,7 @@ RULES_SERVICE = "leases.rules"
 RULES_PATIENCE_S = 3.0
 """What a call for rules may wait for robots.txt to come; then it is asked again."""
 RULES_COST = 5
-"""A rules ask may make us fetch: it counts like so many asks."""
+"""A question about rules may make us fetch, so it counts like so many asks."""
 ORIGINS_NOTED_MAX = 200_000
 SEARCHES_MAX = 128
 """For robots.txt of others' origins, at a time: each may hold a connection to a server that is slow on purpose."""
@@ -99,7 +99,7 @@ class RingSteward(LocalSteward):
         self._windows = Windows(parts.terms, self._ask_steward, self._return_to)
         self._book = RuleBook()
         self._searching: dict[Origin, anyio.Event] = {}
-        self._search_again: dict[Origin, float] = {}  # when a search that has to wait may go on
+        self._search_again: dict[Origin, float] = {}  # when a waiting search may continue
         self._seen: dict[Origin, int] = {}  # by which number its host's rules were known when they came
         self._slept_s = parts.slept_s()
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -223,7 +223,7 @@ class RingSteward(LocalSteward):
         self._tenure.lose_all(anyio.current_time())
         return True
 
-    # -- whom to ask
+    # -- which steward to ask
 
     async def _owner(self, subject: str) -> Contact | None:
         return await self._parts.ring().owner(key_of_subject(subject))

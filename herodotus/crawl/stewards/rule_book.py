@@ -50,7 +50,7 @@ class RuleBook:
         return int.from_bytes(hashlib.sha256(joined).digest()[:6], "big")
 
     def answer(self, host: str, rules: RobotsRules, known: bytes, for_s: float) -> RulesAnswer:
-        """For who knows that version, or none."""
+        """For an asker that knows this version, or none."""
         version, age_ms, number = version_of(rules), to_ms(for_s), self.number(host)
         if version == known:
             return SameRules(number, age_ms)

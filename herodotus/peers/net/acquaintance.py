@@ -22,7 +22,7 @@ class Acquaintance(Protocol):
     """What calls ask of the ring."""
 
     def own_record(self) -> bytes:
-        """To show to those who do not know us; empty when there is none yet."""
+        """Our record, for peers that do not know us; empty if there is none yet."""
         ...
 
     def standing(self, caller: bytes, record: bytes, host: str) -> CallerStanding: ...

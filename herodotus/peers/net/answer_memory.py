@@ -14,7 +14,7 @@ MIB = 1 << 20
 ROOM_BYTES = 64 * MIB
 ROOM_BYTES_PER_PEER = 17 * MIB
 SMALL_BYTES = 64 << 10
-"""Not booked: leases and links go on while others fill the room. 8 MiB for all connections."""
+"""Not booked, so that leases and links continue while others fill the memory. 8 MiB for all connections."""
 
 
 class AnswerRoom:

@@ -1,4 +1,4 @@
-"""How does a peer answer calls? The TCP side of its port: who may come in, what is read, when it is enough.
+"""How does a peer answer calls? The TCP side of its port: which callers it accepts, what it reads, when it stops.
 
 Each connection is a task of its own with a deadline on every step, from the TLS handshake to the last byte of an
 answer, so nobody holds one by being slow. What a connection may hold in memory is booked first (`core.admission`).

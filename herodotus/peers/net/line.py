@@ -38,7 +38,7 @@ class Line(Protocol):
 
 
 class Arrival(Protocol):
-    """Somebody who has called, before anything was said."""
+    """A caller that has connected and said nothing yet."""
 
     @property
     def host(self) -> str | None:

@@ -1,4 +1,4 @@
-"""How does a peer call itself? Like any other, but through no wire: who holds a key may be ourselves."""
+"""How does a peer call itself? Like any other, but without a wire: this peer may itself be a holder."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

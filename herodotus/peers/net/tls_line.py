@@ -134,7 +134,7 @@ def claim_tcp(host: str, port: int, key: Ed25519PrivateKey) -> TcpPort:
 def claimed_port(host: str, port: int) -> tuple[int, socket.socket]:
     """A port that is free by UDP and TCP, chosen by the system where 0 was asked for, and its TCP listener.
 
-    Who comes by TCP before the peer answers waits. Raises OSError where the port is taken.
+    Callers by TCP wait until the peer answers. Raises OSError if the port is taken.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for tries_left in reversed(range(_CLAIM_TRIES if port == 0 else 1)):

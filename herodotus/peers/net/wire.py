@@ -111,7 +111,7 @@ class CallHello:
 
 
 def signed_by_caller(*, network: bytes, called: bytes, nonce: bytes, caller: bytes) -> bytes:
-    """Naming the called key, so that whoever is called cannot pass it on; and its nonce, so that it counts once."""
+    """Names the called key, so that the called peer cannot pass it on; and its nonce, so that it counts once."""
     return SIGN_CALLER + network + called + nonce + caller
 
 

@@ -2,7 +2,7 @@
 
 A file is registered by its path on the peer's machine and imported when its turn comes: its captures are copied into
 the archive, as `herodotus import` does it. The order is answered at once; how it goes is read from its number. The
-list lives as long as the peer runs: an import that a stop broke off goes on when the same file is registered again.
+list lives as long as the peer runs: an import that a stop interrupted continues when the same file is registered again.
 """
 
 import logging

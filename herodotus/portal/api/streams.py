@@ -1,4 +1,4 @@
-"""How does somebody take a million pages along, and go on tomorrow? In parts, each naming the next.
+"""How does a reader take a million pages along, and continue tomorrow? In parts, each naming the next.
 
 A stream is a question and what had arrived when it began; both are in the token of each part, so the peer remembers
 nothing, no connection stays open, a slow reader holds nothing up, and a part that was lost is asked for again. Put

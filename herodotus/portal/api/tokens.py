@@ -1,4 +1,4 @@
-"""How does a client say where to go on? Tokens that an answer gave, checked as anything from a stranger."""
+"""How does a client say where to continue? By tokens of an earlier answer, checked like anything from a stranger."""
 
 import base64
 import binascii
