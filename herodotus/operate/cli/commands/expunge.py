@@ -2,7 +2,6 @@
 
 import click
 
-from herodotus.core.index_rows import DAY_S
 from herodotus.core.orders import Expunge
 from herodotus.home.clock import unix_seconds
 from herodotus.operate.cli.archive_access import archive_access
@@ -34,6 +33,8 @@ def expunge(frame: CommandFrame, days: int | None, before: str | None, dry_run: 
       herodotus expunge --older-than 3650 --dry-run
       herodotus expunge --before 2015
     """
+    from herodotus.core.index_rows import DAY_S  # with keys on the ring, and so the ring
+
     if (days is None) == (before is None):
         raise click.UsageError("name an age: either --older-than DAYS or --before DATE")
     before_s = parse_moment(before) if days is None else max(0, int(unix_seconds()) - days * DAY_S)
