@@ -104,11 +104,14 @@ class _Summary(NamedTuple):
     newest: _Link
     newest_s: int
     last_seen_s: int
+    is_unchanged: bool
+    """A later day's visit found the newest version again."""
 
 
 def _summary(places: Places, versions: Sequence[Version]) -> _Summary:
     first_s, newest_s = versions[0].first_seen_s, versions[-1].first_seen_s
     is_one_day = first_s // DAY_S == newest_s // DAY_S  # then two dates would say nothing
+    last_seen_s = max(version.last_seen_s for version in versions)
     return _Summary(
         versions=len(versions),
         contents=len({version.id.digest for version in versions}),
@@ -116,7 +119,8 @@ def _summary(places: Places, versions: Sequence[Version]) -> _Summary:
         first=_link(places, first_s, with_time=is_one_day),
         newest=_link(places, newest_s, with_time=is_one_day),
         newest_s=newest_s,
-        last_seen_s=max(version.last_seen_s for version in versions),
+        last_seen_s=last_seen_s,
+        is_unchanged=newest_s // DAY_S < last_seen_s // DAY_S,
     )
 
 
