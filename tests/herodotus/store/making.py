@@ -3,6 +3,8 @@
 import base64
 import hashlib
 import random
+import secrets
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
@@ -48,10 +50,19 @@ def random_text(rng: random.Random, size: int) -> bytes:
 
 
 def open_on(
-    disk: Disk | Path, index: Index | None = None, settings: ArchiveSettings | None = None
+    disk: Disk | Path,
+    index: Index | None = None,
+    settings: ArchiveSettings | None = None,
+    random_bytes: Callable[[int], bytes] = secrets.token_bytes,
 ) -> Archive:
     slices = [OsDisk(disk) if isinstance(disk, Path) else disk]
-    archive = Archive(Files(slices), index or MemoryIndex(), now=lambda: float(NOW_S), settings=settings)
+    archive = Archive(
+        Files(slices),
+        index or MemoryIndex(),
+        now=lambda: float(NOW_S),
+        settings=settings,
+        random_bytes=random_bytes,
+    )
     open_archive(archive)
     return archive
 

@@ -75,9 +75,8 @@ def test_the_documented_index_entries_are_what_is_written() -> None:
 
 def test_the_members_of_a_log_begin_with_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those of who goes on with it; and gzip reads them as any others."""
-    monkeypatch.setattr("secrets.token_bytes", lambda size: b"mark"[:size])
     for number in range(2):
-        archive = open_on(tmp_path)
+        archive = open_on(tmp_path, random_bytes=lambda size: b"mark"[:size])
         store(archive, replace(FIRST, time_s=FIRST.time_s + number))
         archive.close()
     data = (tmp_path / "log" / "00000001.warc.gz").read_bytes()

@@ -56,9 +56,9 @@ def _counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def test_a_body_full_of_magic_numbers_does_not_make_the_search_long(
     is_verifying: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("secrets.token_bytes", bytes)  # a log as it was before there were marks
+    # a log as it was before there were marks
     disk = SimulatedDisk()
-    archive = open_on(disk)
+    archive = open_on(disk, random_bytes=bytes)
     before, hostile, after = _around(GZIP_MAGIC * 10_000)
     assert store(archive, before, hostile, after) == [StoreOutcome.NEW] * 3
     _break_start(disk, archive, hostile)
@@ -66,7 +66,7 @@ def test_a_body_full_of_magic_numbers_does_not_make_the_search_long(
         if is_verifying:
             assert len(verify(archive).damage) == 1
         else:
-            archive = open_on(disk)
+            archive = open_on(disk, random_bytes=bytes)
             assert Reader(archive).read(after.id) is not None
     assert sum(lengths) < 10_000_000  # each number used to have all that follows it read: 330 MB
     assert Reader(archive).read(before.id) is not None
@@ -98,13 +98,12 @@ def test_records_within_a_body_are_not_taken_for_ours(
 
 
 def test_a_log_without_a_mark_is_searched_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("secrets.token_bytes", bytes)
     disk = SimulatedDisk()
-    archive = open_on(disk)
+    archive = open_on(disk, random_bytes=bytes)
     before, broken, after = _around(b"body")
     store(archive, before, broken, after)
     _break_start(disk, archive, broken)
-    again = open_on(disk)
+    again = open_on(disk, random_bytes=bytes)
     assert Reader(again).read(after.id) is not None
 
 
@@ -146,9 +145,8 @@ def test_a_segment_without_its_list_is_searched_all_the_same(tmp_path: Path) -> 
 
 def test_what_is_not_searched_to_its_end_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members that begin as records and are none cost more; beyond a bound the file is left as it is."""
-    monkeypatch.setattr("secrets.token_bytes", bytes)
     disk = SimulatedDisk()
-    archive = open_on(disk)
+    archive = open_on(disk, random_bytes=bytes)
     lure = gzip.compress(b"WARC/1.1 and nothing else", mtime=0)
     before, hostile, after = _around(lure * 1_000)
     store(archive, before, hostile, after)
@@ -157,14 +155,14 @@ def test_what_is_not_searched_to_its_end_is_not_cut(monkeypatch: pytest.MonkeyPa
     data = disk.read_bytes(path)
     with monkeypatch.context() as patched:
         patched.setattr(resync, "SEARCH_BYTES_MAX", 1_000_000)
-        archive = open_on(disk)
+        archive = open_on(disk, random_bytes=bytes)
         assert [damage.reason for damage in archive.damage.values()] == [
             "neither a gzip member nor a zstd frame; what follows was not searched to its end"
         ]
         assert Reader(archive).read(before.id) is not None
         assert store(archive, page("http://example.org/later", NOW_S)) == [StoreOutcome.NEW]
     assert disk.read_bytes(path) == data
-    again = open_on(disk)
+    again = open_on(disk, random_bytes=bytes)
     assert all(Reader(again).read(deposit.id) is not None for deposit in (before, after))
 
 
@@ -175,10 +173,9 @@ def test_bombs_within_a_body_are_not_decoded_without_end(
     pack: Callable[[bytes], bytes], flaw: str, is_verifying: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What fails costs as much as what does not: a file full of them used to be decoded for minutes."""
-    monkeypatch.setattr("secrets.token_bytes", bytes)
     codec = Compression.GZIP if pack is gzip_member else Compression.ZSTD
     disk = SimulatedDisk()
-    archive = open_on(disk, settings=ArchiveSettings(codec=codec))
+    archive = open_on(disk, settings=ArchiveSettings(codec=codec), random_bytes=bytes)
     bomb = pack(b"WARC/1.1" + bytes(4_000_000))
     if flaw == "broken":
         bomb = bomb[:-4] + bytes(4)
@@ -197,7 +194,7 @@ def test_bombs_within_a_body_are_not_decoded_without_end(
     monkeypatch.setattr(resync, "SEARCH_BYTES_MAX", 20_000_000)
     if is_verifying:
         verify(archive)
-    again = open_on(disk)
+    again = open_on(disk, random_bytes=bytes)
     assert [damage.reason.partition("; ")[2] for damage in again.damage.values()] == [
         "what follows was not searched to its end"
     ]
