@@ -80,8 +80,8 @@ class Peer:
         self._budget = Budget(parts.settings.budget, parts.home.traffic, lambda: moment_by(world))
         http = parts.settings.http
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
-        self._holdings = HomeArchive(parts.home, world, files, is_surveyed=http.survey)
-        shelf = ArchiveShelf(lambda: self._holdings.opened_store().archive, world)
+        self._archive = HomeArchive(parts.home, world, files, is_surveyed=http.survey)
+        shelf = ArchiveShelf(lambda: self._archive.opened_store().archive, world)
         self._membership = RingMembership(
             MembershipParts(
                 home=parts.home,
@@ -167,7 +167,7 @@ class Peer:
         if not charter.save_endpoint:
             return None
         return HomeSaves(
-            self._holdings.opened_store,
+            self._archive.opened_store,
             charter,
             settings,
             self._world,
@@ -191,14 +191,14 @@ class Peer:
 
     def _copies_ports(self, own_key: bytes) -> CopiesPorts:
         async def archive_opened() -> None:
-            await self._holdings.wait_open()
+            await self._archive.wait_open()
 
         return CopiesPorts(
             me=own_key,
             copies=self._parts.charter.copies,
             ring=lambda: self._membership.node,
-            store=lambda: self._holdings.store,
-            store_opened=archive_opened,
+            holdings=lambda: self._archive.holdings,
+            archive_opened=archive_opened,
             calls=lambda: self._call_port.calls,
             sign=partial(signed, self._parts.key),
             now=self._world.elapsed_s,
@@ -256,7 +256,7 @@ class Peer:
             DailyParts(
                 home=parts.home,
                 order=order,
-                holdings=self._holdings,
+                holdings=self._archive,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 world=self._world,
                 wall_clock=self._world.unix_s,
@@ -275,7 +275,7 @@ class Peer:
                 resume=lambda: self._daily.perform(Resume()),
                 others=self._others,
                 links_waiting=lambda: self._exchange.waiting,
-                holds=lambda: None if self._holdings.store is None else self._holdings.store.archive.captures,
+                holds=lambda: None if self._archive.holdings is None else self._archive.holdings.captures,
                 hand_over=self._copies.hand_over,
             )
         )
@@ -292,11 +292,11 @@ class Peer:
         if isinstance(order, Stay):
             return OrderReport(facts={"was_draining": await self._leaving.stay()})
         if isinstance(order, Drain | HandOver):
-            self._holdings.opened_store()
+            self._archive.opened_store()
             return await (
                 self._drain(order, say) if isinstance(order, Drain) else self._hand_over(order, say)
             )
-        return await self._holdings.perform(order, say)
+        return await self._archive.perform(order, say)
 
     async def _drain(self, order: Drain, say: Say) -> OrderReport:
         await self._leaving.begin()
@@ -314,7 +314,7 @@ class Peer:
 
     async def status(self) -> PeerStatus:
         parts = self._parts
-        store = await self._holdings.status()
+        store = await self._archive.status()
         found = PeerStatus(
             peer_id=shown_peer_id(parts.peer_id),
             nickname=parts.settings.operator.nickname,
@@ -355,7 +355,7 @@ class Peer:
         with self._portal.claimed():  # first: a peer that cannot serve must not have told the ring of itself
             self._operator.knows(operator_token(self._parts.home, self._world.random_bytes))
             async with (
-                self._holdings.opened(),
+                self._archive.opened(),
                 self._membership.opened(),
                 self._budget.kept(self._membership.traffic),
                 self._calls_opened(),

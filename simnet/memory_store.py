@@ -7,39 +7,27 @@ task: no threads, so a simulation stays deterministic. Faults of disks are not i
 import errno
 import os
 from bisect import bisect_left, insort
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
+import anyio
 import anyio.lowlevel
 
-from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
+from herodotus.core.captures import Deposit, Mode
 from herodotus.core.notes import Visit
-from herodotus.core.warc import TIME_MAX_S
-from herodotus.store.deletion import delete, expunge
+from herodotus.core.ports import Lane
+from herodotus.store.committer import Done
 from herodotus.store.disk import Disk, FileStatus
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Index, IndexBatch
 from herodotus.store.intake import Intake
-from herodotus.store.items import NewVisits
-from herodotus.store.reader import HISTORY_MAX, Reader, Version
-from herodotus.store.recovery import open_archive, rebuild
-from herodotus.store.sealing import Sealed, compact, seal
+from herodotus.store.items import Item
+from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
-from herodotus.store.store import (
-    STREAM_PAGE,
-    Acknowledge,
-    ArchiveStatistics,
-    Page,
-    Stored,
-    at_once,
-    digests_of,
-    statistics_of,
-)
-from herodotus.store.streams import Cursor, Query, Stream
-from herodotus.store.verification import Verification, verify
+from herodotus.store.store import DiskStore, Stored
 
 T = TypeVar("T")
 
@@ -185,8 +173,40 @@ class MemoryIndex:
         """Nothing is open."""
 
 
-class MemoryStore:
-    """See `herodotus.store.store.ArchiveStore` for what the operations promise."""
+class AtOnce:
+    """Implements `Workers`: every job runs in the caller's task, after a turn of the loop."""
+
+    has_threads = False
+
+    def steady_s(self) -> float:
+        return anyio.current_time()
+
+    async def work(self, job: Callable[[], T], lane: Lane) -> T:
+        del lane
+        await (
+            anyio.lowlevel.checkpoint()
+        )  # before the job: what was decided before it and after it is one step
+        return job()
+
+
+class CommitAtOnce:
+    """Implements `Committer`: what is submitted is durable, or refused, before the next line."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+
+    def submit(self, item: Item, done: Done, generation: int | None = None) -> bool:
+        del generation  # nothing happens between preparing and this, so nothing was prepared in vain
+        self._archive.commit([item])
+        done(None)
+        return True
+
+    def stop(self) -> None:
+        """Nothing waits."""
+
+
+class MemoryStore(DiskStore):
+    """There is nothing to start or to stop."""
 
     def __init__(
         self,
@@ -198,91 +218,14 @@ class MemoryStore:
     ) -> None:
         """`disk` and `index` are given where their faults matter: what they kept is opened again."""
         files, index = Files([disk or MemoryDisk()]), index or MemoryIndex()
-        self.archive = Archive(files, index, now=now, settings=settings)
-        open_archive(self.archive)
-        self._intake = Intake(self.archive)
-        self.acknowledge: Acknowledge = at_once
-        self._reader = Reader(self.archive)
+        archive = Archive(files, index, now=now, settings=settings)
+        open_archive(archive)
+        super().__init__(archive, Intake(archive), CommitAtOnce(archive), AtOnce())
 
     async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
         await anyio.lowlevel.checkpoint()
-        prepared = self._intake.prepare(deposit, mode)
-        if prepared.item is not None:
-            self.archive.commit([prepared.item])
-            self._intake.promise(prepared)
-            await self.acknowledge(prepared.id)
-        return Stored(id=prepared.id, outcome=prepared.outcome)
+        return await super().store(deposit, mode)
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
         await anyio.lowlevel.checkpoint()
-        if visits:
-            self.archive.commit([NewVisits(visits=tuple(visits))])
-
-    async def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
-        await anyio.lowlevel.checkpoint()
-        return self._reader.newest(url, not_after_s)
-
-    async def read(self, id_: CaptureId) -> StoredCapture | None:
-        await anyio.lowlevel.checkpoint()
-        return self._reader.read(id_)
-
-    async def history(
-        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
-    ) -> list[Version]:
-        await anyio.lowlevel.checkpoint()
-        return self._reader.history(url, from_s, to_s, limit)
-
-    async def of_payload(self, digest: bytes) -> list[CaptureId]:
-        await anyio.lowlevel.checkpoint()
-        return self._reader.of_payload(digest)
-
-    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
-        await anyio.lowlevel.checkpoint()
-        return digests_of(self.archive, key_from, key_to)
-
-    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
-        await anyio.lowlevel.checkpoint()
-        return work(self.archive, self._intake)
-
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
-        await anyio.lowlevel.checkpoint()
-        stream = Stream(self.archive, query, cursor)
-        captures = tuple(stream.take(limit))
-        is_last = len(captures) < limit
-        return Page(captures=captures, cursor=stream.cursor, is_last=is_last, skipped=stream.skipped)
-
-    async def stream(self, query: Query, cursor: Cursor | None = None) -> AsyncIterator[StoredCapture]:
-        for capture in Stream(self.archive, query, cursor):
-            await anyio.lowlevel.checkpoint()
-            yield capture
-
-    def is_removed(self, url: str) -> bool:
-        return self.archive.removed.covers(url)
-
-    async def delete(self, ids: Iterable[CaptureId]) -> int:
-        await anyio.lowlevel.checkpoint()
-        return delete(self.archive, self._intake, ids)
-
-    async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
-        await anyio.lowlevel.checkpoint()
-        return expunge(self.archive, self._intake, before_s, limit)
-
-    async def verify(self, *, repair: bool = False) -> Verification:
-        await anyio.lowlevel.checkpoint()
-        return verify(self.archive, repair=repair)
-
-    async def rebuild(self) -> None:
-        await anyio.lowlevel.checkpoint()
-        rebuild(self.archive)
-
-    async def seal(self) -> Sealed:
-        await anyio.lowlevel.checkpoint()
-        return seal(self.archive)
-
-    async def compact(self) -> Sealed:
-        await anyio.lowlevel.checkpoint()
-        return compact(self.archive)
-
-    async def statistics(self) -> ArchiveStatistics:
-        await anyio.lowlevel.checkpoint()
-        return statistics_of(self.archive)
+        await super().note_visits(visits)

@@ -15,7 +15,7 @@ from herodotus.copies.shared_state import Parts
 from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import capture_key
 from herodotus.core.ports import Workers
-from herodotus.store.bell import Bell, current_bell
+from herodotus.store import Bell, current_bell
 
 ACKNOWLEDGE_S = 60.0
 """So long a store waits for other holders, where it waits for them."""

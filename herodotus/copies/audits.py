@@ -4,10 +4,9 @@ Now and then a few members are drawn and one holder is asked for what it has of 
 confirmed is named; a content that we have not is fetched, and then both are kept: the day is disputed.
 """
 
-import hashlib
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -15,37 +14,17 @@ import anyio
 from herodotus.copies import wire
 from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.shared_state import Parts
-from herodotus.copies.wire import Proof
 from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import POSITIONS, Range, ranges_of
-from herodotus.core.digests import keys_of_member
-from herodotus.core.index_rows import CAPTURE, KEY_BYTES
+from herodotus.core.copies.directories import POSITIONS, ranges_of
+from herodotus.core.copies.proofs import Proof
+from herodotus.core.index_rows import KEY_BYTES
 from herodotus.peers.calls import CallError
-from herodotus.store.engine import Archive
-from herodotus.store.parcels import keys_of, member_after
-from herodotus.store.reader import Reader
 
 logger = logging.getLogger(__name__)
 
 SAMPLE = 16
 PAST_MAX = 32
-
-
-def proofs_of(archive: Archive, member: bytes, nonce: bytes) -> list[Proof]:
-    """Of each content of a member that can be read."""
-    reader = Reader(archive)
-    found: list[Proof] = []
-    for key, value in archive.index.scan(*keys_of_member(member[:-1] + CAPTURE)):
-        capture = reader.try_read(key, value)
-        if capture is not None and len(found) < wire.VERSIONS_MAX:
-            proof = prove(nonce, capture.id.digest, capture.body)
-            found.append(Proof(time_s=capture.time_s, digest=capture.id.digest, proof=proof))
-    return found
-
-
-def prove(nonce: bytes, digest: bytes, body: bytes) -> bytes:
-    return hashlib.sha256(b"herodotus/poll/1" + nonce + digest + body).digest()[: wire.PROOF_BYTES]
 
 
 @dataclass(slots=True)
@@ -139,8 +118,8 @@ class Auditor:
     async def _draw(self, peer: PeerKey) -> list[bytes]:
         """Members that the peer said it has all contents of, from all over what we share with it."""
         scope, random = ranges_of(self._parts.view.shared_with(peer)), self._parts.random
-        store = self._parts.store()
-        if not scope or store is None:
+        holdings = self._parts.holdings()
+        if not scope or holdings is None:
             return []
         drawn = []
         for _ in range(SAMPLE):
@@ -148,26 +127,16 @@ class Auditor:
             low = int.from_bytes(one.low[:KEY_BYTES], "big")
             high = POSITIONS if one.high is None else int.from_bytes(one.high, "big")
             drawn.append((random.randrange(low, high).to_bytes(KEY_BYTES, "big"), one))
-        found = await store.work(lambda archive, _intake: _members_at(archive, drawn))
+        found = await holdings.drawn(drawn)
         held = self._parts.ledger.is_held
         return [member for member, keys in sorted(found.items()) if all(held(peer, key) for key in keys)]
-
-
-def _members_at(archive: Archive, drawn: Sequence[tuple[bytes, Range]]) -> dict[bytes, list[bytes]]:
-    """The member at or after each place, and the keys of its captures."""
-    found: dict[bytes, list[bytes]] = {}
-    for position, within in drawn:
-        member = member_after(archive, position, within.high) or member_after(archive, *within)
-        if member is not None:
-            found[member] = keys_of(archive, member)
-    return found
 
 
 async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> AuditVerdict | None:
     """None when the peer does not answer."""
     contact = parts.contact(peer)
-    store = parts.store()
-    if contact is None or store is None or not members:
+    holdings = parts.holdings()
+    if contact is None or holdings is None or not members:
         return None
     nonce = parts.random.randbytes(wire.NONCE_BYTES)
     try:
@@ -178,7 +147,7 @@ async def audit(parts: Parts, peer: PeerKey, members: list[bytes]) -> AuditVerdi
     except wire.MalformedCopiesError:
         parts.suspects.note(peer, "malformed answer")
         return None
-    ours = await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])
+    ours = await holdings.proofs(members, nonce)
     verdict = judge(members, ours, theirs)
     parts.counts.audited += 1
     if verdict.unproven:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from dht import Contact
 from herodotus.copies import wire
 from herodotus.copies.digest_cache import Tops
-from herodotus.copies.services import MEMBERS_MAX, members_of, symbols_of
+from herodotus.copies.services import MEMBERS_MAX, symbols_of
+from herodotus.copies.shared_state import COMPARING
 from herodotus.copies.wire import MalformedCopiesError
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.copies import directories as scopes
@@ -19,9 +20,10 @@ from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
 from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.digests import MEMBER_BYTES
+from herodotus.core.ports import Workers
 from herodotus.core.reconciliation import reconcile
 from herodotus.peers.calls import Calls, RefusedError
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings
 
 CELLS_MIN = 1_024
 """As many are always tried: they cost less than a list of the members of a common scope."""
@@ -54,7 +56,8 @@ class SetDifference:
 
 async def compare(
     calls: Calls,
-    store: ArchiveStore,
+    holdings: Holdings,
+    workers: Workers,
     contact: Contact,
     scope: Scope,
     nonce: bytes,
@@ -64,15 +67,18 @@ async def compare(
 ) -> SetDifference:
     """Raises a CallError when the peer does not answer, MalformedMessageError when it breaks the protocol."""
     question = wire.encode_scope(scope, nonce, wants_promise=wants_promise)
-    return await _Comparing(calls, store, contact, tops or Tops()).run(scope, nonce, question)
+    return await _Comparing(calls, holdings, workers, contact, tops or Tops()).run(scope, nonce, question)
 
 
 class _Comparing:
     """The `Side` of captures: digests of directories, then cells, which need no size of the difference."""
 
-    def __init__(self, calls: Calls, store: ArchiveStore, contact: Contact, tops: Tops) -> None:
+    def __init__(
+        self, calls: Calls, holdings: Holdings, workers: Workers, contact: Contact, tops: Tops
+    ) -> None:
         self._calls = calls
-        self._store = store
+        self._holdings = holdings
+        self._workers = workers
         self._tops = tops
         self._contact = contact
         self._found = SetDifference()
@@ -80,14 +86,14 @@ class _Comparing:
         """Digests of all that was asked about."""
 
     async def run(self, scope: Scope, nonce: bytes, question: bytes) -> SetDifference:
-        before = await self._standing()
-        self._ours = await self._tops.of(self._store, scope)
+        before = self._holdings.stamp
+        self._ours = await self._tops.of(self._holdings, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
         if answer.root != scopes.salted(scopes.root_of(self._ours), nonce):
             await reconcile(self, scope)
             is_same = not self._found.missing_here and not self._found.missing_there
-            self._found.is_contradictory = is_same and before == await self._standing()
+            self._found.is_contradictory = is_same and before == self._holdings.stamp
         return self._found
 
     async def differing(self, part: Scope) -> AsyncGenerator[Scope]:
@@ -99,9 +105,6 @@ class _Comparing:
         theirs = wire.decode_tops(await self._call(wire.TOPS, wire.encode_scope(part)), part)
         for asked in scopes.split(scopes.differing(part, self._ours, theirs)):
             yield asked
-
-    async def _standing(self) -> int:
-        return await self._store.work(lambda archive, _intake: archive.directories.changes)
 
     async def _call(self, service: str, body: bytes) -> bytes:
         self._found.steps.append(service)
@@ -122,11 +125,11 @@ class _Comparing:
         return True
 
     async def _is_large(self, scope: Scope) -> bool:
-        return len(await members_of(self._store, scope)) > MEMBERS_MAX
+        return len(await self._holdings.members(scope)) > MEMBERS_MAX
 
     async def _by_cells(self, scope: Scope) -> bool:
         """False when it takes too many cells, or the peer wants to make none."""
-        own = await symbols_of(self._store, scope)
+        own = await symbols_of(self._holdings, self._workers, scope)
         if own is None:
             return False
         body = wire.encode_scope(scope)
@@ -142,7 +145,7 @@ class _Comparing:
             return False
         if decoder is None:
             return False
-        members, asked = set(await members_of(self._store, scope)), scopes.arcs_of(scope)
+        members, asked = set(await self._holdings.members(scope)), scopes.arcs_of(scope)
         if any(member not in asked or member[-1:] not in b"ct" for member in decoder.theirs):
             raise LiarError("cells of members that are outside of what was asked")
         # What we had when the cells were made may have gone since: then nobody lacks it.
@@ -177,7 +180,7 @@ class _Comparing:
 
     async def _take(self, decoder: Decoder, reader: CellReader, piece: bytes) -> None:
         try:
-            await self._store.work(lambda _archive, _intake: decoder.take(reader.feed(piece)))
+            await self._workers.work(lambda: decoder.take(reader.feed(piece)), COMPARING)
         except MalformedRecordError as error:
             raise MalformedCopiesError(error.reason) from error
 
@@ -199,7 +202,7 @@ class _Comparing:
         asked = scopes.arcs_of(scope)
         if rest or any(member not in asked for member in theirs):
             raise LiarError("a list of members that are outside of what was asked")
-        ours = set(await members_of(self._store, scope))
+        ours = set(await self._holdings.members(scope))
         self._miss(theirs - ours)
         self._found.missing_there |= ours - theirs
 

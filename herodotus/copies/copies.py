@@ -43,9 +43,7 @@ from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus
 from herodotus.peers.calls import Calls, Services
 from herodotus.peers.ring_view import LastingView
-from herodotus.store.engine import Archive
-from herodotus.store.parcels import Sign
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings, Sign
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +61,9 @@ class CopiesPorts:
     me: PeerKey
     copies: int
     ring: Callable[[], WatchedRing]
-    store: Callable[[], ArchiveStore | None]
-    store_opened: Callable[[], Awaitable[None]]
-    """Returns once `store` gives one."""
+    holdings: Callable[[], Holdings | None]
+    archive_opened: Callable[[], Awaitable[None]]
+    """Returns once `holdings` gives some."""
     calls: Callable[[], Calls]
     sign: Sign
     now: Callable[[], float]
@@ -89,8 +87,9 @@ class Copies:
         )
         self.parts = Parts(
             view=View(me=ports.me, table=self._seen.table),
-            store=ports.store,
+            holdings=ports.holdings,
             calls=ports.calls,
+            workers=ports.workers,
             sign=ports.sign,
             random=ports.random,
             upload=Meter(ports.spend_out),
@@ -130,22 +129,21 @@ class Copies:
                 tasks.cancel_scope.cancel()
 
     async def _work(self, tasks: anyio.abc.TaskGroup) -> None:
-        await self._wait_for_store()
+        await self._wait_for_archive()
         self._look(self._ports.ring())
         self._pusher.resume()
         parts = (self._arrivals, self._rounds, self._auditor, self._puller, self._pusher)
         for work in (self._watch_ring, self._survey_now_and_then, *(part.run for part in parts)):
             tasks.start_soon(work)
 
-    async def _wait_for_store(self) -> None:
-        await self._ports.store_opened()
-        store = self.parts.opened_store()
-        if self._settings.acknowledge == "k":
-            store.acknowledge = self._arrivals.wait_copied
-        await store.work(lambda archive, _intake: self._listen_to(archive))
-
-    def _listen_to(self, archive: Archive) -> None:
-        archive.sign, archive.on_stored = self._ports.sign, self._arrivals.on_stored
+    async def _wait_for_archive(self) -> None:
+        await self._ports.archive_opened()
+        waits = self._settings.acknowledge == "k"
+        self.parts.opened().listen(
+            self._arrivals.on_stored,
+            sign=self._ports.sign,
+            acknowledge=self._arrivals.wait_copied if waits else None,
+        )
 
     async def _write(self, added: Added) -> None:
         await self._ports.workers.work(lambda: self._pusher.write(added), LISTING)
@@ -206,18 +204,18 @@ class Copies:
             await anyio.sleep(self._look_s())
 
     async def survey(self) -> None:
-        store, parts = self.parts.opened_store(), self.parts
+        holdings, parts = self.parts.opened(), self.parts
         before = self._survey
-        self._survey = await survey(parts, store, before)
+        self._survey = await survey(parts, holdings, before)
         if self._survey.surplus != before.surplus:
             self._plan()
         now = parts.now()
         self._pace.note(parts.counts.received + parts.counts.pushed, now)
-        if await self._repairs.look(store):
+        if await self._repairs.look(holdings):
             self._puller.poke()
-        await self._deletions.follow(store)
+        await self._deletions.follow(holdings)
         await let_go(
-            parts, store, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
+            parts, holdings, self._survey, keep_s=self._settings.keep_s, stored=lambda: self._arrivals.stored
         )
         self._ask_about_surplus(now)
         self._ask_about_lacking(now)
@@ -254,10 +252,10 @@ class Copies:
         """Give what we hold to those who will hold it without us; tries until all of them have it. At once over
         where the archive is not open yet."""
         self.parts.hear()
-        store = self.parts.store()
-        if store is None:
+        holdings = self.parts.holdings()
+        if holdings is None:
             return HandedOver()
-        everything = await foreign(store, Arcs(), DIRECTORIES)  # a survey does not look at all of it
+        everything = await foreign(holdings, Arcs(), DIRECTORIES)  # a survey does not look at all of it
 
         def heirs_now() -> dict[PeerKey, Scope]:
             return heirs(self.parts, self._ports.ring(), everything)

@@ -15,8 +15,7 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import TOMBSTONE
 from herodotus.peers.calls import CallError
-from herodotus.store.parcels import bury
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings
 
 CLAIMS_MAX = 65_536
 """Days of URLs of which some holder deleted something, and we did not."""
@@ -43,7 +42,7 @@ class Deletions:
                 self._claims.setdefault(member, set()).add(peer)
                 self._count_of[peer] += 1
 
-    async def follow(self, store: ArchiveStore) -> int:
+    async def follow(self, holdings: Holdings) -> int:
         """Delete what most of the other holders deleted; how many captures went."""
         due = [member for member, peers in self._claims.items() if self._is_agreed(member, peers)]
         for member in due[: wire.ASKED_MAX]:
@@ -53,7 +52,7 @@ class Deletions:
                     deleted_by.setdefault(key, set()).add(peer)
             agreed = [key for key, peers in sorted(deleted_by.items()) if self._is_agreed(member, peers)]
             if agreed:
-                await store.work(lambda archive, intake, agreed=agreed: bury(archive, intake, agreed))  # type: ignore[misc]  # a loop's value
+                await holdings.bury(agreed)
         return len(due)
 
     def _forget(self, member: bytes) -> set[PeerKey]:

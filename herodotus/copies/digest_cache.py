@@ -6,8 +6,7 @@ from cachetools import LRUCache
 
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
-from herodotus.store.digests import DirectoryDigests
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings
 
 KEPT = 64
 """Scopes: two to a neighbour; 5 kB each where a scope is all of the ring."""
@@ -15,14 +14,13 @@ KEPT = 64
 
 class Tops:
     def __init__(self) -> None:
-        self._known: LRUCache[Scope, tuple[tuple[DirectoryDigests, int], Sequence[bytes]]] = LRUCache(KEPT)
+        self._known: LRUCache[Scope, tuple[object, Sequence[bytes]]] = LRUCache(KEPT)
 
-    async def of(self, store: ArchiveStore, scope: Scope) -> Sequence[bytes]:
+    async def of(self, holdings: Holdings, scope: Scope) -> Sequence[bytes]:
         """The digest of each of `directories`. What is stored meanwhile may be in it or not."""
-        # Before the look: what comes in between is looked for the next time.
-        stamp = await store.work(lambda archive, _intake: (archive.directories, archive.directories.changes))
+        stamp = holdings.stamp  # before the look: what comes in between is looked for the next time
         known = self._known.get(scope)
         if known is None or known[0] != stamp:
-            known = stamp, scopes.tops_of(scope, [await store.digests(one.low, one.high) for one in scope])
+            known = stamp, scopes.tops_of(scope, [await holdings.digests(one.low, one.high) for one in scope])
             self._known[scope] = known
         return known[1]

@@ -1,25 +1,18 @@
 """May this parcel come in? Whatever way it came, each is taken apart, checked and stored here, or refused."""
 
 from collections.abc import Sequence
-from itertools import islice
-from typing import NamedTuple
 
 import anyio
 
 from herodotus.copies.shared_state import Parts
-from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED, VERSIONS_MAX
+from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.archive_errors import MalformedRecordError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
-from herodotus.core.digests import keys_of_member, member_of
-from herodotus.core.disputes import disputed
+from herodotus.core.digests import member_of
 from herodotus.core.index_rows import capture_key
-from herodotus.core.signatures import SIGNATURE, signer_of, voucher_in
-from herodotus.store.engine import Archive
-from herodotus.store.intake import StoreOutcome
-from herodotus.store.members import MEMBER_BYTES_MAX
-from herodotus.store.parcels import unpacked
-from herodotus.store.reader import Reader
+from herodotus.core.signatures import signer_of
+from herodotus.store import MEMBER_BYTES_MAX, StoreOutcome
 
 _OUTCOMES = {
     StoreOutcome.NEW: STORED,
@@ -79,13 +72,12 @@ async def receive(parts: Parts, data: bytes, sender: PeerKey) -> tuple[int, byte
 async def _unpacked(parts: Parts, data: bytes, bytes_max: int) -> Deposit | None:
     """None when it is broken or holds more."""
     try:
-        return await parts.opened_store().work(lambda _archive, _intake: unpacked(data, bytes_max))
+        return await parts.opened().unpack(data, bytes_max)
     except MalformedRecordError:
         return None
 
 
 async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int, bytes]:
-    store = parts.opened_store()
     member = member_of_id(deposit.id)
     if not parts.view.may_hold(deposit.key):
         parts.counts.refused += 1
@@ -99,35 +91,17 @@ async def _take_in(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int
     parts.offers.came(key[1:])
     parts.receiving.add(key)
     try:
-        outcome = _OUTCOMES[(await store.store(deposit)).outcome]
+        taken = await parts.opened().take(deposit)
     except MalformedRecordError:
         return BROKEN, member
     finally:
         parts.receiving.discard(key)
+    outcome = _OUTCOMES[taken.outcome]
     if outcome == STORED:
         parts.counts.received += 1
-        if await store.work(lambda archive, _intake: _is_disputed(archive, deposit)):
-            parts.counts.disputed += 1
+        parts.counts.disputed += taken.is_disputed
         parts.hear()  # nobody is known to have it; then, that the sender is
         parts.on_received(deposit, signer)
     if outcome != DELETED:
         parts.ledger.held(sender, [key[1:]])
     return outcome, member
-
-
-class CheckedParcel(NamedTuple):
-    id: CaptureId
-    voucher: str
-
-
-def _is_disputed(archive: Archive, deposit: Deposit) -> bool:
-    """Does somebody else vouch for another content of that day? Most days have one capture: then nothing is read."""
-    start, end = keys_of_member(member_of(capture_key(deposit.id)))
-    entries = list(islice(archive.index.scan(start, end), VERSIONS_MAX))
-    if len(entries) < 2:
-        return False
-    of_day = (Reader(archive).try_read(key, value) for key, value in entries)
-    vouched = [
-        CheckedParcel(one.id, voucher_in(one.record.get(SIGNATURE))) for one in of_day if one is not None
-    ]
-    return deposit.id in disputed(vouched)

@@ -21,7 +21,6 @@ from herodotus.core.copies.schedule import AGAIN_S
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE
 from herodotus.peers.calls import CallError, PeerUnreachableError, RefusedError
-from herodotus.store.parcels import parcel_at
 
 logger = logging.getLogger(__name__)
 
@@ -227,13 +226,11 @@ class Pusher:
 
     async def _gather(self, contact: Contact, left: Sequence[bytes]) -> tuple[list[tuple[bytes, bytes]], int]:
         """Frames of the first of these, by their keys, and how many were looked at."""
-        store = self._parts.opened_store()
+        holdings = self._parts.opened()
         batch: list[tuple[bytes, bytes]] = []
         size = count = 0
         for key in left:
-            parcel = await store.work(
-                lambda archive, _intake, key=key: parcel_at(archive, key, self._parts.sign)  # type: ignore[misc]  # a loop's value
-            )
+            parcel = await holdings.parcel(key, self._parts.sign)
             frames = b"" if parcel is None else b"".join(wire.frames_of(wire.PARCEL, parcel.data))
             if size and size + len(frames) > wire.PUT_BYTES_MAX:
                 break

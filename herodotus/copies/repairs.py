@@ -4,13 +4,9 @@ Whatever reads a record notes where it is damaged: a reader's visit, a poll, `ve
 fetched from other holders like any that are missing; the archive takes a whole copy in place of a broken one.
 """
 
-from dataclasses import dataclass
-
 from herodotus.copies.shared_state import Parts
 from herodotus.core.digests import member_of
-from herodotus.core.index_rows import CAPTURE, after, decode_entry
-from herodotus.store.engine import Archive
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings
 
 BROKEN_MAX = 10_000
 """Captures under repair; the rest follows when these are whole."""
@@ -30,12 +26,12 @@ class Repairs:
     def __len__(self) -> int:
         return len(self._broken)
 
-    async def look(self, store: ArchiveStore) -> bool:
+    async def look(self, holdings: Holdings) -> bool:
         """Ask for whole copies of what is damaged; whether there is something to fetch."""
         before, known, now = self._noted, frozenset(self._broken), self._parts.now()
         may_scan = now >= self._scan_at
-        found = await store.work(lambda archive, _intake: _look(archive, before, known, may_scan=may_scan))
-        self._noted, broken = found.noted, found.broken
+        found = await holdings.broken(before, known, may_scan=may_scan, most=BROKEN_MAX)
+        self._noted, broken = found.noted, found.keys
         if found.is_scan:
             self._scan_at = now + SCAN_S
         self._broken = set(broken)
@@ -47,34 +43,3 @@ class Repairs:
                 if is_there and self._parts.ledger.is_held(peer, key[1:]):
                     self._parts.wanted.add([member_of(key)], peer)
         return bool(broken)
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    noted: int
-    """Damages that were looked for, ever."""
-    broken: list[bytes]
-    """Index keys of captures that still lie where some is."""
-    is_scan: bool
-
-
-def _look(archive: Archive, noted: int, known: frozenset[bytes], *, may_scan: bool) -> _Found:
-    count = archive.counters.damaged
-    is_scan = may_scan and count != noted
-    if not is_scan:
-        entries = ((key, archive.index.get(key)) for key in sorted(known))
-    else:
-        entries = ((key, value) for key, value in archive.index.scan(CAPTURE, after(CAPTURE)))
-    broken: list[bytes] = []
-    for key, value in entries:
-        if value is not None and _is_at_damage(archive, value):
-            broken.append(key)
-            if len(broken) >= BROKEN_MAX:
-                return _Found(noted, broken, is_scan)
-    return _Found(count if is_scan else noted, broken, is_scan)
-
-
-def _is_at_damage(archive: Archive, value: bytes) -> bool:
-    place = decode_entry(value).place
-    located = archive.files.catalogue.get(place.file)
-    return located is not None and (archive.files.path(place.file), place.offset) in archive.damage

@@ -5,7 +5,7 @@ What the other has comes here; what it lacks goes there; its promise is noted. A
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -25,8 +25,6 @@ from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
 from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.peers.calls import CallError
-from herodotus.store.engine import Archive
-from herodotus.store.parcels import has_member, keys_beside_others, keys_in, keys_of
 
 logger = logging.getLogger(__name__)
 
@@ -134,17 +132,24 @@ class Rounds:
     async def _look(
         self, contact: Contact, purpose: Purpose, scope: Scope
     ) -> tuple[SetDifference, set[bytes]]:
-        parts, store = self._parts, self._parts.opened_store()
+        parts, holdings = self._parts, self._parts.opened()
         nonce = parts.random.randbytes(wire.NONCE_BYTES)
         wants = purpose is Purpose.SURPLUS
         found = await compare(
-            parts.calls(), store, contact, scope, nonce, wants_promise=wants, tops=parts.tops
+            parts.calls(),
+            holdings,
+            parts.workers,
+            contact,
+            scope,
+            nonce,
+            wants_promise=wants,
+            tops=parts.tops,
         )
         lacking = await self._act_on(contact.peer, purpose, found)
         # A copy to be dropped must be there to the last content, not only something of each day. And what a URL got
         # on one day besides the first would miss for good a holder that was none when it came.
-        asked = keys_in if purpose is Purpose.SURPLUS else keys_beside_others
-        lacking |= await self._contents_lacking(contact, scope, asked)
+        keys = await holdings.keys(scope, beside_others=purpose is Purpose.SHARED)
+        lacking |= await self._contents_lacking(contact, keys)
         return found, lacking
 
     def _conclude(
@@ -167,29 +172,19 @@ class Rounds:
 
     async def _act_on(self, peer: PeerKey, purpose: Purpose, found: SetDifference) -> set[bytes]:
         """Fetch what is missing here; the captures that the peer lacks."""
-        store = self._parts.opened_store()
+        holdings = self._parts.opened()
         self._deletions.claim(peer, {one for one in found.missing_here if one[-1:] == TOMBSTONE})
         if purpose is Purpose.SHARED:
             missing = sorted(one for one in found.missing_here if one[-1:] == CAPTURE)
-            wanted = await store.work(
-                lambda archive, _intake: [one for one in missing if not has_member(archive, one)]
-            )
+            wanted = await holdings.lacking(missing)
             now, offers = self._parts.now(), self._parts.offers
             self._parts.wanted.add((one for one in wanted if not offers.is_coming(one, now)), peer)
             if len(found.missing_here) > WANTED_MAX:
                 self._parts.wanted.cut(peer)
             self._puller.poke()
-        lacking = [one for one in found.missing_there if one[-1:] == CAPTURE]
-        return await store.work(
-            lambda archive, _intake: {key for one in lacking for key in keys_of(archive, one)}
-        )
+        return await holdings.keys_of([one for one in found.missing_there if one[-1:] == CAPTURE])
 
-    async def _contents_lacking(
-        self, contact: Contact, scope: Scope, asked_of: Callable[[Archive, bytes, bytes | None], list[bytes]]
-    ) -> set[bytes]:
-        keys = await self._parts.opened_store().work(
-            lambda archive, _intake: [key for one in scope for key in asked_of(archive, *one)]
-        )
+    async def _contents_lacking(self, contact: Contact, keys: Sequence[bytes]) -> set[bytes]:
         lacking: set[bytes] = set()
         for at in range(0, len(keys), wire.ASKED_MAX):
             asked = keys[at : at + wire.ASKED_MAX]

@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 
 import anyio
 
 from dht.core.arcs import Arcs
 from herodotus.copies import wire
-from herodotus.copies.audits import proofs_of
 from herodotus.copies.parcels import receive_all
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.shared_state import COMPARING, Parts
 from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies import directories as scopes
@@ -18,10 +18,9 @@ from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.copies.symbols import Symbols, encode_cells
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
+from herodotus.core.ports import Workers
 from herodotus.peers.calls import RefusedError, Services
-from herodotus.store.engine import Archive
-from herodotus.store.parcels import buried, has_member, members_in, parcels_of
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Held, Holdings
 
 CELLS_AT_ONCE = 2
 """Peers who are sent cells at a time; each costs memory for all members of what it asked about."""
@@ -63,7 +62,7 @@ class CopyServices:
         if wire.wants_promise(body):
             # Before the look at what there is: nothing of what the answer speaks of may go from now on.
             is_holder &= self._promise(sender, arcs, is_holder=is_holder)
-        root = scopes.root_of(await self._parts.tops.of(self._parts.opened_store(), scope))
+        root = scopes.root_of(await self._parts.tops.of(self._parts.opened(), scope))
         return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
 
     def _promise(self, sender: PeerKey, arcs: Arcs, *, is_holder: bool) -> bool:
@@ -76,26 +75,24 @@ class CopyServices:
     async def _tops(self, sender: PeerKey, body: bytes) -> bytes:
         del sender
         scope, _ = wire.decode_scope(body)
-        return wire.encode_tops(await self._parts.tops.of(self._parts.opened_store(), scope))
+        return wire.encode_tops(await self._parts.tops.of(self._parts.opened(), scope))
 
     async def _cells_of(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         """How many members there are, then cells for as long as the asker reads."""
         scope, _ = wire.decode_scope(body)
-        store = self._parts.opened_store()
+        holdings = self._parts.opened()
         if sender in self._celled or len(self._celled) >= CELLS_AT_ONCE:
             raise RefusedError("busy", retry_after_s=5.0)
         self._celled.add(sender)
         try:
-            symbols = await symbols_of(store, scope)
+            symbols = await symbols_of(holdings, self._parts.workers, scope)
             if symbols is None:
                 raise RefusedError("too-many")
             yield wire.encode_count(len(symbols))
             made = 0
             while True:
                 end = made + max(_CELLS_FIRST, made // _CELLS_SHARE)
-                yield await store.work(
-                    lambda _archive, _intake, start=made, end=end: encode_cells(symbols.cells(start, end))  # type: ignore[misc]  # a loop's values
-                )
+                yield await self._parts.workers.work(partial(_encoded, symbols, made, end), COMPARING)
                 made = end
         finally:
             self._celled.discard(sender)
@@ -103,33 +100,30 @@ class CopyServices:
     async def _members(self, sender: PeerKey, body: bytes) -> AsyncGenerator[bytes]:
         del sender
         scope, _ = wire.decode_scope(body)
-        store = self._parts.opened_store()
+        holdings = self._parts.opened()
         for _, part in scopes.directories(scope):
-            members = await members_of(store, (part,))
+            members = await holdings.members((part,))
             for at in range(0, len(members), LISTED_AT_ONCE):
                 yield wire.encode_members(members[at : at + LISTED_AT_ONCE])
 
     async def _lacks(self, sender: PeerKey, body: bytes) -> bytes:
         keys = wire.decode_keys(body)
-        found = await self._parts.opened_store().work(
-            lambda archive, _intake: [self._standing_of(archive, key) for key in keys]
+        held = await self._parts.opened().held(keys)
+        return wire.encode_outcomes(
+            self._outcome(key, here, sender) for key, here in zip(keys, held, strict=True)
         )
-        for number, key in enumerate(keys):
-            if found[number] == wire.WANTED and self._is_coming(key, sender):
-                found[number] = wire.COMING
-        return wire.encode_outcomes(found)
 
     def _is_coming(self, key: bytes, sender: PeerKey) -> bool:
         parts = self._parts
         is_fetched = member_of(CAPTURE + key) in parts.wanted
         return is_fetched or not parts.offers.is_to_send(key, sender, parts.now())
 
-    def _standing_of(self, archive: Archive, key: bytes) -> int:
-        if archive.is_deleted(CAPTURE + key):
-            return wire.DELETED
-        if archive.index.get(CAPTURE + key) is not None:
-            return wire.KNOWN
-        return wire.WANTED if self._parts.view.may_hold(key) else wire.NOT_MINE
+    def _outcome(self, key: bytes, held: Held, sender: PeerKey) -> int:
+        if held is not Held.LACKING:
+            return wire.DELETED if held is Held.DELETED else wire.KNOWN
+        if not self._parts.view.may_hold(key):
+            return wire.NOT_MINE
+        return wire.COMING if self._is_coming(key, sender) else wire.WANTED
 
     async def _put(self, sender: PeerKey, body: bytes) -> bytes:
         frames = wire.split_frames(body)
@@ -147,10 +141,7 @@ class CopyServices:
         members = wire.decode_members(body)
         view = self._parts.view
         ours = [member for member in members if view.may_hold(member) and member[-1:] == CAPTURE]
-        lacking = await self._parts.opened_store().work(
-            lambda archive, _intake: [member for member in ours if not has_member(archive, member)]
-        )
-        self._parts.wanted.add(lacking, sender)
+        self._parts.wanted.add(await self._parts.opened().lacking(ours), sender)
         self._on_come()
         return b""
 
@@ -158,48 +149,37 @@ class CopyServices:
         """Each member's parcels, or word that there are none."""
         del sender
         members = wire.decode_members(body)
-        store = self._parts.opened_store()
         for member in members:
-            for frame in await store.work(
-                lambda archive, _intake, member=member: frames_of_member(self._parts, archive, member)  # type: ignore[misc]  # a loop's value
-            ):
+            for frame in await self._frames_of(member):
                 await self._parts.upload.spend(len(frame))
                 yield frame
 
     async def _poll(self, sender: PeerKey, body: bytes) -> bytes:
         del sender
         nonce, members = wire.decode_poll(body)
-        store = self._parts.opened_store()
-        return wire.encode_proofs(
-            await store.work(lambda archive, _intake: [proofs_of(archive, one, nonce) for one in members])
-        )
+        return wire.encode_proofs(await self._parts.opened().proofs(members, nonce))
+
+    async def _frames_of(self, member: bytes) -> list[bytes]:
+        holdings, found = self._parts.opened(), list[bytes]()
+        if member[-1:] == TOMBSTONE:
+            for key in await holdings.buried(member[:-1] + CAPTURE):
+                found += wire.frames_of(wire.TOMBSTONE, key)
+        else:
+            for parcel in await holdings.parcels(member, self._parts.sign):
+                found += wire.frames_of(wire.PARCEL, parcel.data)
+        return found or list(wire.frames_of(wire.MISSING, member))
 
 
-def frames_of_member(parts: Parts, archive: Archive, member: bytes) -> list[bytes]:
-    found: list[bytes] = []
-    if member[-1:] == TOMBSTONE:
-        for key in buried(archive, member[:-1] + CAPTURE):
-            found += wire.frames_of(wire.TOMBSTONE, key)
-    else:
-        for parcel in parcels_of(archive, member, parts.sign):
-            found += wire.frames_of(wire.PARCEL, parcel.data)
-    return found or list(wire.frames_of(wire.MISSING, member))
-
-
-async def members_of(store: ArchiveStore, scope: Scope) -> list[bytes]:
-    return await store.work(
-        lambda archive, _intake: [
-            member for one in scope for member in members_in(archive, one.low, one.high)
-        ]
-    )
-
-
-async def symbols_of(store: ArchiveStore, scope: Scope) -> Symbols | None:
+async def symbols_of(holdings: Holdings, workers: Workers, scope: Scope) -> Symbols | None:
     """None when there are too many members."""
-    members = await members_of(store, scope)
+    members = await holdings.members(scope)
     if len(members) > MEMBERS_MAX:
         return None
-    return await store.work(lambda _archive, _intake: Symbols(members))
+    return await workers.work(lambda: Symbols(members), COMPARING)
+
+
+def _encoded(symbols: Symbols, start: int, end: int) -> bytes:
+    return encode_cells(symbols.cells(start, end))
 
 
 Call = Callable[[PeerKey, bytes], Awaitable[bytes]]

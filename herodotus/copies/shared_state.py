@@ -20,10 +20,10 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.copies.ledger import HoldingLedger
 from herodotus.core.copies.offers import Offers
 from herodotus.core.copies.wanted import Wanted
+from herodotus.core.ports import Lane, Workers
 from herodotus.peers.calls import Calls, RefusedError
 from herodotus.peers.ring_view import RingPositions
-from herodotus.store.parcels import Sign
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings, Sign
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ SUSPECTS_MAX = 1_024
 REASONS_MAX = 16
 """Of one suspect; the others are counted together."""
 SHOWN_KEY = 16
+COMPARING = Lane("cells of comparisons", 2)
+"""Making and reading them takes a processor for a while, and no disk."""
 
 
 class WatchedRing(RingPositions, Protocol):
@@ -86,8 +88,9 @@ class CopyCounts:
 @dataclass(slots=True, kw_only=True)
 class Parts:
     view: View
-    store: Callable[[], ArchiveStore | None]
+    holdings: Callable[[], Holdings | None]
     calls: Callable[[], Calls]
+    workers: Workers
     sign: Sign
     random: Random
     """For nonces: nobody may foresee them."""
@@ -108,11 +111,11 @@ class Parts:
     """Takes notice of all that was stored until now."""
     on_received: OnReceived = nobody_told
 
-    def opened_store(self) -> ArchiveStore:
-        store = self.store()
-        if store is None:
+    def opened(self) -> Holdings:
+        holdings = self.holdings()
+        if holdings is None:
             raise RefusedError("not-ready", retry_after_s=10.0)
-        return store
+        return holdings
 
     def contact(self, peer: PeerKey) -> Contact | None:
         return self.view.contacts.get(ids.PeerKey(peer))

@@ -11,10 +11,7 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.copies.directories import Range, arcs_of, ranges_of
 from herodotus.core.copies.ledger import Group, shared_with
 from herodotus.core.index_rows import KEY_BYTES
-from herodotus.store.engine import Archive
-from herodotus.store.intake import Intake
-from herodotus.store.parcels import count_captures, drop
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Holdings
 
 logger = logging.getLogger(__name__)
 
@@ -39,18 +36,16 @@ class ShareSurvey:
         return shared_with(self.surplus, peer)
 
 
-async def survey(parts: Parts, store: ArchiveStore, last: ShareSurvey) -> ShareSurvey:
+async def survey(parts: Parts, holdings: Holdings, last: ShareSurvey) -> ShareSurvey:
     view = parts.view
-    standing = await store.work(lambda archive, _intake: (archive.captures, archive.rewrites, view.version))
+    standing = (*holdings.counted, view.version)
     own = list(view.groups)
     if standing == last.standing:
         return last
-    outside = await foreign(store, view.share, SURPLUS_DIRECTORIES_MAX) if len(view.table) else Arcs()
+    outside = await foreign(holdings, view.share, SURPLUS_DIRECTORIES_MAX) if len(view.table) else Arcs()
     surplus = view.groups_in(outside)
     ranges = [one for group in (*own, *surplus) for one in ranges_of(group.arcs)]
-    counts = await store.work(
-        lambda archive, _intake: {one: count_captures(archive, one.low, one.high) for one in ranges}
-    )
+    counts = dict(zip(ranges, await holdings.counts(ranges), strict=True))
     return ShareSurvey(
         counts=counts,
         own=own,
@@ -59,11 +54,11 @@ async def survey(parts: Parts, store: ArchiveStore, last: ShareSurvey) -> ShareS
     )
 
 
-async def foreign(store: ArchiveStore, share: Arcs, most: int) -> Arcs:
+async def foreign(holdings: Holdings, share: Arcs, most: int) -> Arcs:
     """Where there is something outside of a share, directory by directory."""
     found: list[Range] = []
     for rest in ranges_of(~share):
-        for directory in sorted(await store.digests(rest.low, rest.high)):
+        for directory in sorted(await holdings.digests(rest.low, rest.high)):
             if len(found) < most:
                 found.append(_directory_in(directory, rest))
     return arcs_of(found)
@@ -78,7 +73,7 @@ def _directory_in(directory: int, rest: Range) -> Range:
 
 
 async def let_go(
-    parts: Parts, store: ArchiveStore, found: ShareSurvey, *, keep_s: float, stored: Callable[[], int]
+    parts: Parts, holdings: Holdings, found: ShareSurvey, *, keep_s: float, stored: Callable[[], int]
 ) -> int:
     """Drop what every holder promised to hold. `stored` counts what was ever stored here: when that, the ring or what
     others count on us for is another between the look at the promises and the deed, nothing goes."""
@@ -90,12 +85,12 @@ async def let_go(
         standing = _Standing(parts, stored)
         if standing.version == found.standing[2] and _may_go(parts, group):
             for one in ranges_of(group.arcs):
-                total += await store.work(_dropping(one, standing))
+                total += await holdings.drop(one.low, one.high, standing.is_so)
     if total:
         parts.counts.dropped += total
         logger.info("copies that others hold were dropped copies=%d", total)
         try:
-            await store.compact()
+            await holdings.compact()
         except ArchiveError as error:
             logger.warning("the archive could not be compacted error=%s", error)
     return total
@@ -122,7 +117,3 @@ class _Standing:
         view = self._parts.view
         is_as_it_was = (self.version, self._given) == (view.version, view.given)
         return is_as_it_was and self._stored() == self._before and self._parts.now() - self._at <= DEED_S
-
-
-def _dropping(one: Range, standing: _Standing) -> Callable[[Archive, Intake], int]:
-    return lambda archive, intake: drop(archive, intake, one.low, one.high, standing.is_so)

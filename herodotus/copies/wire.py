@@ -19,9 +19,10 @@ from herodotus.core.copies.directories import (
     directories,
     ranges_of,
 )
+from herodotus.core.copies.proofs import VERSIONS_MAX, Proof
 from herodotus.core.digests import MEMBER_BYTES
 from herodotus.core.index_rows import KEY_BYTES
-from herodotus.store.members import MEMBER_BYTES_MAX
+from herodotus.store import MEMBER_BYTES_MAX
 
 ROOT, TOPS, CELLS, MEMBERS = "copies/1/root", "copies/1/tops", "copies/1/cells", "copies/1/members"
 LACKS, PUT, COME, TAKE, POLL = (
@@ -40,9 +41,6 @@ PUT_BYTES_MAX = 6 << 20
 PIECE_BYTES = 1 << 20
 FRAME_BYTES_MAX = PIECE_BYTES
 _FRAME_HEAD = 5
-PROOF_BYTES = 20
-VERSIONS_MAX = 64
-"""Contents of one URL on one day that a poll speaks of."""
 PART, PARCEL, TOMBSTONE, MISSING = b"p", b"c", b"t", b"n"
 _KINDS = frozenset({PART, PARCEL, TOMBSTONE, MISSING})
 CAPTURE_KEY_BYTES = 19
@@ -78,14 +76,6 @@ class RootAnswer(msgspec.Struct, kw_only=True):
 class _Poll(msgspec.Struct, kw_only=True):
     nonce: Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
     members: Annotated[bytes, msgspec.Meta(max_length=POLLED_MAX * MEMBER_BYTES)]
-
-
-class Proof(msgspec.Struct, kw_only=True, frozen=True, array_like=True):
-    """One content of a member: when it was fetched, its SHA-256, and that the bytes were at hand for the nonce."""
-
-    time_s: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-    digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
-    proof: Annotated[bytes, msgspec.Meta(min_length=PROOF_BYTES, max_length=PROOF_BYTES)]
 
 
 _Proofs = Annotated[

@@ -17,6 +17,8 @@ from herodotus.core.orders import ArchiveOrder, OrderReport, Say
 from herodotus.core.ports import Clocks, Lane, Workers
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
+from herodotus.store.faces import Holdings
+from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.performer import perform_in_peer
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import Storage, archive_at
@@ -51,7 +53,7 @@ class NotOpenError(ArchiveError):
 
 
 class HomeArchive:
-    """`opened` holds the archive open; `store` is None while it is not."""
+    """`opened` holds the archive open; the faces are None while it is not."""
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class HomeArchive:
         self._settings = settings
         self._is_surveyed = is_surveyed
         self.store: DiskStore | None = None
+        self.holdings: Holdings | None = None
         self.state = ArchiveState.CLOSED
         self._reason = ""
         self._settled = anyio.Event()
@@ -118,6 +121,7 @@ class HomeArchive:
                     OPENING,
                 )
                 async with open_store(archive, self._world) as self.store:
+                    self.holdings = ArchiveHoldings(self.store)
                     self.state = ArchiveState.OPEN
                     logger.debug("archive open captures=%d", archive.captures)
                     settled.set()
@@ -131,7 +135,7 @@ class HomeArchive:
             except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer continues
                 self._give_up(error)
             finally:
-                self.store = None
+                self.store = self.holdings = None
                 if self.state is not ArchiveState.UNUSABLE:
                     self.state = ArchiveState.CLOSED
                 settled.set()

@@ -6,7 +6,6 @@ put together. Nothing of a parcel is believed: `unpacked` checks every digest.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.bundles import format_foreign_companion
@@ -26,6 +25,7 @@ from herodotus.core.index_rows import (
 from herodotus.core.warc import WarcRecord, check_block, split_records
 from herodotus.store.deletion import TOMBSTONES_PER_RECORD, delete, deposit_of_stored, move_bodies
 from herodotus.store.engine import Archive
+from herodotus.store.faces import Parcel, Sign
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake, compress_bundle
 from herodotus.store.items import NewTombstones
@@ -33,17 +33,9 @@ from herodotus.store.members import MEMBER_BYTES_MAX, scan_members
 from herodotus.store.reader import Reader
 from herodotus.store.stored_records import PRIMARY
 
-Sign = Callable[[Deposit], Deposit]
-"""Gives the very same deposit where somebody vouches for it already."""
 DROPPED_AT_ONCE = 1_000
 """Captures that go under one lock: others wait a tenth of a second at most."""
 COMPANIONS_MAX = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parcel:
-    id: CaptureId
-    data: bytes
 
 
 def members_in(archive: Archive, low: bytes, high: bytes | None) -> list[bytes]:

@@ -110,15 +110,6 @@ class ArchiveStore(Protocol):
 
     async def of_payload(self, digest: bytes) -> list[CaptureId]: ...
 
-    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
-        """Of the directories of 16 bits of an arc; `top_digests` and `root_digest` go on from there. Kept while
-        nothing changes; a URL on a day counts once, whatever its content."""
-        ...
-
-    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
-        """What other peers ask of it (`herodotus.store.parcels`), where waiting for the disk holds up nobody."""
-        ...
-
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         """A stream by pieces: give the cursor of one page for the next."""
         ...
@@ -149,7 +140,7 @@ class DiskStore:
         self.archive = archive
         self.workers = workers
         self._bell = current_bell(workers)
-        self._intake = intake
+        self.intake = intake
         self._reader = Reader(archive)
         self._committer = committer
         self._closing = Event()
@@ -181,8 +172,8 @@ class DiskStore:
 
     async def _prepare(self, deposit: Deposit, mode: Mode) -> Prepared:
         if len(deposit.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
-            return self._intake.prepare(deposit, mode)
-        return await self._in_thread(lambda: self._intake.prepare(deposit, mode))
+            return self.intake.prepare(deposit, mode)
+        return await self._in_thread(lambda: self.intake.prepare(deposit, mode))
 
     async def note_visits(self, visits: Sequence[Visit]) -> None:
         if visits:
@@ -204,7 +195,7 @@ class DiskStore:
         if not self._committer.submit(item, tell, generation):
             return False
         if prepared is not None:
-            self._intake.promise(prepared)
+            self.intake.promise(prepared)
         await done.wait()
         if failure and isinstance(failure[0], PreparedInVainError):
             return False
@@ -227,12 +218,6 @@ class DiskStore:
 
     async def of_payload(self, digest: bytes) -> list[CaptureId]:
         return await self._in_thread(lambda: self._reader.of_payload(digest))
-
-    async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
-        return await self._in_thread(lambda: digests_of(self.archive, key_from, key_to), UPKEEP)
-
-    async def work(self, work: Callable[[Archive, Intake], T]) -> T:
-        return await self._in_thread(lambda: work(self.archive, self._intake))
 
     async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
         def work() -> Page:
@@ -260,10 +245,10 @@ class DiskStore:
 
     async def delete(self, ids: Iterable[CaptureId]) -> int:
         victims = list(ids)
-        return await self._in_thread(lambda: delete(self.archive, self._intake, victims), UPKEEP)
+        return await self._in_thread(lambda: delete(self.archive, self.intake, victims), UPKEEP)
 
     async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
-        return await self._in_thread(lambda: expunge(self.archive, self._intake, before_s, limit), UPKEEP)
+        return await self._in_thread(lambda: expunge(self.archive, self.intake, before_s, limit), UPKEEP)
 
     async def outdated(self, before_s: int, limit: int) -> tuple[int, list[tuple[CaptureId, str]]]:
         """What `expunge` would delete: how many, and the first of them with their URLs."""
@@ -305,11 +290,6 @@ class DiskStore:
 
     async def statistics(self) -> ArchiveStatistics:
         return await self._in_thread(lambda: statistics_of(self.archive), UPKEEP)
-
-
-def digests_of(archive: Archive, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
-    with archive.lock:
-        return archive.directories.digests(key_from, key_to)
 
 
 def statistics_of(archive: Archive) -> ArchiveStatistics:

@@ -25,14 +25,18 @@ from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import WHOLE_RING
+from herodotus.core.ports import Workers
 from herodotus.core.signatures import signed
 from herodotus.machine import Machine
 from herodotus.peers.calls import Services
+from herodotus.store import Holdings
 from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
+from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.store import ArchiveStore, open_store
+from simnet.memory_store import AtOnce
 from tests.herodotus.copies.sets import MemberSet, Straight
 from tests.herodotus.copies.test_comparison import THEM
 from tests.herodotus.store.making import NOW_S, page, random_text
@@ -45,14 +49,15 @@ DIGEST_BYTES, ENTRY_BYTES = 20, 24  # SHA-1; SHA-1 of the URL and four bytes of 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
-def parts_of(store: ArchiveStore, calls: Straight | None = None) -> Parts:
+def parts_of(holdings: Holdings, workers: Workers, calls: Straight | None = None) -> Parts:
     """Of a peer that holds everything; without calls it only answers."""
     view = View(me=b"\1" * 32, table=Table((), Rule(6)), share=WHOLE, wide_share=WHOLE)
     view.contacts = {THEM.peer: THEM}
     return Parts(
         view=view,
-        store=lambda: store,
+        holdings=lambda: holdings,
         calls=lambda: calls or Straight(Services()),
+        workers=workers,
         sign=partial(signed, KEY),
         random=random.Random(0),
         upload=Meter(),
@@ -82,9 +87,9 @@ async def protocol(count: int, differences: int, seed: int) -> bool:
     ours, theirs = MemberSet(common | here), MemberSet(common | there)
     for one in (ours, theirs):
         await one.digests(*WHOLE_RING[0])  # kept by an archive, so not part of a comparison
-    calls = Straight(CopyServices(parts_of(theirs.store), on_come=lambda: None).services())
+    calls = Straight(CopyServices(parts_of(theirs.holdings, AtOnce()), on_come=lambda: None).services())
     began = time.process_time()
-    found = await compare(calls, ours.store, THEM, WHOLE_RING, bytes(16))
+    found = await compare(calls, ours.holdings, AtOnce(), THEM, WHOLE_RING, bytes(16))
     took_s = time.process_time() - began
     assert (found.missing_here, found.missing_there) == (there, here), "a difference was missed"
     total, thesis = sum(calls.bytes.values()), thesis_bytes(common | here, common | there)
@@ -99,7 +104,7 @@ async def protocol(count: int, differences: int, seed: int) -> bool:
 
 
 async def archives(count: int, differences: int, scratch: Path) -> None:
-    rng = random.Random(count)
+    rng, machine = random.Random(count), Machine()
 
     def opened(name: str) -> Archive:
         folder = scratch / name
@@ -109,22 +114,24 @@ async def archives(count: int, differences: int, scratch: Path) -> None:
         )
 
     async with (
-        open_store(opened("ours"), Machine()) as ours,
-        open_store(opened("theirs"), Machine()) as theirs,
+        open_store(opened("ours"), machine) as ours,
+        open_store(opened("theirs"), machine) as theirs,
     ):
         await fill(ours, count, 0, rng)
         await fill(theirs, count, differences, rng)
-        answers = CopyServices(parts_of(theirs), on_come=lambda: None)
+        answers = CopyServices(parts_of(ArchiveHoldings(theirs), machine), on_come=lambda: None)
         missing: set[bytes] = set()
         for word in ("first", "again"):
             began = time.perf_counter()
-            found = await compare(Straight(answers.services()), ours, THEM, WHOLE_RING, bytes(16))
+            found = await compare(
+                Straight(answers.services()), ArchiveHoldings(ours), machine, THEM, WHOLE_RING, bytes(16)
+            )
             missing = found.missing_here
             print(
                 f"archives of {count:,} captures, {len(missing):,} missing, compared {word}: "
                 f"{1000 * (time.perf_counter() - began):,.0f} ms, {found.sent + found.received:,} bytes"
             )
-        parts = parts_of(ours, Straight(answers.services()))
+        parts = parts_of(ArchiveHoldings(ours), machine, Straight(answers.services()))
         wanted, began = sorted(missing), time.perf_counter()
         for at in range(0, len(wanted), 256):
             await fetch(parts, THEM.peer, wanted[at : at + 256])

@@ -9,15 +9,10 @@ import pytest
 
 from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
-from herodotus.machine import Machine
-from herodotus.store.disk import OsDisk
-from herodotus.store.engine import Archive
-from herodotus.store.files import Files
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.rocks import RocksIndex
-from herodotus.store.store import ArchiveStore, open_store
+from herodotus.store.store import ArchiveStore
 from herodotus.store.streams import Query
-from simnet.memory_store import MemoryStore
+from tests.contract.opened_stores import KINDS, opened_store
 from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio
@@ -25,15 +20,9 @@ URL = "http://example.org/"
 END_S = 2**32 - 1
 
 
-@pytest.fixture(params=["disk", "memory"])
+@pytest.fixture(params=KINDS)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ArchiveStore]:
-    if request.param == "memory":
-        yield MemoryStore(lambda: float(NOW_S))
-        return
-    folder = tmp_path / "archive"
-    folder.mkdir()
-    archive = Archive(Files([OsDisk(folder)]), RocksIndex(tmp_path / "index"), now=lambda: float(NOW_S))
-    async with open_store(archive, Machine()) as opened:
+    async with opened_store(request.param, tmp_path) as opened:
         yield opened
 
 
@@ -144,21 +133,6 @@ async def test_streams_filter(store: ArchiveStore) -> None:
     queries = [Query(host="org"), Query(mime="image/"), Query(from_s=NOW_S + 5), Query(status=404)]
     found = [[capture.body async for capture in store.stream(query)] for query in queries]
     assert found == [[b"a"], [b"b"], [b"b"], []]
-
-
-async def test_equal_captures_have_equal_digests(store: ArchiveStore) -> None:
-    other = MemoryStore(lambda: 0.0)
-    deposits = [page(f"http://example.org/{n}", NOW_S, b"%d" % n) for n in range(20)]
-    for deposit in deposits:
-        await store.store(deposit)
-    for deposit in reversed(deposits):
-        await other.store(deposit)
-    digests = await store.digests(b"", None)
-    assert digests == await other.digests(b"", None)
-    await other.delete([deposits[3].id])
-    changed = await other.digests(b"", None)
-    ((directory, _), _) = set(digests.items()) ^ set(changed.items())
-    assert directory == int.from_bytes(deposits[3].key[:2], "big")
 
 
 async def test_a_forged_digest_loses_nothing_in_compare_mode(store: ArchiveStore) -> None:

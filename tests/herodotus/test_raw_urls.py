@@ -26,9 +26,11 @@ from herodotus.core.captures import Deposit
 from herodotus.core.positions import position_of
 from herodotus.core.signatures import signed
 from herodotus.portal.holders import RingDirections
+from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
+from simnet.memory_store import AtOnce
 from tests.herodotus.copies.world import new_store
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.store.making import NOW_S, open_on, store
@@ -70,7 +72,8 @@ async def test_it_travels_to_other_holders() -> None:
     there, key = new_store(), Ed25519PrivateKey.from_private_bytes(b"\3" * 32)
     parts = Parts(
         view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
-        store=lambda: there,
+        holdings=lambda: ArchiveHoldings(there),
+        workers=AtOnce(),
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda one: one,
         random=random.Random(1),

@@ -1,52 +1,47 @@
 """Sets of members that compare like archives do, for figures of the protocol alone."""
 
 from bisect import bisect_left
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import anyio.lowlevel
 
 from dht import Contact
 from herodotus.core.digests import directory_of, leaf_digest
 from herodotus.peers.calls import Services
-from herodotus.store.store import ArchiveStore
-
-
-class _Directories:
-    changes = 0
-
-    def __init__(self, members: Iterable[bytes]) -> None:
-        self._sorted = sorted(members)
-
-    def members(self, low: bytes, high: bytes | None) -> list[bytes]:
-        end = len(self._sorted) if high is None else bisect_left(self._sorted, high)
-        return self._sorted[bisect_left(self._sorted, low) : end]
+from herodotus.store import Holdings, Stretch
 
 
 class MemberSet:
-    """As much of an archive store as comparing asks for."""
+    """As much of an archive's holdings as comparing asks for."""
+
+    stamp = 0
 
     def __init__(self, members: Iterable[bytes]) -> None:
-        self.directories = _Directories(members)
+        self._sorted = sorted(members)
         self._digests: dict[tuple[bytes, bytes | None], dict[int, bytes]] = {}
 
-    async def work(self, work: Callable[[Any, Any], Any]) -> Any:  # Any: whatever the caller makes of it
+    def _between(self, low: bytes, high: bytes | None) -> list[bytes]:
+        end = len(self._sorted) if high is None else bisect_left(self._sorted, high)
+        return self._sorted[bisect_left(self._sorted, low) : end]
+
+    async def members(self, stretches: Sequence[Stretch]) -> list[bytes]:
         await anyio.lowlevel.checkpoint()
-        return work(self, None)
+        return [member for pair in stretches for member in self._between(*pair)]
 
     async def digests(self, low: bytes, high: bytes | None) -> dict[int, bytes]:
         await anyio.lowlevel.checkpoint()
         if (low, high) not in self._digests:
             of_directory: dict[int, list[bytes]] = {}
-            for member in self.directories.members(low, high):
+            for member in self._between(low, high):
                 of_directory.setdefault(directory_of(member), []).append(member)
             self._digests[low, high] = {number: leaf_digest(some) for number, some in of_directory.items()}
         return self._digests[low, high]
 
     @property
-    def store(self) -> ArchiveStore:
-        return cast("ArchiveStore", self)
+    def holdings(self) -> Holdings:
+        return cast("Holdings", self)
 
 
 class Straight:

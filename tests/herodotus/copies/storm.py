@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import anyio
 import pytest
 
-from herodotus.copies import surplus
+from herodotus.store import holdings
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
 from herodotus.store.parcels import drop
@@ -148,7 +148,7 @@ def watched_drops(net: Net) -> Iterator[None]:
         return count
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(surplus, "drop", watched)
+        patch.setattr(holdings, "drop", watched)
         yield
 
 

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from herodotus.copies import wire
+from herodotus.core.copies.proofs import Proof
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.world import Net, Tamper, deposit
 
@@ -23,7 +24,7 @@ def altering(_: random.Random) -> Tamper:
             return answer
         proofs = wire.decode_proofs(answer, count_of(answer))
         altered = [
-            [wire.Proof(time_s=one.time_s, digest=one.digest, proof=bytes(20)) for one in of_member]
+            [Proof(time_s=one.time_s, digest=one.digest, proof=bytes(20)) for one in of_member]
             for of_member in proofs
         ]
         return wire.encode_proofs(altered)

@@ -17,6 +17,7 @@ from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import WHOLE_RING, Range, Scope, arcs_of
+from simnet.memory_store import AtOnce
 from tests.herodotus.copies.sets import MemberSet, Straight
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +33,8 @@ def answers(theirs: MemberSet, scope: Scope = WHOLE_RING) -> CopyServices:
     view = View(me=b"\1" * 32, table=Table((), Rule(6)), share=arcs_of(scope))
     parts = Parts(
         view=view,
-        store=lambda: theirs.store,
+        holdings=lambda: theirs.holdings,
+        workers=AtOnce(),
         calls=lambda: Straight(answers(theirs).services()),
         sign=lambda deposit: deposit,
         random=random.Random(0),
@@ -47,7 +49,7 @@ async def compared(
     ours: Iterable[bytes], theirs: Iterable[bytes], scope: Scope = WHOLE_RING, tamper: Tamper | None = None
 ) -> tuple[SetDifference, Straight]:
     calls = Straight(answers(MemberSet(theirs)).services(), tamper=tamper)
-    return await compare(calls, MemberSet(ours).store, THEM, scope, b"n" * 16), calls
+    return await compare(calls, MemberSet(ours).holdings, AtOnce(), THEM, scope, b"n" * 16), calls
 
 
 @pytest.mark.parametrize("differences", [0, 1, 10, 300, 3_000])
@@ -91,8 +93,8 @@ async def test_only_what_was_asked_about_is_compared() -> None:
 async def test_who_promises_holds_all_of_it_by_its_own_view() -> None:
     low = (Range(bytes(12), b"\x80" + bytes(11)),)
     calls = Straight(answers(MemberSet(()), low).services())
-    assert (await compare(calls, MemberSet(()).store, THEM, low, bytes(16))).is_holder
-    assert not (await compare(calls, MemberSet(()).store, THEM, WHOLE_RING, bytes(16))).is_holder
+    assert (await compare(calls, MemberSet(()).holdings, AtOnce(), THEM, low, bytes(16))).is_holder
+    assert not (await compare(calls, MemberSet(()).holdings, AtOnce(), THEM, WHOLE_RING, bytes(16))).is_holder
 
 
 async def test_a_root_said_back_is_not_believed() -> None:
@@ -108,8 +110,8 @@ async def test_a_root_said_back_is_not_believed() -> None:
     rng = random.Random(3)
     members = {member(rng) for _ in range(100)}
     calls = Straight(answers(MemberSet(members)).services(), tamper=replayed)
-    first = await compare(calls, MemberSet(members).store, THEM, WHOLE_RING, b"a" * 16)
-    second = await compare(calls, MemberSet(members).store, THEM, WHOLE_RING, b"b" * 16)
+    first = await compare(calls, MemberSet(members).holdings, AtOnce(), THEM, WHOLE_RING, b"a" * 16)
+    second = await compare(calls, MemberSet(members).holdings, AtOnce(), THEM, WHOLE_RING, b"b" * 16)
     assert first.steps == [wire.ROOT]
     assert second.steps == [wire.ROOT, wire.TOPS]
 
@@ -143,8 +145,9 @@ async def test_members_outside_of_the_question_are_a_lie(seed: int) -> None:
         return answer
 
     calls = Straight(answers(theirs).services(), tamper=lying)
+    scope = (Range(bytes(12), b"\x80" + bytes(11)),)
     with pytest.raises(LiarError):
-        await compare(calls, MemberSet(()).store, THEM, (Range(bytes(12), b"\x80" + bytes(11)),), bytes(16))
+        await compare(calls, MemberSet(()).holdings, AtOnce(), THEM, scope, bytes(16))
 
 
 @pytest.mark.parametrize("service", [wire.ROOT, wire.TOPS, wire.CELLS, wire.MEMBERS])

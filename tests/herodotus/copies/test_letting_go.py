@@ -8,7 +8,7 @@ import pytest
 from dht.core.arcs import NONE, WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
-from herodotus.copies import surplus, wire
+from herodotus.copies import wire
 from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
@@ -18,10 +18,12 @@ from herodotus.core.copies.directories import WHOLE_RING, Range, arcs_of
 from herodotus.core.copies.ledger import Group
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.peers.calls import Services
+from herodotus.store import holdings
 from herodotus.store.engine import Archive
+from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import Intake
 from herodotus.store.parcels import drop
-from simnet.memory_store import MemoryStore
+from simnet.memory_store import AtOnce, MemoryStore
 from tests.herodotus.copies.sets import Straight
 from tests.herodotus.store.making import NOW_S, page
 
@@ -36,14 +38,16 @@ class Scene:
 
     def __init__(self) -> None:
         self.store = MemoryStore(lambda: float(NOW_S))
+        self.holdings = ArchiveHoldings(self.store)
         self.now = 1_000.0
         self.stored = 0
         self.fresh: list[bytes] = []
         view = View(me=ME, table=Table((), Rule(6)), share=HALF, wide_share=WHOLE)
         self.parts = Parts(
             view=view,
-            store=lambda: self.store,
+            holdings=lambda: self.holdings,
             calls=lambda: Straight(Services()),
+            workers=AtOnce(),
             sign=lambda deposit: deposit,
             random=random.Random(0),
             upload=Meter(),
@@ -68,7 +72,7 @@ class Scene:
 
     async def let_go(self) -> int:
         found = ShareSurvey(surplus=[self.group], standing=(0, 0, self.parts.view.version))
-        return await let_go(self.parts, self.store, found, keep_s=30.0, stored=lambda: self.stored)
+        return await let_go(self.parts, self.holdings, found, keep_s=30.0, stored=lambda: self.stored)
 
     @property
     def captures(self) -> list[bytes]:
@@ -106,7 +110,7 @@ async def test_who_is_among_the_holders_lets_nothing_go(scene: Scene) -> None:
 async def test_a_survey_of_another_ring_lets_nothing_go(scene: Scene) -> None:
     found = ShareSurvey(surplus=[scene.group], standing=(0, 0, scene.parts.view.version))
     scene.parts.view.version += 1
-    assert await let_go(scene.parts, scene.store, found, keep_s=30.0, stored=lambda: 0) == 0
+    assert await let_go(scene.parts, scene.holdings, found, keep_s=30.0, stored=lambda: 0) == 0
 
 
 def something_stored(scene: Scene) -> None:
@@ -137,7 +141,7 @@ async def test_what_changes_between_the_look_and_the_deed_stops_it(
         happens(scene)
         return drop(archive, intake, low, high, may_go)
 
-    monkeypatch.setattr(surplus, "drop", later)
+    monkeypatch.setattr(holdings, "drop", later)
     assert await scene.let_go() == 0
     assert len(scene.captures) == 3
 
@@ -146,12 +150,12 @@ async def test_a_promise_is_given_before_the_look_at_what_it_speaks_of(scene: Sc
     """Else what goes in between would be counted on."""
     given: list[int] = []
 
-    class Watched(MemoryStore):
-        async def digests(self, key_from: bytes, key_to: bytes | None) -> dict[int, bytes]:
+    class Watched(ArchiveHoldings):
+        async def digests(self, low: bytes, high: bytes | None) -> dict[int, bytes]:
             given.append(scene.parts.view.given)
-            return await super().digests(key_from, key_to)
+            return await super().digests(low, high)
 
-    scene.store = Watched(lambda: float(NOW_S))
+    scene.holdings = Watched(scene.store)
     answers = CopyServices(scene.parts, on_come=lambda: None)
     question = wire.encode_scope(WHOLE_RING, b"n" * 16, wants_promise=True)
     await answers.services().calls[wire.ROOT](OTHERS[0], question)

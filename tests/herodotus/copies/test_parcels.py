@@ -23,7 +23,9 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.digests import member_of
 from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import signed
+from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
+from simnet.memory_store import AtOnce
 from tests.herodotus.copies.world import new_store
 from tests.herodotus.store.making import NOW_S, page
 
@@ -43,8 +45,9 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
     store = new_store()
     parts = Parts(
         view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
-        store=lambda: store,
+        holdings=lambda: ArchiveHoldings(store),
         calls=lambda: pytest.fail("nobody is called"),
+        workers=AtOnce(),
         sign=lambda deposit: deposit,
         random=random.Random(1),
         upload=Meter(freely),
@@ -79,8 +82,9 @@ async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_
     store = new_store()
     parts = Parts(
         view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
-        store=lambda: store,
+        holdings=lambda: ArchiveHoldings(store),
         calls=lambda: pytest.fail("nobody is called"),
+        workers=AtOnce(),
         sign=lambda deposit: deposit,
         random=random.Random(1),
         upload=Meter(freely),
@@ -113,7 +117,8 @@ async def test_what_nobody_vouches_for_is_refused_and_never_vouched_for_by_us(
     store.archive.sign = partial(signed, Ed25519PrivateKey.from_private_bytes(b"\4" * 32))
     parts = Parts(
         view=View(me=bytes(32), table=Table((), Rule(6)), wide_share=WHOLE),
-        store=lambda: store,
+        holdings=lambda: ArchiveHoldings(store),
+        workers=AtOnce(),
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,
         random=random.Random(1),
@@ -133,7 +138,8 @@ async def test_what_others_have_to_hold_is_not_taken() -> None:
     store = new_store()
     parts = Parts(
         view=View(me=bytes(32), table=Table((), Rule(6))),
-        store=lambda: store,
+        holdings=lambda: ArchiveHoldings(store),
+        workers=AtOnce(),
         calls=lambda: pytest.fail("nobody is called"),
         sign=lambda deposit: deposit,
         random=random.Random(1),

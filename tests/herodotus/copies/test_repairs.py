@@ -15,6 +15,8 @@ from herodotus.copies.repairs import SCAN_S, Repairs
 from herodotus.copies.shared_state import Parts
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store import engine
+from herodotus.store.holdings import ArchiveHoldings
+from simnet.memory_store import AtOnce
 from tests.herodotus.copies.world import key_of, new_store
 from tests.herodotus.store.making import NOW_S, page
 
@@ -30,8 +32,9 @@ class Looking:
         self.repairs = Repairs(
             Parts(
                 view=View(me=bytes(32), table=Table((), Rule(6))),
-                store=lambda: self.store,
+                holdings=lambda: ArchiveHoldings(self.store),
                 calls=lambda: pytest.fail("nobody is called"),
+                workers=AtOnce(),
                 sign=lambda deposit: deposit,
                 random=random.Random(1),
                 upload=Meter(freely),
@@ -63,7 +66,7 @@ class Looking:
 
     async def look_at(self, now: float) -> bool:
         self.now = now
-        return await self.repairs.look(self.store)
+        return await self.repairs.look(ArchiveHoldings(self.store))
 
 
 def test_each_new_damage_does_not_read_the_whole_index_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from herodotus.copies import wire
 from herodotus.copies.wire import CopyFrame, MalformedCopiesError
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import WHOLE_RING, Range
+from herodotus.core.copies.proofs import Proof
 from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
 from herodotus.core.digests import leaf_digest
 
@@ -85,7 +86,7 @@ def test_frames_however_they_are_cut() -> None:
 
 def test_polls_and_proofs() -> None:
     assert wire.decode_poll(wire.encode_poll(NONCE, [CAPTURED])) == (NONCE, [CAPTURED])
-    proof = wire.Proof(time_s=1_700_000_000, digest=b"d" * 32, proof=b"p" * 20)
+    proof = Proof(time_s=1_700_000_000, digest=b"d" * 32, proof=b"p" * 20)
     data = bytes.fromhex("92" + "91" + "93ce6553f100" + "c420" + "64" * 32 + "c414" + "70" * 20 + "90")
     assert wire.encode_proofs([[proof], []]) == data
     assert wire.decode_proofs(data, 2) == [[proof], []]

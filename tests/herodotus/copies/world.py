@@ -26,9 +26,9 @@ from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
-from herodotus.machine import Machine
 from herodotus.peers.calls import Calls, PeerUnreachableError, Services
-from simnet.memory_store import MemoryStore
+from herodotus.store.holdings import ArchiveHoldings
+from simnet.memory_store import AtOnce, MemoryStore
 from tests.herodotus.store.making import NOW_S, page
 
 LATENCY_S = 0.05
@@ -175,13 +175,13 @@ class Net:
             me=peer.me,
             copies=self.copies,
             ring=lambda: peer,
-            store=lambda: peer.store,
-            store_opened=opened,
+            holdings=lambda: ArchiveHoldings(peer.store),
+            archive_opened=opened,
             calls=lambda: cast("Calls", Wires(self, peer)),
             sign=partial(signed, peer.key),
             random=random.Random(self.random.random()),
             now=anyio.current_time,
-            workers=Machine(),
+            workers=AtOnce(),
         )
         peer.copies = Copies(ports, self.settings)
         peer.is_up = peer.is_in_ring = True

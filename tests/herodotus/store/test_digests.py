@@ -11,12 +11,12 @@ from herodotus.core.index_rows import CAPTURE, DAY_S, TOMBSTONE, after
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
+from herodotus.store.holdings import digests_of
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
-from herodotus.store.store import digests_of
 from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import NOW_S, open_on, page, store
 from tests.herodotus.store.power import JournalledIndex
