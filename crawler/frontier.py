@@ -249,7 +249,7 @@ class Frontier:
         del self._turns.taken[entry.key]
         known = after_visit(entry.known, result, self._day, recrawl)
         if result in (Result.CHANGED, Result.UNCHANGED):
-            # Half a validator is none: some servers would refuse the request.
+            # Half a validator is worthless: some servers would refuse the request.
             known.etag = etag if len(etag) <= ETAG_CHARACTERS_MAX else ""
             known.last_modified = last_modified if len(last_modified) <= DATE_CHARACTERS_MAX else ""
         if digest is not None:

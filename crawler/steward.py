@@ -1,4 +1,4 @@
-"""Who gives permission when a peer is alone? Its own steward: the pure `HostSteward`, and robots.txt fetched.
+"""Who permits fetches when a peer is alone? Its own steward: the pure `HostSteward`, and robots.txt fetched.
 
 A redirect of robots.txt is followed up to five times, to other hosts too, as RFC 9309 asks (2.3.1.2). Each
 request for it, redirected or not, is like any other: it passes the same guard, has a lease of the host that it

@@ -299,8 +299,8 @@ def _told(error: BaseException) -> str:
 @contextmanager
 def patient_collector() -> Iterator[None]:
     """Look for cycles among the new objects alone, and less often: a world of thousands of peers is a large heap in
-    which hardly any arise, and looking through it again and again took a tenth of the time. Whoever has set its old
-    objects aside already, as the tests do, keeps them so."""
+    which hardly any arise, and looking through it again and again took a tenth of the time. Objects that the tests
+    have set aside before stay so."""
     before = gc.get_threshold()
     is_ours = gc.get_freeze_count() == 0
     if is_ours:

@@ -68,7 +68,7 @@ class Table:
         self.rule = rule
         self._rule = _by_peer(rule, contacts)
         self._absent, self._missed = frozenset(absent), frozenset(missed)
-        assert self._missed <= self._absent, "whoever is missed is absent"
+        assert self._missed <= self._absent, "a missed peer is absent"
         self._held: dict[tuple[int, int], tuple[Contact, ...]] = {}
         self._filled: dict[int, bool] = {}
         self._seats: dict[PeerKey, list[int]] | None = None

@@ -75,8 +75,8 @@ class Ahead:
     """The places taken along some members, in whatever order they are added.
 
     The rule takes min(wide_max, places) of each wide place, whichever come first.  So the count does not depend on
-    the order of the members, and more members never lower it: whoever walks *backwards* from a member, adding whom
-    it meets, knows at each step how many stand before the member, and once the member is passed over, it is so for
+    the order of the members, and more members never lower it: a walk *backwards* from a member that adds
+    all it meets knows at each step how many stand before the member, and once the member is passed over, it is so for
     everything farther back.
     """
 

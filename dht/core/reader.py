@@ -24,7 +24,7 @@ class Member:
 
 
 class RingReader(ABC):
-    """For whoever has a machine; which one that is may change from one reading to the next."""
+    """For the owner of a machine; the machine may change from one reading to the next."""
 
     @property
     @abstractmethod

@@ -41,7 +41,7 @@ RETRY_SPREAD_S = bounds.RETRY_MAX_S - bounds.RETRY_MIN_S
 
 
 def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: int) -> tuple[Contact, ...]:
-    """The list of whoever adopts `first`: it and its successors, in ring order, one per host, ending before
+    """The list of a peer that adopts `first`: it and its successors, in ring order, one per host, ending before
     ourselves.
     """
     return tuple(placement.first(_in_order(me, first, following), placement.Rule(length)))

@@ -2,8 +2,7 @@
 
 A round compares every part that is not known to be with its heirs, and sends what they lack; the next one looks
 whether that came. A ring that changes meanwhile has other heirs: it is over when all parts of the heirs of that
-moment are. Nothing is remembered on disk, as comparing what is there already costs little: who was interrupted begins
-anew.
+moment are. Nothing is remembered on disk, because comparing equal parts costs little: an interrupted peer starts again.
 """
 
 import logging

@@ -75,7 +75,7 @@ class HttpConnection(asyncio.Protocol):
     # -- asyncio.Protocol ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's has another class
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:

@@ -43,7 +43,7 @@ class _Refuse(asyncio.Protocol):
     """A connection more than we hold: told so in one write, and closed when it has had time to read it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        refused = cast("asyncio.Transport", transport)  # uvloop's is none by its class
+        refused = cast("asyncio.Transport", transport)  # uvloop's has another class
         refused.write(_FULL)
         refused.write_eof()
         asyncio.get_running_loop().call_later(_REFUSAL_S, refused.abort)

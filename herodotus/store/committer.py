@@ -101,7 +101,7 @@ class CommitQueue:
 class Committer(Protocol):
     def submit(self, item: Item, done: Done, generation: int | None = None) -> bool:
         """False when the item was prepared in a hope that has failed since: prepare it again. `done` is called once,
-        by whoever commits, with the error that refused the item or with None when it is durable."""
+        by the committer, with the error that refused the item or with None when it is durable."""
         ...
 
     def stop(self) -> None:
@@ -176,7 +176,7 @@ def _tell(told: Sequence[tuple[Done, ArchiveError | None]]) -> None:
     for done, error in told:
         try:
             done(error)
-        except Exception:  # a waiter's own failure must not stop whoever commits for all others
+        except Exception:  # a waiter's own failure must not stop the committer of all others
             logger.exception("waiter failed")
 
 

@@ -38,7 +38,7 @@ class Index(Protocol):
         ...
 
     def write(self, batch: IndexBatch) -> None:
-        """IndexFailedError when it cannot, as of `flush`: then nothing more may be written until it is opened anew."""
+        """IndexFailedError if it cannot, as of `flush`: then nothing more may be written until it is opened again."""
         ...
 
     def flush(self) -> None:

@@ -2,7 +2,7 @@
 
 The index knows where captures are, not what is in them. A survey follows the archive, some captures at a time:
 statistics by host, media type, status and day, and the links of each page by where they lead. All of it is in the
-index and derived like the rest: `rebuild-index` throws it away, and the next survey begins anew. A batch carries
+index and derived like the rest: `rebuild-index` throws it away, and the next survey starts again. A batch carries
 its results and how far it came, so a crash counts nothing twice. What is deleted later stays counted.
 """
 

@@ -295,7 +295,7 @@ def _check_payload(stated: str, payloads: Sequence[bytes]) -> None:
 async def _deposit_of_revisit(
     store: ArchiveStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
 ) -> Deposit | None:
-    """With the body of what it refers to, to be deduplicated here anew. A visit that found the version before
+    """With the body of what it refers to, to be deduplicated here again. A visit that found the version before
     unchanged is only noted."""
     shown = await _resolved(store, record, url)
     if record.get("WARC-Profile") in NOT_MODIFIED_PROFILES:
@@ -386,7 +386,7 @@ async def _of_sha256(store: ArchiveStore, digest: str) -> StoredCapture | None:
 async def _version(
     store: ArchiveStore, url: str, is_that: Callable[[StoredCapture], bool], versions_max: int
 ) -> StoredCapture | None:
-    """The newest that is; whoever refers to it need not be newer, as clocks differ."""
+    """The newest that is; a record that refers to it need not be newer, as clocks differ."""
     not_after_s = TIME_MAX_S
     for _ in range(versions_max):
         found = await store.newest(url, not_after_s)

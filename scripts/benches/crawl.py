@@ -11,7 +11,7 @@ else runs. Robots and leases are on in ours with all delays 0; robots.txt is obe
     fetch, links       our fetcher over a list of URLs; with links and directives read
     aiohttp            the other implementation of our fetcher, on aiohttp
     crawl, store       a whole crawl, whose captures go nowhere; whose captures are durable (the whole path)
-    sealed             the same as the command does it: at its end the log is sorted, indexed and compressed anew
+    sealed             the same as the command does it: at its end the log is sorted, indexed and compressed again
     store-304          the day after, on which nothing changed
     scrapy, wget       the same crawl by others, storing WARC;  wget2: to files
     wrk                the most that a core can fetch

@@ -1,4 +1,4 @@
-"""How does a fuzzer make bad bytes of good ones? A few changes by chance, one upon the other, from a seed."""
+"""How does a fuzzer make bad bytes of good ones? A few random changes, one upon the other, from a seed."""
 
 from collections.abc import Callable, Sequence
 from random import Random

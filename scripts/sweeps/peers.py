@@ -1,4 +1,4 @@
-"""How are real peers started, hurt and mended, each with a line and a disk of its own where the machine allows it?"""
+"""How are real peers started, hurt and repaired, each with its own line and disk where the machine allows it?"""
 
 import http.client
 import json

@@ -13,7 +13,7 @@ class Kind(Enum):
     FULL = "disk full"
     SLOW = "slow line"
     SPLIT = "split"
-    """One side of it; whoever is not named is on the other."""
+    """One side of it; all others are on the other side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,7 +142,7 @@ class _Sweep:
         for number in lost:
             self._ring.kill(number)
         survivors = [one for one in self._ring.peers if one.number not in lost]
-        settled_again = self._wait_settled("all copies are made anew", survivors)
+        settled_again = self._wait_settled("all copies are made again", survivors)
         wanted = sorted(set().union(*self._seen.values()))
         readable = read_all([one.http for one in self._ring.up()], wanted)
         fallen = self._ring.fallen()

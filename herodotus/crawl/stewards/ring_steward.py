@@ -1,4 +1,4 @@
-"""Who gives permission when a peer is one of many? The crawler's `StewardPort` on the ring, and the peer's own office.
+"""Who permits fetches when a peer is one of many? The crawler's `StewardPort` on the ring, and the peer's own office.
 
 Between its own fetches a peer keeps its own rules, those of a peer alone: the charter's floor, crawl-delay, backoff.
 On top of them it needs a window of the host's steward. Where it is the steward itself, the way is the same, without a

@@ -43,7 +43,7 @@ class PathQuestion(ApiQuestion, frozen=True, kw_only=True, rename={"from_": "fro
 
 class Path(msgspec.Struct, frozen=True, kw_only=True):
     """`urls` is a shortest way, both ends included, and empty where none was found; `is_exhaustive` says whether
-    there is none then, as far as the pages that were asked for tell, or the search was given up at its bound;
+    then the requested pages show no path, or the search was given up at its bound;
     `is_partial`: that a peer did not answer."""
 
     urls: tuple[str, ...]

@@ -33,7 +33,7 @@ def scrapy(folder: Path, connections: int, pages_max: int) -> list[str] | None:
     return [str(python), str(spider), str(folder), str(connections), str(pages_max)]
 
 
-# wget walks anew from each address it is given, so it gets one, which leads to nearly all others.
+# wget walks again from each address it is given, so it gets one, which leads to nearly all others.
 def wget(folder: Path) -> list[str] | None:
     program = shutil.which("wget")
     if program is None:

@@ -348,7 +348,7 @@ def test_a_history_is_weighed_before_it_is_read_and_read_beside_the_loop(
         are_main.append(threading.current_thread() is threading.main_thread())
         return position_of(url)
 
-    monkeypatch.setattr("herodotus.portal.relayed_answers.url_key", noted)
+    monkeypatch.setattr("herodotus.portal.relayed_answers.position_of", noted)
     for size, status in ((1_000, 200), (1_001, 404)):
         peer = said(rows.ljust(size), "application/json")
         assert get(peer, f"/web/*/{HOME}", accept="text/html").status == status
