@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> NoReturn:
             show_ring(DEMO / "ring", asked.base_port)
             sys.exit(0)
         except DemoFailed as error:
-            say(f"the ring cannot be shown ({error}); going on with a single peer")
+            say(f"the ring cannot be shown ({error}); continuing with a single peer")
     home = str(DEMO / "peer")
     _make_home(home, alone.CHARTER)
     alone.show_alone(DEMO, home, asked.portal)

@@ -81,5 +81,5 @@ def _free_port() -> int:
 
 
 def _wait_for_tomorrow() -> None:
-    say(f"waiting for the next day, which in this network comes every {CHARTER.day_length_s} s")
+    say(f"waiting for the next day; in this network a day lasts {CHARTER.day_length_s} s")
     time.sleep(CHARTER.day_length_s - time.time() % CHARTER.day_length_s)

@@ -32,7 +32,7 @@ def perform(name: str, *arguments: str) -> str:
     except subprocess.TimeoutExpired:
         raise DemoFailed(f"`herodotus {name}` took more than {COMMAND_S:g} s") from None
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        said = done.stderr.strip().splitlines() or ["it wrote nothing"]
         raise DemoFailed(f"`herodotus {name}` ended with {done.returncode}: {said[-1]}")
     return done.stdout
 

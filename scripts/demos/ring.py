@@ -63,10 +63,7 @@ def show_ring(folder: Path, base_port: int) -> None:
 
 def _wait_for_ctrl_c(folder: Path) -> None:
     try:
-        say(
-            "the ring goes on, a day every so often, until Ctrl-C; "
-            f"what it archived stays in {folder}/peer-*/archive"
-        )
+        say(f"the ring runs on, day after day, until Ctrl-C; its archives stay in {folder}/peer-*/archive")
         threading.Event().wait()
     except KeyboardInterrupt:
         say(_ENDING)
@@ -130,7 +127,7 @@ class _Demonstration:
 
     def _crawl(self) -> None:
         began = self._day_begun()
-        say(f"2  day one: the ring is given the {lab_web.HOSTS} front pages, and crawls by itself")
+        say(f"2  day one: the ring gets the {lab_web.HOSTS} front pages and crawls by itself")
         front_pages = lab_web.front_pages(self._control)
         call("crawl", "--home", self._peers[0].home, *front_pages)
         self._name_first_page(front_pages)
@@ -149,7 +146,7 @@ class _Demonstration:
     def _name_first_page(self, pages: Sequence[str]) -> None:
         portal = self._peers[0].http
         if _until(lambda: versions(portal, pages[0]) or None, FIRST_PAGE_S) is not None:
-            say(f"   the first page is archived; open it while the ring goes on: {portal}/web/{pages[0]}")
+            say(f"   the first page is archived; open it while the ring crawls on: {portal}/web/{pages[0]}")
 
     def _crawl_again(self) -> list[str]:
         """Pages that have two versions now."""
@@ -202,7 +199,7 @@ class _Demonstration:
         number = self._peers.index(victim)
         before = {(url, one.date): raw(victim.http, url, one.date) for url in pages for one in pages[url]}
         if None in before.values():
-            raise DemoFailed(f"peer {number} does not give what it has")
+            raise DemoFailed(f"peer {number} does not list its captures")
         perform("ring kill", str(number), "--dir", str(self._folder))
         say(f"5  killed peer {number} (kill -9), which answered for {len(pages)} of the changed pages")
         reader = self._peers[(number + 1) % PEERS]
@@ -266,9 +263,7 @@ class _Demonstration:
         visits = _until(crawled, until - time.time())
         if visits is not None:
             return visits
-        say(
-            "   this machine is slow or busy: the day ends before all is visited; the rest comes the next day"
-        )
+        say("   this machine is slow or busy: the day ends before all pages are visited; the rest follows")
         return visits_on(self._log, web_day)
 
 

@@ -22,7 +22,7 @@ _INTERRUPTED = 130
 def archive_site(home: str, urls: Sequence[str], address: str) -> None:
     """Before the peer is started on the home; `address` is where it will be read. Ctrl-C ends the crawl only."""
     say(
-        f"archiving {' '.join(urls)}: one request a second, at most {FETCHES_MAX}; Ctrl-C: enough, show what there is"
+        f"archiving {' '.join(urls)}: one request a second, at most {FETCHES_MAX}; Ctrl-C stops it and shows the result"
     )
     command = [HERODOTUS, "crawl", "--home", home, "--limit", str(FETCHES_MAX), *urls]
     # In a session of its own: the terminal's Ctrl-C comes to it once, through us.
@@ -34,7 +34,9 @@ def archive_site(home: str, urls: Sequence[str], address: str) -> None:
     if code not in (0, _INTERRUPTED):
         raise DemoFailed(f"`herodotus crawl` ended with {code}")
     call("pause", "--home", home)
-    say(f"more of it: herodotus crawl --resume --home {home}, while no peer runs; it is in {home}/archive")
+    say(
+        f"for more: herodotus crawl --resume --home {home}, while no peer runs; the archive is {home}/archive"
+    )
     say("when the peer is ready, read it:")
     for url in urls:
         say(f"    http://{address}/web/*/{url}")

@@ -40,7 +40,7 @@ class SweptPeer:
     @property
     def last_words(self) -> str:
         lines = (self.home / "log" / "console.log").read_text(encoding="utf-8", errors="replace").splitlines()
-        return lines[-1] if lines else "it said nothing"
+        return lines[-1] if lines else "it wrote nothing"
 
     @property
     def is_up(self) -> bool:

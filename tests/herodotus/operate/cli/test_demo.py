@@ -99,7 +99,7 @@ def test_a_ring_whose_ports_are_taken_gives_way_to_one_peer(demo: Path) -> None:
         with subprocess.Popen(command, env=clean_environment(), stderr=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stderr is not None
-                line = next((one for one in process.stderr if "going on with a single peer" in one), "")
+                line = next((one for one in process.stderr if "continuing with a single peer" in one), "")
             finally:
                 process.send_signal(signal.SIGINT)
                 process.communicate(timeout=90)
