@@ -18,6 +18,8 @@ class KeptRows:
     def __init__(self) -> None:
         self._durable: dict[bytes, bytes] = {}
         self._since: list[Changes] = []
+        self.on_written: Callable[[Changes], None] = lambda changes: None
+        """Told of every batch: for those who watch."""
 
     def opened(self, check_alive: Callable[[], None] = lambda: None) -> "SimulatedRows":
         """`check_alive` raises where the life that opened it has ended."""
@@ -27,8 +29,18 @@ class KeptRows:
     def crash(self, chance: Random) -> None:
         self._settle(chance.randint(0, len(self._since)))
 
+    def has(self, key: bytes) -> bool:
+        """Whether it stands there, durable or not."""
+        for changes in reversed(self._since):
+            for changed, value in reversed(changes):
+                if changed == key:
+                    return value is not None
+        return key in self._durable
+
     def note(self, batch: Batch) -> None:
-        self._since.append(tuple(batch.changes))
+        changes = tuple(batch.changes)
+        self._since.append(changes)
+        self.on_written(changes)
 
     def flush(self) -> None:
         self._settle(len(self._since))

@@ -15,6 +15,7 @@ MODULES = (
     "links",
     "measures",
     "month",
+    "peers",
     "ring",
     "rumour",
     "steward",

@@ -1,0 +1,351 @@
+"""What is the world to a simulated peer? Virtual time, the world's network, disks and web, chance from the seed.
+
+A `SimulatedMachine` is one life of one host, and stands before the unchanged `herodotus.peer.Peer` as its `World`. What
+outlives the life (disk, rows, small files) belongs to the `MachineHost`. Nothing here starts a thread, opens a socket
+or reads a clock of the system.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import anyio
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from crawler.core.rows import RowLimits
+from crawler.core.urls import UrlRules
+from crawler.http import FetchSettings
+from dht.discovery.lan import NoLan
+from dht.discovery.port_mapping import PortGateway
+from dht.discovery.rendezvous import NoRendezvous
+from dht.endpoint import SessionEndpoint
+from dht.finding import Finders
+from dht.transport import OnEvent, OnMessages
+from dht.udp import UdpTransport
+from herodotus.core.ports import Lane
+from herodotus.core.settings.fields import HostPort
+from herodotus.core.settings.sections import HttpSettings
+from herodotus.peers.membership import FinderParts
+from herodotus.portal.answer import Answer
+from herodotus.portal.answer_cache import Front
+from herodotus.portal.handlers import Handlers
+from herodotus.portal.http_relay import ANSWER_S, AT_ONCE, BODY_BYTES_MAX, HEADERS_SAID
+from herodotus.portal.other_holders import PortalAddress
+from herodotus.portal.request import Request
+from simnet.datagrams import open_datagrams
+from simnet.host import SimulatedPort, TrioCarrier
+from simnet.lines import LinePort, Lines, SimulatedLine
+from simnet.origins import Origins, SimulatedFetcher
+from simnet.rows import KeptRows, SimulatedRows
+from simnet.web.site import EPOCH_S
+from simnet.world.disk import PowerCut, SimulatedDisk, Stat
+from simnet.world.hosts import WorldHost
+
+FREE_BYTES = 1 << 40
+T = TypeVar("T")
+
+
+class Surroundings:
+    """What all machines of a world share."""
+
+    def __init__(self, carrier: TrioCarrier, origins: Origins) -> None:
+        self.carrier, self.origins = carrier, origins
+        self.lines = Lines(carrier)
+        self.portals: dict[str, SimulatedPortal] = {}
+        """Of those that serve, by address."""
+        self.relayed: Counter[str] = Counter()
+
+
+@dataclass(slots=True)
+class KeptState:
+    """What a machine has through all its lives, beside its disk."""
+
+    rows: dict[Path, KeptRows] = field(default_factory=dict)
+    has_log: dict[Path, bool] = field(default_factory=dict)
+
+    def rows_in(self, folder: Path, *, has_log: bool) -> KeptRows:
+        self.has_log[folder] = has_log
+        return self.rows.setdefault(folder, KeptRows())
+
+    def crash(self, chance: Random, *, power_cut: bool) -> None:
+        for folder, kept in self.rows.items():
+            if power_cut or not self.has_log[folder]:
+                kept.crash(chance)
+
+
+class LifeDisk:
+    """A folder of a host's disk, for as long as a life lasts; implements `Disk`."""
+
+    def __init__(self, disk: SimulatedDisk, folder: Path, check_alive: Callable[[], None]) -> None:
+        self._disk, self._check_alive = disk, check_alive
+        self._prefix = f"{folder}/"
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        self._check_alive()
+        return self._disk.open(self._prefix + path, flags, mode)
+
+    def close(self, fd: int) -> None:
+        self._check_alive()
+        self._disk.close(fd)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        self._check_alive()
+        return self._disk.pread(fd, length, offset)
+
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        self._check_alive()
+        return self._disk.pwrite(fd, data, offset)
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        self._check_alive()
+        self._disk.ftruncate(fd, length)
+
+    def fdatasync(self, fd: int) -> None:
+        self._check_alive()
+        self._disk.fdatasync(fd)
+
+    def fsync(self, fd: int) -> None:
+        self._check_alive()
+        self._disk.fsync(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        self._check_alive()
+        self._disk.rename(self._prefix + source, self._prefix + target)
+
+    def unlink(self, path: str) -> None:
+        self._check_alive()
+        self._disk.unlink(self._prefix + path)
+
+    def mkdir(self, path: str, mode: int = 0o777) -> None:
+        self._check_alive()
+        self._disk.mkdir(self._prefix + path, mode)
+
+    def listdir(self, path: str) -> list[str]:
+        self._check_alive()
+        return self._disk.listdir(self._prefix + path)
+
+    def stat(self, path: str) -> Stat:
+        self._check_alive()
+        return self._disk.stat(self._prefix + path)
+
+    def free_bytes(self) -> int:
+        return FREE_BYTES
+
+
+class SimulatedMachine:
+    """Implements `herodotus.world.World`."""
+
+    has_threads = False
+    process_id = 1
+
+    def __init__(
+        self, around: Surroundings, host: WorldHost, endpoint: SimulatedPort | None, kept: KeptState
+    ) -> None:
+        self._around, self._host, self._endpoint, self._kept = around, host, endpoint, kept
+        world = around.carrier.world
+        self.chance: Random = world.chance(f"peer/{host.number}/{host.boots}")
+        self._lanes: dict[Lane, anyio.CapacityLimiter] = {}
+        self.is_over = False
+
+    def check_alive(self) -> None:
+        """What still runs of a life that has ended must leave no trace."""
+        if self.is_over:
+            raise PowerCut
+
+    # -- time, work
+
+    def unix_s(self) -> float:
+        return EPOCH_S + (anyio.current_time() if self._endpoint is None else self._endpoint.now())
+
+    def elapsed_s(self) -> float:
+        return anyio.current_time()
+
+    def steady_s(self) -> float:
+        return anyio.current_time()
+
+    def local_offset_s(self, unix_s: float) -> float:
+        del unix_s
+        return 0.0
+
+    async def work(self, job: Callable[[], T], lane: Lane) -> T:
+        limiter = self._lanes.get(lane)
+        if limiter is None:
+            limiter = self._lanes[lane] = anyio.CapacityLimiter(lane.width)
+        async with limiter:
+            self.check_alive()
+            return job()
+
+    # -- storage
+
+    def random_bytes(self, count: int) -> bytes:
+        return self.chance.randbytes(count)
+
+    def rows(self, folder: Path, limits: RowLimits) -> SimulatedRows:
+        return self._kept.rows_in(folder, has_log=limits.has_log).opened(self.check_alive)
+
+    def index(self, folder: Path) -> SimulatedRows:
+        return self._kept.rows_in(folder, has_log=False).opened(self.check_alive)
+
+    def disk(self, folder: Path) -> LifeDisk:
+        disk = self._host.disk
+        if not disk.isdir(folder):
+            disk.makedirs(folder)
+            disk.sync()  # it was made with the home
+        return LifeDisk(disk, folder, self.check_alive)
+
+    # -- other peers
+
+    def claim(self, listen: HostPort, key: Ed25519PrivateKey) -> "MachinePort":
+        del listen
+        assert self._endpoint is not None, "a machine that is only looked into has no network"
+        port = self._around.lines.claim(self._host, key.public_key().public_bytes_raw())
+        return MachinePort(port, self._endpoint)
+
+    async def dial(self, host: str, port: int) -> SimulatedLine:
+        self.check_alive()
+        return await self._around.lines.dial(self._host, (host, port))
+
+    def outgoing_host(self) -> str:
+        return self._host.address[0]
+
+    def finders(self, parts: FinderParts) -> Finders:
+        return Finders(
+            given=parts.given,
+            remembered=parts.remembered,
+            lan=NoLan(),
+            rendezvous=NoRendezvous(),
+            times=parts.times,
+            wall_clock=self.unix_s,
+            random=self.chance,
+        )
+
+    def gateways(self) -> Sequence[tuple[str, PortGateway]]:
+        return ()
+
+    async def dial_back(self, *_asked: object) -> bool:
+        """Nobody here is behind a router."""
+        await anyio.lowlevel.checkpoint()
+        return True
+
+    # -- the web, readers
+
+    def fetcher(
+        self, settings: FetchSettings, rules: UrlRules, wall_clock: Callable[[], float]
+    ) -> SimulatedFetcher:
+        del rules
+        return SimulatedFetcher(
+            self._around.origins, self._host.number, settings.user_agent, wall_clock, self.check_alive
+        )
+
+    def serve(self, settings: HttpSettings, handlers: Handlers, front: Front) -> "SimulatedPortal":
+        del front
+        return SimulatedPortal(self._around, self._host, settings, handlers)
+
+    def relay(self, body_bytes_max: int | None = None, at_once: int | None = None) -> "SimulatedRelay":
+        return SimulatedRelay(self._around, self._host, body_bytes_max or BODY_BYTES_MAX, at_once or AT_ONCE)
+
+
+class MachinePort:
+    """Implements `Port`: lines for calls, and the world's datagrams."""
+
+    def __init__(self, port: LinePort, endpoint: SimulatedPort) -> None:
+        self._port, self._endpoint = port, endpoint
+        self.number = port.number
+        self.accept = port.accept
+        self.close = port.close
+
+    @asynccontextmanager
+    async def datagrams(
+        self,
+        ring: SessionEndpoint,
+        listen: Sequence[tuple[str, int]],
+        *,
+        on_messages: OnMessages | None = None,
+        on_event: OnEvent | None = None,
+    ) -> AsyncIterator[UdpTransport]:
+        del listen
+        async with open_datagrams(
+            self._endpoint, ring, on_messages=on_messages, on_event=on_event
+        ) as transport:
+            yield transport
+
+
+class SimulatedPortal:
+    """Implements `PortalServer`: answers whoever asks in this world."""
+
+    refused = left = malformed = 0
+
+    def __init__(
+        self, around: Surroundings, host: WorldHost, settings: HttpSettings, handlers: Handlers
+    ) -> None:
+        self._around, self._host = around, host
+        self.endpoint: HostPort = settings.listen
+        self.handlers = handlers
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        yield
+
+    @asynccontextmanager
+    async def serving(self, stop_s: float) -> AsyncIterator[None]:
+        del stop_s
+        address = self._host.address[0]
+        self._around.portals[address] = self
+        try:
+            yield
+        finally:
+            if self._around.portals.get(address) is self:
+                del self._around.portals[address]
+
+    async def answer(self, request: Request) -> Answer:
+        return await self.handlers.answer(request)
+
+
+class SimulatedRelay:
+    """Implements `OpenRelay`."""
+
+    def __init__(self, around: Surroundings, host: WorldHost, body_bytes_max: int, at_once: int) -> None:
+        self._around, self._host = around, host
+        self._body_bytes_max = body_bytes_max
+        self._room = anyio.Semaphore(at_once)
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        await anyio.lowlevel.checkpoint()
+        yield
+
+    async def fetch(self, place: PortalAddress, request: Request) -> Answer | None:
+        with anyio.move_on_after(ANSWER_S):
+            async with self._room:
+                return await self._fetched(urlsplit(place.origin).hostname or "", request)
+        return None
+
+    async def _fetched(self, address: str, request: Request) -> Answer | None:
+        world = self._around.carrier.world
+        called = next((host for host in world.hosts if host.address[0] == address), None)
+        if (
+            called is None
+            or not called.is_up
+            or not world.network.can_reach(self._host.number, called.number)
+        ):
+            await anyio.sleep_forever()
+        assert called is not None
+        await anyio.sleep(2 * world.network.latency.seconds(self._host.number, called.number, self._chance))
+        portal = self._around.portals.get(address)
+        if portal is None:
+            return None
+        said = {name: request.header(name) for name in HEADERS_SAID if request.header(name)}
+        said["accept-encoding"] = request.header("accept-encoding") or "identity"
+        said["host"] = address
+        self._around.relayed[request.method] += 1
+        answer = await portal.answer(replace(request, headers=said, client=self._host.address[0]))
+        return answer if len(answer.body) <= self._body_bytes_max else None
+
+    @property
+    def _chance(self) -> Random:
+        return self._host.rng

@@ -1,0 +1,286 @@
+"""Do whole peers keep what their network archives, whatever their machines go through?
+
+`herodotus.peer.Peer` runs as it is (`simnet.peers`), in a world of its own under trio: machines lose their power or
+their process and come back, datagrams and segments of streams are lost, one peer hands over what it holds and leaves.
+Readers read at the portals meanwhile. The run that `simnet` drives only asks for the outcome.
+"""
+
+import tempfile
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+import anyio
+import trio
+
+from herodotus.core.index_rows import KEY_BYTES
+from herodotus.core.status import PeerStatus
+from herodotus.core.warc import TIME_MAX_S
+from herodotus.store.reader import Reader
+from herodotus.store.recovery import open_archive
+from herodotus.store.slices import archive_at
+from simnet.host import TrioCarrier, run_world
+from simnet.machines import SimulatedMachine
+from simnet.peers import Member, Peers, PeersSettings
+from simnet.runs import ScenarioRun, SimnetError
+from simnet.scenarios import scenario
+from simnet.trials import Figures
+from simnet.web import Web, WebSettings
+from simnet.web.site import EPOCH_S
+from simnet.world.network import LineQuality
+from simnet.world.world import Silent, World
+
+EXAMPLES = 3  # named in a complaint
+LOOKS_LEAST = 5.0
+"""Where fewer captures are to be fetched again, it may be none."""
+SETTLE_DAYS = 3
+TORN_PATIENCE_S = 900.0
+"""After a tear: by then the ring is whole, and no lease of the other side runs."""
+"""At the end nothing happens to them for so long: by then all copies are where they belong."""
+READ_EVERY_S = 600.0
+READABLE_AFTER_S = 3_600.0
+FAR_AHEAD = "20300101000000"
+"""What is newest then is the newest."""
+KEPT = "nothing acknowledged is lost"
+COPIED = "every capture has all its copies"
+DAILY = "nothing that can be reached is missed on two days in a row"
+POLITE = "no host is asked too often, or for what it forbids"
+READ = "readers get what is archived"
+TORN = "a torn network asks at most twice as often"
+SAME = "archives equal the web"
+ALIVE = "no peer ends by itself"
+CHECKED = "what others bring is looked at again"
+
+
+class _Month:
+    """Run once, asked by several checkers."""
+
+    def __init__(self, run: ScenarioRun) -> None:
+        days = run.options.days or run.setting("for_days", 30, low=1, high=400)
+        if days != int(days):
+            raise SimnetError(f"a crawl takes place once a day: whole days, not {days:g}")
+        self.days, self._run = int(days), run
+        self._settings = PeersSettings(
+            peers=run.peers,
+            day_s=run.setting("day_s", 3_600.0, low=600.0, high=86_400.0),
+            copies=int(run.setting("copies", 4, low=1, high=16)),
+            cross_fetch_share=run.setting("cross_fetch_share", 0.05, high=1.0),
+            skew_s=run.setting("skew_s", 10.0, high=3_600.0),
+        )
+        if EPOCH_S % self._settings.day_s:
+            raise SimnetError(f"a day of {self._settings.day_s:g} s does not begin with the web's")
+        self._wiped = run.setting(
+            "wiped", 0.1, high=1.0
+        )  # of those killed: they come back with an empty disk
+        self._torn_s = run.setting("torn_s", 600.0, high=3_600.0)
+        self._kills = run.setting("kills", 0.2, high=10.0)  # of each peer, a day
+        self._drains = run.setting("drains", 1, high=3)
+        self._loss = run.setting("loss", 0.01, high=0.3)
+        pages = int(run.setting("pages", 4, low=1, high=1_000))
+        self._web = Web(
+            WebSettings(
+                seed=run.options.seed,
+                hosts=int(run.setting("hosts", 8, low=1, high=2_000)),
+                names="test",
+                pages_min=pages,
+                pages_max=3 * pages,
+                html_change_share=run.setting("change_share", 0.1, high=1.0),
+                troubles=False,
+            )
+        )
+        self.figures: Figures = {}
+        self.complaints: dict[str, str | None] = {}
+        self._reads = self._failed_reads = 0
+        self._unread: list[str] = []
+
+    def look(self, world: World, checker: str) -> str | None:
+        if not self.complaints:
+            with tempfile.TemporaryDirectory(prefix="simnet-") as folder:
+                self._play(world, Path(folder))
+        return self.complaints[checker]
+
+    def _play(self, world: World, folder: Path) -> None:
+        async def main(carrier: TrioCarrier) -> str:
+            peers = Peers(carrier, folder, self._settings, self._web)
+            async with peers.running(), anyio.create_task_group() as tasks:
+                await self._live(peers, tasks)
+                self._run.virtual_s = trio.current_time()
+                self._judge(peers, [await one.peer.status() for one in peers.members if one.peer is not None])
+                tasks.cancel_scope.cancel()
+            return carrier.world.trace.digest()
+
+        digest = run_world(main, seed=self._run.options.seed, link=LineQuality(loss=self._loss))
+        world.trace.note(world.now, "inside", digest)
+        for name, value in self.figures.items():
+            world.trace.note(world.now, "figure", name, value)
+
+    async def _live(self, peers: Peers, tasks: anyio.abc.TaskGroup) -> None:
+        day_s = self._settings.day_s
+        await anyio.sleep(60.0 + 5.0 * self._settings.peers)
+        await peers.seed(peers.origins.oracle.front_pages())
+        calm_at = max(0.5, self.days - SETTLE_DAYS) * day_s
+        if self._kills:
+            tasks.start_soon(partial(peers.churn, self._kills, calm_at, wiped=self._wiped))
+        tasks.start_soon(self._read_now_and_then, peers)
+        if self._torn_s:
+            tasks.start_soon(self._tear, peers, calm_at)
+        for number in range(int(self._drains)):
+            await trio.sleep_until(calm_at * (number + 1) / (self._drains + 2))
+            await peers.drain(peers.members[-1 - number])
+        await trio.sleep_until(self.days * day_s - 1.0)
+
+    async def _tear(self, peers: Peers, calm_at: float) -> None:
+        await trio.sleep_until(peers.chance.uniform(0.3, 0.8) * calm_at)
+        await peers.tear(self._torn_s, TORN_PATIENCE_S)
+
+    async def _read_now_and_then(self, peers: Peers) -> None:
+        while True:
+            await anyio.sleep(READ_EVERY_S)
+            now = anyio.current_time()
+            known = [url for day in peers.origins.visits.values() for url in day if not _is_robots(url)]
+            serving = [one for one in peers.members if one.peer is not None]
+            is_quiet = len(serving) == sum(not one.has_left for one in peers.members)
+            if not known or not is_quiet or now < 2 * READABLE_AFTER_S or peers.is_torn(now):
+                continue
+            url, reader = peers.chance.choice(sorted(set(known))), peers.chance.choice(serving)
+            answer = await peers.read(reader, f"/web/{FAR_AHEAD}id_/{url}")
+            self._reads += 1
+            while (
+                answer is not None and answer.status in (301, 302) and "/web/" in answer.headers["Location"]
+            ):
+                where = answer.headers["Location"]
+                target, at = "/web/" + where.partition("/web/")[2], where.partition("/web/")[0]
+                there = [one for one in peers.members if one.host.address[0] in at]
+                answer = await peers.read(there[0] if there else reader, target)
+            if answer is None or answer.status != 200:
+                self._failed_reads += 1
+                said = "nobody" if answer is None else str(int(answer.status))
+                self._unread.append(f"{url} at peer {reader.number} at {now:.0f} s: {said}")
+
+    # --- what came of it
+
+    def _judge(self, peers: Peers, statuses: list[PeerStatus]) -> None:
+        oracle, visits = peers.origins.oracle, peers.origins.visits
+        seeds = oracle.front_pages()
+        due = [oracle.reachable(seeds, day) for day in range(self.days)]
+        missed = [urls - visits[day].keys() for day, urls in enumerate(due)]
+        late = [
+            f"{url} on days {day} and {day + 1}"
+            for day in range(self.days - 1)
+            for url in sorted(missed[day] & missed[day + 1])
+        ]
+        members = [one for one in peers.members if one.peer is not None]
+        few = _too_few(peers, members, min(self._settings.copies, len(members)))
+        checked = sum(status.copying.cross_fetches.made for status in statuses)
+        self.figures |= {
+            "fetches": float(sum(len(who) for day in visits.values() for who in day.values())),
+            "captures": float(len(peers.committed)),
+            "reads": float(self._reads),
+            "reads that failed": float(self._failed_reads),
+            "calls dialled": float(peers.around.lines.dialled),
+            "cross fetches": float(checked),
+            "serving at the end": float(len(members)),
+        }
+        self.figures |= {name: float(count) for name, count in sorted(peers.counts.items())}
+        self.complaints = {
+            ALIVE: _first(peers.fallen),
+            POLITE: _first([one.what for one in peers.origins.rude if not peers.is_torn(one.at)]),
+            TORN: _first(_crowded(peers, self._settings.delay_s)),
+            SAME: _first(_other(peers, members, due, self.days - 1)),
+            DAILY: _first(late),
+            COPIED: _first(few),
+            READ: _first(self._unread),
+            CHECKED: "no capture of another peer was fetched again"
+            if not checked
+            and len(members) > 1
+            and self._settings.cross_fetch_share * len(peers.committed) > LOOKS_LEAST
+            else None,
+            KEPT: _first(_lost(peers)),
+        }
+
+    def _unchecked(self, captures: int, checked: int) -> str | None:
+        is_due = self._settings.cross_fetch_share * captures > LOOKS_LEAST
+        return "no capture of another peer was fetched again" if is_due and not checked else None
+
+
+def _crowded(peers: Peers, delay_s: float) -> list[str]:
+    return [
+        f"{host} was asked three times within {third.at - one.at:.2f} s at {third.at:.1f} s"
+        for host, starts in sorted(peers.origins.starts.items())
+        for one, third in zip(starts, starts[2:], strict=False)
+        if third.at - one.at < delay_s - 1e-6
+    ]
+
+
+def _other(peers: Peers, members: list[Member], due: list[set[str]], day: int) -> list[str]:
+    """Of what was fetched on the last day, is the newest version the one that the web had?"""
+    oracle, visited = peers.origins.oracle, peers.origins.visits[day]
+    readers = [Reader(one.archive) for one in members if one.archive is not None]
+    complaints = []
+    for url in sorted(due[day] & visited.keys()):
+        expected = oracle.digest(url, day)
+        found = [one for reader in readers if (one := reader.newest(url, TIME_MAX_S)) is not None]
+        newest = max(found, key=lambda one: one.time_s, default=None)
+        if expected is not None and (newest is None or sha256(newest.body).hexdigest() != expected):
+            what = "is in no archive" if newest is None else f"was last archived at {newest.time_s}"
+            complaints.append(f"{url} {what}, and changed since")
+    return complaints
+
+
+def _too_few(peers: Peers, members: list[Member], wanted: int) -> list[str]:
+    archives = [one.archive for one in members if one.archive is not None]
+    complaints = []
+    for key in sorted(peers.committed):
+        holders = sum(archive.index.get(key) is not None for archive in archives)
+        if holders < wanted:
+            complaints.append(f"{key[1 : 1 + KEY_BYTES].hex()} has {holders} copies of {wanted}")
+    return complaints
+
+
+def _lost(peers: Peers) -> list[str]:
+    """The power goes everywhere, and what is on the disks is read."""
+    left = set(peers.committed)
+    for member in peers.members:
+        peers.lose(member, power_cut=True)
+        machine = SimulatedMachine(peers.around, member.host, None, member.kept)
+        archive = archive_at(member.home.path, lambda: 0.0, None, machine)
+        open_archive(archive)
+        reader = Reader(archive)
+        for key in sorted(left):
+            value = archive.index.get(key)
+            found = None if value is None else reader.try_read(key, value)
+            if found is not None and sha256(found.body).digest()[:3] == key[-3:]:
+                left.discard(key)
+        archive.close()
+    return [f"capture {key.hex()} is on no disk" for key in sorted(left)]
+
+
+def _is_robots(url: str) -> bool:
+    return url.endswith("/robots.txt")
+
+
+def _first(complaints: list[str]) -> str | None:
+    if not complaints:
+        return None
+    more = f" (and {len(complaints) - EXAMPLES:,} more)" if len(complaints) > EXAMPLES else ""
+    return "; ".join(complaints[:EXAMPLES]) + more
+
+
+class _Asks(Silent):
+    def __init__(self, name: str, month: _Month) -> None:
+        self.name, self._month = name, month
+
+    def at_end(self, world: World) -> str | None:
+        return self._month.look(world, self.name)
+
+
+CHECKERS = (ALIVE, POLITE, TORN, DAILY, COPIED, SAME, READ, CHECKED, KEPT)
+
+
+@scenario("peers", summary="whole peers crawl, copy and serve a web that changes, while their machines fail",
+          peers=12, peers_min=1, peers_max=50, seconds=1.0)  # fmt: skip
+def peers_of_a_month(run: ScenarioRun) -> None:
+    month = _Month(run)
+    run.check(*(_Asks(name, month) for name in CHECKERS))
+    run.more_figures(lambda: month.figures)
+    run.seconds = 1.0
