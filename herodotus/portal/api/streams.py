@@ -54,7 +54,7 @@ TOKEN_ADDRESS_BYTES = 1_024
 _TRIES = 3
 
 
-Arc = Annotated[str, Meta(pattern="^([0-9a-f]{2}){1,20}$")]
+PositionText = Annotated[str, Meta(pattern="^([0-9a-f]{2}){1,20}$")]
 Host = Annotated[
     str,
     Meta(
@@ -73,8 +73,8 @@ class Form(Enum):
 
 class StreamQuestion(ApiQuestion, frozen=True, kw_only=True, rename={"from_": "from"}):
     form: Annotated[Form, Meta(description="lines of JSON, or a WARC file")] = Form.NDJSON
-    key_from: Annotated[Arc | None, Meta(description="start of an arc of the ring, included")] = None
-    key_to: Annotated[Arc | None, Meta(description="end of the arc, not included")] = None
+    key_from: Annotated[PositionText | None, Meta(description="start of an arc of the ring, included")] = None
+    key_to: Annotated[PositionText | None, Meta(description="end of the arc, not included")] = None
     host: Host | None = None
     from_: Date | None = None
     to: Date | None = None

@@ -1,17 +1,23 @@
 """Does everything reach its heirs, of a peer that leaves, and of one whose share became smaller?"""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
 
 import anyio
 
 from dht import Contact
-from dht.core.arcs import NONE
+from dht.core import ids
+from dht.core.arcs import NONE, WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
-from herodotus.copies.hand_over import HandedOver, hand_over
+from dht.core.records import Address
+from herodotus.copies.hand_over import HandedOver, hand_over, heirs
+from herodotus.copies.own_share import View
+from herodotus.copies.shared_state import Parts
 from herodotus.copies.surplus import SURPLUS_DIRECTORIES_MAX
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import RANGES_MAX, Range, Scope
+from herodotus.core.copies.directories import RANGES_MAX, Range, Scope, arcs_of
 from herodotus.core.copies.ledger import PROMISE_KEPT_S
 from herodotus.core.index_rows import KEY_BYTES
 from simnet.host import TrioCarrier, run_world
@@ -90,6 +96,35 @@ def test_without_heirs_it_is_over_at_once() -> None:
         assert await Heirs({}).all_given() == HandedOver()
 
     run_world(play, seed=1)
+
+
+class Positions:
+    def __init__(self, *contacts: Contact) -> None:
+        self.contacts = contacts
+
+    def positions(self) -> tuple[Contact, ...]:
+        return self.contacts
+
+
+def test_the_heirs_of_a_share_are_its_holders_once_the_leaver_is_gone() -> None:
+    hosts = [Address(host=bytes((10, 0, 0, number)), port=1) for number in range(8)]
+    contacts = [
+        Contact.at(ids.PeerKey(bytes((number,)) * 32), host, 0, slot, "ip")
+        for number, host in enumerate(hosts)
+        for slot in range(2)
+    ]
+    me, copies = contacts[0].peer, Rule(3)
+    view = View(me=me, table=Table((), copies))
+    view.take(Table(contacts, copies), {}, 0.0)
+    found = heirs(cast("Parts", SimpleNamespace(view=view)), Positions(*contacts), NONE)
+    others = Table([contact for contact in contacts if contact.peer != me], copies)
+    ends = [contact.position for contact in contacts if contact.position in view.share]
+    assert ends
+    for end in ends:
+        given = {peer for peer, scope in found.items() if end in arcs_of(scope)}
+        assert given == {contact.peer for contact in others.of(end)}
+    everything = heirs(cast("Parts", SimpleNamespace(view=view)), Positions(*contacts), WHOLE)
+    assert set(everything) == set(others.peers)
 
 
 class Wide(Net):
