@@ -139,7 +139,7 @@ class Outcomes:
                 capture, product_token=self._robot, rules=self._rules, wants_sketch=wants_sketch
             )
         except Exception:  # noqa: BLE001  # our fault, on a stranger's page: log it here, and the crawl continues
-            _log.exception("page not read, its links are passed over url=%s", capture.url)
+            _log.exception("page not read, its links are skipped url=%s", capture.url)
             self.counts.by_error[NOT_READ] += 1
             return Reading(result=result_of(capture))
 

@@ -99,7 +99,7 @@ class LocalSteward:
             found, body = await self._get(search.url)
         except FetchError as error:
             is_final = search.has_failed or isinstance(error, ForbiddenAddressError)
-            closed = replace(DISALLOW_ALL, problem=f"robots.txt could not be had: {error.reason}")
+            closed = replace(DISALLOW_ALL, problem=f"robots.txt could not be fetched: {error.reason}")
             report = OriginReport(status=None, duration_s=self._now() - start, is_excused=True)
             if isinstance(error, (ForbiddenAddressError, UnresolvableError)):
                 report = _NOT_ASKED

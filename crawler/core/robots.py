@@ -101,7 +101,7 @@ class RobotsRules:
 
 
 ALLOW_ALL = RobotsRules()
-DISALLOW_ALL = RobotsRules(is_reachable=False, problem="robots.txt could not be had")
+DISALLOW_ALL = RobotsRules(is_reachable=False, problem="robots.txt could not be fetched")
 
 
 def rules_of_answer(status: int | None, body: bytes, product_token: str) -> RobotsRules:

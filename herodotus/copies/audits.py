@@ -113,7 +113,7 @@ class Auditor:
             try:
                 await fetch(parts, peer, verdict.different)
             except ArchiveError as error:
-                logger.warning("a content that another peer has cannot be stored error=%s", error)
+                logger.warning("another peer's capture cannot be stored error=%s", error)
 
     async def _draw(self, peer: PeerKey) -> list[bytes]:
         """Members that the peer said it has all contents of, from all over what we share with it."""

@@ -121,7 +121,7 @@ class Leaving:
             self._scope.cancel()
         if crawls_again:
             await self._ports.resume()
-        logger.info("staying, what was handed over stays with others too")
+        logger.info("staying; others keep what was handed over")
         return True
 
     async def only_hand_over(self, say: Callable[[str], None], within_s: float | None) -> HandedOver | None:
@@ -168,7 +168,7 @@ class Leaving:
             try:
                 await self._leave()
             except (HerodotusError, OSError) as error:
-                logger.warning("leaving failed, tries again in_s=%g error=%s", AGAIN_S, error)
+                logger.warning("leaving failed, trying again in_s=%g error=%s", AGAIN_S, error)
                 await anyio.sleep(AGAIN_S)
 
     async def _leave(self) -> None:

@@ -63,7 +63,7 @@ class Puller:
             if len(settled) < len(members) * GIVEN_MIN:
                 wanted.lost(source)
         except ArchiveError as error:
-            logger.warning("copies cannot be stored, fetching rests error=%s", error)
+            logger.warning("copies cannot be stored, fetching pauses error=%s", error)
             settled = set()
             await anyio.sleep(REST_S)
         finally:

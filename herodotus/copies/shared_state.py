@@ -64,7 +64,7 @@ class Suspects:
         if reason not in known and len(known) >= REASONS_MAX:
             reason = "in other ways"
         if not known[reason]:
-            logger.warning("a peer breaks its word peer=%s how=%s", peer.hex()[:SHOWN_KEY], reason)
+            logger.warning("a peer broke a promise peer=%s how=%s", peer.hex()[:SHOWN_KEY], reason)
         known[reason] += 1
 
 

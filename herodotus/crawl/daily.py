@@ -462,7 +462,7 @@ class DailyCrawl:
         if isinstance(cause, StoreRefusedError):
             logger.warning("crawl stopped error=%s", cause)
         else:
-            logger.error("crawl ended, begins again in_s=%g error=%s", again_in_s, cause, exc_info=error)
+            logger.error("crawl failed, starts again in_s=%g error=%s", again_in_s, cause, exc_info=error)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -73,7 +73,7 @@ async def open_door(home: Home, perform: Perform) -> AsyncIterator[None]:
         with _short_path(home) as path:
             listener = await anyio.create_unix_listener(path, mode=0o600, backlog=8)
     except OSError as error:  # a file system without sockets: everything else works
-        logger.warning("no door for orders error=%s", error)
+        logger.warning("no socket for orders error=%s", error)
         yield
         return
     try:

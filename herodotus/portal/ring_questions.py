@@ -146,17 +146,17 @@ class Gatherer:
             answer = await self._relay.fetch(place, request)
             round_.silent.discard(place)
             if answer is None or answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-                logger.debug("no part of a gathering peer=%s", place.origin)
+                logger.debug("no answer for a question to all peers peer=%s", place.origin)
                 return
             size = len(answer.body)
             if size > ANSWER_BYTES_MAX or self._held_bytes + size > HELD_BYTES_MAX:
-                logger.debug("an answer of another peer is too large peer=%s bytes=%d", place.origin, size)
+                logger.debug("another peer's answer is too large peer=%s bytes=%d", place.origin, size)
                 return
             self._held_bytes += size
             round_.held_bytes += size
             given = await self._workers.work(partial(round_.read, answer), READING)
         if given is None:
             self.disbelieved += 1
-            logger.info("an answer of another peer is not believed peer=%s", place.origin)
+            logger.info("another peer's answer was left out peer=%s", place.origin)
         else:
             round_.found[place] = given

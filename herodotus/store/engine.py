@@ -236,7 +236,7 @@ class Archive:
         try:
             self.log.begin(int(self.now()), first=self._roomy(0) if is_short else [])
         except FullDiskError:
-            logger.warning("no log begun: the disk is full")
+            logger.warning("no new log: the disk is full")
             return False
         except OSError as error:
             self.refusal = f"no new log can be begun: {error.strerror}"

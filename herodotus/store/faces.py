@@ -1,6 +1,6 @@
 """What may the other rooms ask of the archive? Three faces; nothing else of it is seen from outside.
 
-`Store` is for whoever brings captures in or reads one (crawling, commands), `Holdings` for the other holders of the
+`Store` is for parts that bring captures in or read one (crawling, commands), `Holdings` for the other holders of the
 same share, `Catalogue` for readers. The calls are typed and take values: no caller meets the index, the files or
 their locks. The one function that goes in is the guard of `drop`: it is asked under the archive's lock, as what it
 looks at must not change between the look and the deed.

@@ -192,7 +192,7 @@ class ArchiveSurvey:
             except (ArchiveError, OSError):
                 raise
             except Exception:  # here a fault of ours, on some stranger's page, meets its supervisor
-                logger.exception("the links of a capture could not be read: it is passed over")
+                logger.exception("the links of a capture could not be read: skipped")
                 has_more = self._step(1, reads_links=False)
             if not has_more:
                 return

@@ -43,9 +43,9 @@ async def keep_tidy(
         except UpkeepStoppedError:
             return
         except (ArchiveError, OSError) as error:
-            logger.warning("the archive could not be tidied error=%s", error)
+            logger.warning("upkeep of the archive failed error=%s", error)
         except Exception:  # a fault of upkeep must not take the archive from those who read and store
-            logger.exception("the archive could not be tidied")
+            logger.exception("upkeep of the archive failed")
         else:
             if sealed is not NOTHING:
                 logger.info("archive sealed captures=%d", sealed.captures)
@@ -61,7 +61,7 @@ async def tidy_before_leaving(store: DiskStore, from_bytes: int = SEALED_FROM_BY
         except UpkeepStoppedError:
             pass
         except (ArchiveError, OSError) as error:
-            logger.warning("the archive could not be tidied error=%s", error)
+            logger.warning("upkeep of the archive failed error=%s", error)
         tasks.cancel_scope.cancel()
     return sealed
 

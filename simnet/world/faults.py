@@ -199,8 +199,8 @@ def _disk_slow(fault: Fault, world: "World") -> None:
         world.hosts[number].disk.slow_factor = fault.settings.get("factor", 50.0)
 
 
-@fault_kind("disk mended")
-def _disk_mended(fault: Fault, world: "World") -> None:
+@fault_kind("disk repaired")
+def _disk_repaired(fault: Fault, world: "World") -> None:
     for number in fault.hosts:
         world.hosts[number].disk.mend()
         world.hosts[number].disk.capacity_bytes = None

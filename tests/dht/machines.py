@@ -55,7 +55,7 @@ def counts(one: RingMachine) -> dict[str, int]:
 def converse(
     one: RingMachine, answer: Callable[[Contact, Message], Message | None], seconds: float
 ) -> list[Effect]:
-    """Time passes; whoever is asked says what `answer` gives, or nothing.  Gives the effects."""
+    """Time passes; asked peers say what `answer` gives, or nothing.  Gives the effects."""
     now, end, effects = NOW, NOW + seconds, list[Effect]()
     while True:
         new = one.take_effects()

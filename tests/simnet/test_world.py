@@ -298,7 +298,7 @@ def test_a_disk_that_fails_does_so_until_it_is_mended(kind: str) -> None:
     world, one, _ = two_hosts()
     fd = one.disk.open("/log", os.O_CREAT | os.O_RDWR)
     world.plan([Fault(kind=kind, at_s=1.0, hosts=(0,), settings={"share": 1.0})])
-    world.plan([Fault(kind="disk mended", at_s=2.0, hosts=(0,))])
+    world.plan([Fault(kind="disk repaired", at_s=2.0, hosts=(0,))])
     world.run_until(1.0)
     with pytest.raises(OSError, match="No space" if kind == "disk full" else "Input/output"):
         one.disk.append(fd, b"x")

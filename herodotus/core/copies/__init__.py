@@ -1,4 +1,4 @@
 """Pure parts of the copying. See `herodotus.copies`."""
 
 PeerKey = bytes
-"""As calls have it (`herodotus.peers.calls`): whoever they proved to be the caller."""
+"""As calls have it (`herodotus.peers.calls`): the key that the caller proved."""

@@ -299,7 +299,7 @@ class ArchiveFilesSettings:
         0,
         whole(0, 1_000, "kB"),
         "size of a dictionary in each sealed file; 110 is usual. It saves space if a few sites have many pages, but"
-        " zstd -dc alone no longer reads the file. 0 is none",
+        " zstd -dc alone no longer reads the file. 0 makes none",
     )
 
 

@@ -164,10 +164,12 @@ class HandingOver:
                     if await self._ask(contact, arc):
                         return True
             except CallError as error:
-                logger.info("known URLs were not told error=%s", error)
+                logger.info("no answer about known URLs error=%s", error)
                 is_all = False
             except (MalformedLinksError, TimeoutError) as error:
-                logger.warning("known URLs were told badly peer=%s error=%s", contact.peer.hex()[:16], error)
+                logger.warning(
+                    "malformed answer about known URLs peer=%s error=%s", contact.peer.hex()[:16], error
+                )
                 self._note_poor(contact.peer)
                 return False  # others are asked next time: meanwhile the ring may have changed
         return is_all

@@ -219,7 +219,7 @@ class LinkWalks:
                 if not wait_s or wait_s > WAIT_MAX_S:
                     break
             except (CallError, MalformedLinksError) as error:
-                logger.debug("a stop was passed by error=%s", error)
+                logger.debug("a walk skipped a peer error=%s", error)
                 report.unreachable += 1
                 break
         return None, wait_s

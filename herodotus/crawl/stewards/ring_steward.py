@@ -55,7 +55,7 @@ RULES_SERVICE = "leases.rules"
 RULES_PATIENCE_S = 3.0
 """What a call for rules may wait for robots.txt to come; then it is asked again."""
 RULES_COST = 5
-"""A question about rules may make us fetch, so it counts like so many asks."""
+"""A question about rules may make us fetch, so it counts like several asks."""
 ORIGINS_NOTED_MAX = 200_000
 SEARCHES_MAX = 128
 """For robots.txt of others' origins, at a time: each may hold a connection to a server that is slow on purpose."""
@@ -253,7 +253,7 @@ class RingSteward(LocalSteward):
             reply = await self._parts.calls().call(steward, RULES_SERVICE, body, deadline_s=ASK_DEADLINE_S)
             answer = decode_rules(reply)
         except (CallError, MalformedError) as error:
-            logger.debug("no rules origin=%s error=%s", origin, error)
+            logger.debug("no robots.txt rules origin=%s error=%s", origin, error)
             return soon("its steward does not answer")
         if isinstance(answer, RulesLater):
             return soon(answer.reason, min(max(answer.wait_ms / 1000, 0.05), WAIT_MAX_S))
@@ -345,7 +345,7 @@ class RingSteward(LocalSteward):
         try:
             found = await self._find_rules(origin)
         except Exception as error:  # noqa: BLE001  # a task meets its supervisor: others are served all the same
-            logger.warning("robots.txt could not be had for others origin=%s error=%s", origin, error)
+            logger.warning("robots.txt could not be fetched for others origin=%s error=%s", origin, error)
             found = soon("its steward is in trouble", TROUBLE_S)
         if isinstance(found, Wait):
             if len(self._search_again) >= ORIGINS_NOTED_MAX:

@@ -22,7 +22,7 @@ class Acquaintance(Protocol):
     """What calls ask of the ring."""
 
     def own_record(self) -> bytes:
-        """Our record, for peers that do not know us; empty if there is none yet."""
+        """Our record, for peers that do not know us; empty if we have none yet."""
         ...
 
     def standing(self, caller: bytes, record: bytes, host: str) -> CallerStanding: ...

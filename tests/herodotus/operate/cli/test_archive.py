@@ -19,7 +19,7 @@ URL = "http://example.org/"
 
 
 def run(home: Path, *words: str) -> Result:
-    """In a home that is made when there is none."""
+    """In a home that is made if it is missing."""
     mask = os.umask(0o077)
     try:
         if not (home / "network.toml").exists():

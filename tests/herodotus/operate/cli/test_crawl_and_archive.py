@@ -141,7 +141,7 @@ def test_a_host_that_cannot_be_reached_is_named_and_the_command_fails(
     home = new_home(tmp_path / "home")
     failed = herodotus("crawl", f"http://127.0.0.1:{free_tcp_port}/", "--home", str(home))
     assert failed.code == 1
-    assert f"http://127.0.0.1:{free_tcp_port}: robots.txt could not be had" in failed.err
+    assert f"http://127.0.0.1:{free_tcp_port}: robots.txt could not be fetched" in failed.err
 
 
 def test_a_crawl_does_not_wait_for_hours_and_says_until_when_a_host_rests(tmp_path: Path) -> None:
