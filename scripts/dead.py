@@ -6,7 +6,8 @@ A fixpoint over names. The roots are the entry points and what runs when a modul
 definition that live code names is live, and then so is what it names in turn; a function that only dead code calls
 is therefore dead. Functions, classes and constants of modules are followed through imports, so equal names in two
 modules are two things. Methods and fields are known by their name alone: `x.close()` keeps every `close`, since no
-types are looked at. The reverse holds: what is reported has no reader in the product at all.
+types are looked at; so do names that a page's template asks for. The reverse holds: what is reported has no reader in
+the product at all.
 
 The product is dht, crawler and herodotus; what is in simnet may be reached by simnet's own command. Tests and scripts
 keep nothing alive. A field of settings, rules or the charter is alive when some code reads it; it is not enough that
@@ -14,6 +15,7 @@ it can be set. Not looked at: local names, parameters, fields of other classes (
 """
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ ENTRIES = (
 )
 """Modules that are started or found by their place. What registers itself there, as commands do, is reached."""
 PACKAGES = ("dht", "crawler", "herodotus", "simnet")
+_IN_TEMPLATE = re.compile(r"\{[{%](.*?)[}%]\}", re.DOTALL)
+_ATTRIBUTE = re.compile(r"\.([A-Za-z_]+)")
 SETTINGS = ("Settings", "Rules", "Policy", "Limits", "Terms", "Charter")
 """A class whose name ends so has fields that somebody is to read."""
 
@@ -37,6 +41,7 @@ CALLED_BY_LIBRARIES: Mapping[str, str] = {
     **dict.fromkeys(("datagram_received", "error_received"), "asyncio.DatagramProtocol"),
     **dict.fromkeys(("pause_writing", "resume_writing"), "asyncio.BaseProtocol"),
     **dict.fromkeys(("main", "resolve_command", "list_commands", "get_command"), "click.Group"),
+    "collect": "prometheus_client's Collector",
     **dict.fromkeys(("greet", "call_find_node", "iter_older_than", "_nodes_found"), "kademlia"),
 }
 """Names of methods that no code of ours calls, and who does."""
@@ -391,13 +396,20 @@ def dead_in(
     return [*found, *(unit for unit in simulator if _is_of_simulator(unit.module))]
 
 
+def names_in_templates(root: Path, packages: Iterable[str] = PACKAGES) -> set[str]:
+    """What templates of pages ask of the values that they are given."""
+    files = [file for package in packages for file in (root / package).rglob("*.html")]
+    asked = [one for file in files for one in _IN_TEMPLATE.findall(file.read_text())]
+    return {name for one in asked for name in _ATTRIBUTE.findall(one)}
+
+
 def _is_of_simulator(module: str) -> bool:
     return module.partition(".")[0] == "simnet"
 
 
 def main() -> int:
     root = Path(__file__).parents[1]
-    found = dead_in(root, kept=CALLED_BY_LIBRARIES)
+    found = dead_in(root, kept={*CALLED_BY_LIBRARIES, *names_in_templates(root)})
     reported = {unit.path for unit in found}
     for unit in found:
         if unit.path not in EXCEPTIONS:

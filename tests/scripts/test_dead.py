@@ -5,7 +5,7 @@ from textwrap import dedent
 
 import pytest
 
-from scripts.dead import dead_in
+from scripts.dead import dead_in, names_in_templates
 
 PEER = """
     from herodotus.store import keep, Rules, Kind, Phase, Store
@@ -140,3 +140,11 @@ def test_what_is_registered_or_called_by_a_library_is_alive(tmp_path: Path) -> N
     Line()
     """
     assert dead(tmp_path, peer=peer) == {"Line.on_lost"}
+
+
+def test_what_a_template_asks_for_is_alive(tmp_path: Path) -> None:
+    (tmp_path / "herodotus").mkdir()
+    (tmp_path / "herodotus" / "page.html").write_text(
+        "{% if status.is_late %}{{ row.at.path | shown }}{% endif %} no.thing"
+    )
+    assert names_in_templates(tmp_path, ["herodotus"]) == {"is_late", "at", "path"}
