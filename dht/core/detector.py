@@ -66,6 +66,8 @@ class Detector:
                 return
             illness = self.unwell[contact.peer] = Illness(contact, now)
             self._report(contact.peer, "unreachable")
+        # One examination at a time: a dead peer is asked by many parts of us, and each of them reports its silence.
+        assert len(self.unwell) <= bounds.UNWELL_MAX
         if not illness.is_examined:
             self._examine(illness, now)
 
@@ -91,6 +93,7 @@ class Detector:
             request = ProbeRequest(id=self._host.new_id(), target=illness.contact)
             done = partial(self._probed, illness, answers, len(helpers))
             self._host.ask(helper, request, done, now, timeout_s=TIMEOUT_MAX_S * bounds.TRIES)
+        # The list of answers is judged once: by whichever fills it, the last answer or the end of our patience.
         self._host.at(now + bounds.EXAMINED_S, partial(self._conclude, illness, answers, len(helpers)))
 
     def _helpers(self, suspect: PeerKey) -> list[Contact]:
@@ -121,6 +124,8 @@ class Detector:
     def _judge(self, illness: Illness, answers: list[bool | None], now: float) -> None:
         if not self._is_current(illness):
             return
+        assert answers, "an examination without helpers is put off, not judged"
+        # A helper reached it, or not one helper answered: both speak against our own line, not against the suspect.
         if any(answers) or all(answer is None for answer in answers):
             self._host.health = min(self._host.health + 1, bounds.HEALTH_MAX)
             self._doubt(illness, now)
@@ -155,6 +160,8 @@ class Detector:
         illness.clock = "suspect"
         self._report(illness.contact.peer, "suspect")
         self._host.send(illness.contact, self._accusation(illness, signed.record.incarnation))
+        # Longer in a large ring, where a refutation needs more rounds of rumours to reach us, and longer while our own
+        # line is in doubt.
         patience = self._host.rules.suspicion_s * max(1.0, log10(len(self._table) + 1))
         self._host.at(now + patience * self._host.health, partial(self._gather, illness))
 
@@ -202,6 +209,9 @@ class Detector:
         ):
             self._host.counts["verdicts forged"] += 1
             return
+        assert witness.peer not in (suspect, self._host.me.peer), (
+            "two signatures of different hosts, neither its own"
+        )
         death = Death(
             peer=suspect,
             incarnation=accusation.incarnation,
@@ -236,6 +246,7 @@ class Detector:
         if suspect.peer == asker.peer or not is_ours:
             self._host.send(asker, AliveVerdict(id=accusation.id, signature=b""))
         elif suspect.peer in self.unwell:
+            # Only our own finding counts. To sign what the accuser says would make one liar's word two signatures.
             signature = self._host.notary.sign_death(suspect.peer, accusation.incarnation)
             self._host.send(asker, AliveVerdict(id=accusation.id, signature=signature))
         else:

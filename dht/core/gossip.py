@@ -132,6 +132,7 @@ class Gossip:
         record = signed.record
         if self._table.records.get(record.peer) is signed:
             return False
+        # The signature last: it costs more than all other checks, and most of what we hear we know already.
         fault = record_fault(record, self._host.rules.network, now) or self._table.refusal(signed)
         if fault is None and not self._host.notary.is_record_signed(signed):
             fault = "forged"
@@ -185,6 +186,7 @@ class Gossip:
         if signed is not None and self._may_refute(news, signed, way, now):
             return False
         self._table.bury(news, now)
+        assert news.peer not in self._table.records
         if signed is not None:
             contact = first_contact_of(signed.record, self._host.rules.id_check)
             self.detector.died(news.peer, "dead" if isinstance(news, Death) else "left")
@@ -195,7 +197,12 @@ class Gossip:
         return True
 
     def _may_refute(self, news: Death | Departure, signed: SignedRecord, way: Way, now: float) -> bool:
-        """Tell the accused; True when we wait for its answer before we believe it."""
+        """Tell the accused; True when we wait for its answer before we believe it.
+
+        A death in a table may be from the other half of a ring that was split: both halves have buried each other, and
+        all of them live. To believe it at once would bury the half that has just been found. A rumour is fresh: its
+        witnesses have just asked.
+        """
         if not isinstance(news, Death) or news.accuser == self._host.me.peer:
             return False
         contact = first_contact_of(signed.record, self._host.rules.id_check)
@@ -291,6 +298,8 @@ class Gossip:
 
     def _catch_up(self, source: Contact, buckets: tuple[int, ...], now: float) -> None:
         news_on_its_way = len(self.rumours.waiting) + len(self._table) // bounds.MEMBERS_PER_NEWS
+        # In a ring where peers come and go, some buckets always differ because rumours are still on their way; pulling
+        # these would fetch what arrives anyway. More differences than that are worth comparing sooner.
         self._is_eager = len(buckets) > news_on_its_way
         if len(buckets) > bounds.URGENT_BUCKETS and not self._is_hastened:
             self._is_hastened = True
@@ -322,10 +331,12 @@ class Gossip:
             for news in reply.news:
                 self.hear(news, now, "table")
             last = peer_of(reply.news[-1]) if reply.more and reply.news else PeerKey(b"")
-            if last > request.after and page < bounds.PULL_PAGES_MAX:  # else it would never end
+            # Pages must go forward and are counted, or a liar could let us pull for ever.
+            if last > request.after and page < bounds.PULL_PAGES_MAX:
                 self._pull(source, request.bucket, last, now, page + 1)
                 return
         self._pulling -= 1
+        assert 0 <= self._pulling < bounds.PULLS_MAX
         self._pull_more(now)
 
     def answer_pull(self, request: Pull, asker: Contact) -> None:

@@ -62,6 +62,7 @@ class Lookup:
         self._host = host
         self._guide = guide
         self._done = done
+        self._is_over = False
         self.key = key
         self.hops = 0
         self.timeouts = 0
@@ -87,12 +88,17 @@ class Lookup:
         for place, contact in enumerate(holders):
             if contact.position == self.key and contact.peer == self._host.me.peer:
                 continue
+            # Each holder is an owner too, should those before it turn out dead; the longest list of followers is kept.
             if len(holders[place:]) >= len(self._owners.get(contact, ())):
                 self._owners[contact] = holders[place:]
 
     # --- steps
 
+    # Invariant: one question is open, or one timer to ask again, until `_finish`. Each answer begins the next step, so
+    # the asker alone decides how much a lookup costs (LOOKUP_ASKS_MAX), whatever it is told.
+
     def _step(self, now: float) -> None:
+        assert not self._is_over
         if self._asks >= bounds.LOOKUP_ASKS_MAX:
             self._finish((), now)
             return
@@ -227,6 +233,8 @@ class Lookup:
         for nearer in reply.contacts:
             if nearer == contact or nearer.peer == self._host.me.peer:
                 continue
+            # Every step must come nearer to the key, so a lookup ends. A station that names one behind itself would
+            # send us in circles, by mistake or on purpose.
             if is_between(contact.position, nearer.position, self.key):
                 self._stations.add(nearer)
             elif nearer not in self._stations:
@@ -268,5 +276,7 @@ class Lookup:
         return bool(unasked)
 
     def _finish(self, holders: tuple[Contact, ...], now: float) -> None:
+        assert not self._is_over, "a lookup ends once"
+        self._is_over = True
         living = tuple(c for c in holders if c not in self._silent)
         self._done(LookupResult(living, self.hops, self.timeouts), now)

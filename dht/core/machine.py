@@ -427,11 +427,15 @@ class RingMachine:
         """Sign a new record.  The incarnation is the time where it can be, so that a restarted peer is
         always newer.
         """
+        before = self._record.incarnation
         incarnation = min(max(self._record.incarnation + 1, above + 1, int(now)), U32 - 1)
+        # Others take the newer of two records, so a number is never used twice, but for the very last one.
+        assert incarnation > before or incarnation == U32 - 1
         self._record = replace(
             self._record, incarnation=incarnation, issued_s=int(now), expires_s=int(now) + RECORD_LIFE_S
         )
         signed = self._host.notary.sign_record(self._record)
+        assert signed.record.peer == self.me.peer
         if signed.record.previous:
             self.table.rotate(signed, now)
         self.table.put(signed)
@@ -478,6 +482,8 @@ class RingMachine:
         for node in self.nodes:
             for contact in contacts:
                 node.met(contact, self._now)
+        # Our arcs reach back over as many hosts as there are copies, so who comes or goes elsewhere does not move them.
+        # They are computed when asked for: one message may change the table many times.
         if self._arcs_are_stale:
             return
         for contact in contacts:
@@ -492,6 +498,7 @@ class RingMachine:
         self._arcs_are_stale = False
         members = [(node.contact, node.predecessor) for node in self.nodes if node.is_member]
         arcs = own_arcs(members, self.table.counterclockwise, Rule(self._rules.copies))
+        assert len(arcs) <= len(members)
         if arcs != self._arcs:
             self._arcs = arcs
             self._host.effects.append(ArcsChanged(arcs=arcs))

@@ -6,7 +6,7 @@ Every change updates the sum of one bucket, so a digest costs nothing: comparing
 the first prototype slow.
 """
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Container, Iterator
 from functools import lru_cache
@@ -76,6 +76,8 @@ class MemberTable:
         self.key_tombs: OrderedDict[PeerKey, tuple[PeerKey, float]] = OrderedDict()  # old -> (new, until)
         self.positions: list[Key] = []
         self.contacts: list[Contact] = []  # parallel to positions
+        # A bucket's sum, modulo 2**32, of the fingerprints of its records. Sums rather than hashes, so that a record
+        # that goes is subtracted; the dead do not count, or tables would differ for as long as tombs are kept.
         self.sums = [0] * BUCKETS
         self._order: list[PeerKey] = []  # everybody in records or tombs, sorted: buckets are ranges of it
         self._claims: dict[
@@ -158,6 +160,9 @@ class MemberTable:
         self._weigh(signed, 1)
         for contact in contacts_of(signed.record, self._id_check):
             self._insert(contact)
+        # A peer is known alive or dead, never both.
+        assert peer in self.records
+        assert peer not in self.tombs
 
     def remove(self, peer: PeerKey) -> SignedRecord | None:
         signed = self.records.pop(peer, None)
@@ -199,6 +204,7 @@ class MemberTable:
         self._enlist(news.peer)
         if len(self.tombs) > bounds.TOMBS_MAX:
             self._open_oldest_tomb()
+        assert news.peer not in self.records
         return signed
 
     def open_old_tombs(self, now: float) -> None:
@@ -340,8 +346,9 @@ class MemberTable:
             self.contacts[place] = contact
             self._hints.pop(contact.position, None)
         else:
-            insort(self.positions, contact.position)
+            self.positions.insert(place, contact.position)
             self.contacts.insert(place, contact)
+        assert len(self.positions) == len(self.contacts)
 
     def _erase(self, contact: Contact) -> None:
         held = self.at(contact.position)
@@ -353,12 +360,14 @@ class MemberTable:
         if place < len(self.positions) and self.positions[place] == position:
             del self.positions[place]
             del self.contacts[place]
+        assert len(self.positions) == len(self.contacts)
 
     def _weigh(self, signed: SignedRecord, sign: int) -> None:
         if self._id_check == "off":
             return
         prefix = _prefix_of(signed.record.addresses[0].host)
         weight = self._weights.get(prefix, 0) + sign * signed.record.virtual_nodes
+        assert weight >= 0, "what leaves was weighed when it came"
         if weight:
             self._weights[prefix] = weight
         else:
@@ -372,6 +381,8 @@ class MemberTable:
         weight = self._weights.get(_prefix_of(host), 0) + more
         if held is not None and _prefix_of(held.record.addresses[0].host) == _prefix_of(host):
             weight -= held.record.virtual_nodes
+        # A prefix may hold a hundredth of the ring, so that the caps do not bind large honest networks in a large ring,
+        # and some hundred positions in any case, so that a young ring can grow in one place.
         if weight > max(bounds.PREFIX_POSITIONS_MAX, len(self.positions) // 100):
             return True
         if weight <= VIRTUAL_NODES_MAX:

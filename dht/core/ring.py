@@ -47,6 +47,9 @@ def merged(me: Contact, first: Contact, following: tuple[Contact, ...], length: 
     return tuple(placement.first(_in_order(me, first, following), placement.Rule(length)))
 
 
+# Why a list is taken over whole: if the first entry is alive and its list was right when it answered, ours is right but
+# for the peers that came or went since. One that is put together from what several peers said mixes several moments,
+# and nobody vouches for the whole.
 def _in_order(me: Contact, first: Contact, following: Iterable[Contact]) -> Iterator[Contact]:
     last = first.position
     yield first
@@ -159,7 +162,7 @@ class VirtualNode:
         if self.is_busy:
             self._schedule(now, self._soon())
             return
-        self.is_busy = True
+        self.is_busy = True  # until `_finish`: whoever asks for our state meanwhile is told BUSY
         self._are_pinged = self._is_desperate = False
         self._tried.clear()
         self._ask_next(deque(self._living_successors()), now)
@@ -184,11 +187,14 @@ class VirtualNode:
         return self._host.random.sample(self.successors, min(bounds.TRIES, len(self.successors)))
 
     def _ask_next(self, targets: deque[Contact], now: float) -> None:
+        assert self.is_busy, "only a step asks"
         if not targets:
             self._finish(now, self._period(now))
             return
         target = targets.popleft()
         self._tried.append(target.position)
+        # With the version that we know the answer is short where nothing changed (UNCHANGED). Now and then we ask for
+        # the whole state all the same, so that no stale or false list is kept for long.
         known = self._known[1].version if self._known and self._known[0] == target else 0
         self._asks_since_afresh += 1
         is_due = self._asks_since_afresh >= bounds.STATE_AFRESH_ASKS_MAX  # a long run of bad luck ends here
@@ -263,7 +269,9 @@ class VirtualNode:
             self._conclude(state, was_changed, now)
 
     def _candidate(self, first: Contact, state: NeighbourState) -> Contact | None:
-        """The nearest that may sit between us and the first successor."""
+        """The nearest that may sit between us and the first successor: only a candidate, for it is hearsay. It becomes
+        the first when it answers itself, else a liar or a dead peer could be put between us and the living.
+        """
         if state.predecessor == self.contact:
             nearest = self._table.next_after(self.contact.position)
             if nearest is not None and nearest.position == first.position:
@@ -310,6 +318,9 @@ class VirtualNode:
         if adopted == self.successors:
             self._adopted = (state, self.successors)
             return False
+        # Invariant: the list begins with a peer that answered in this very step, so one entry at least was alive.
+        assert adopted[0] == first
+        assert len(adopted) <= self._host.rules.successors
         known, self.successors = self.successors, adopted
         self._adopted = (state, adopted)
         for contact in adopted:
@@ -329,8 +340,11 @@ class VirtualNode:
         self._passed_over.pop(contact.position, None)
 
     def _finish(self, now: float, delay_s: float) -> None:
+        assert self.is_busy, "a step ends once"
         self.is_busy = False
         self._schedule(now, min(delay_s, max(self._next_at - now, 0.0)))  # or sooner, if hurried meanwhile
+        # Those who notified us during the step have waited: we said BUSY, so nobody saw a state that they would have
+        # changed in its midst. Rectify may begin a step of its own, which ends in the next `_finish`.
         while self._notifies and not self.is_busy:
             self._rectify(self._notifies.popleft(), now)
 
@@ -347,6 +361,11 @@ class VirtualNode:
             self._rectify(source, now)
 
     def _rectify(self, source: Contact, now: float) -> None:
+        """The predecessor only ever comes closer, except over a dead one: so no key between the two changes its owner
+        while its owner lives.
+        """
+        assert self.is_member
+        assert not self.is_busy
         present = self.predecessor
         if present is None or is_between(present.position, source.position, self.contact.position):
             self._set_predecessor(source, now)
