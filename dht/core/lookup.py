@@ -11,8 +11,8 @@ which the next live entry after the key is the owner.
 A list has a say beyond the key only when everybody it names before the key is dead.  While one of them
 lives, that one knows better: lists hold distinct hosts, so a farther list may leave the owner out because
 its host stands in it already, with another virtual node.  A nearer station that is BUSY is therefore asked
-again rather than passed over.  When all ways are used up we read our own lists again, for members that we found
-silent on the way is left out of them now.
+again rather than passed over.  When all ways are used up we read our own lists again, because they now leave
+out the members that we found silent on the way.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
 """What came to be stored here, and who hears of it? From the thread that made it durable to ledger and queues.
 
 The number of what was stored changes last: a reader of it that then calls `hear` has heard of all
-that is counted in it. On that rests that nothing goes which nobody else was asked about.
+that is counted in it. So nothing is dropped that no other holder was asked about.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """How does a peer leave for good? It stops crawling, delivers its links, hands over what it holds, and ends.
 
-The peer does it by itself once it was ordered; who ordered may follow, or go. A mark in the home lets it go on when it
-is started again before it is over, until the order is taken back. What was handed over stays where it is then.
+The peer does it by itself once it was ordered; the command that gave the order may watch or end. A mark in the home
+lets the peer continue after a restart, until the order is taken back. Everything handed over then stays where it is.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """How do new captures get to their other holders, each at its own pace? A queue for every peer, and a list on disk.
 
-Each holder is first told what there is and says what it lacks; that it gets in batches, and answers for each capture
-once it is durable there. A peer that does not answer is tried again a few times, then left to the comparisons; no other
-waits for it.
+Each holder first hears what there is and says what it lacks. It gets that in batches, and acknowledges each capture
+once it is durable there. A peer that does not answer is tried again a few times, then left to the comparisons; no
+other holder waits for it.
 """
 
 import logging

@@ -174,8 +174,8 @@ class AuditStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossFetchStatus:
-    """Captures of others of which the origin was asked here as well, since the start; `peers` by who signed them, those
-    most differences first. A difference is no accusation: pages change, and some differ for each visitor.
+    """Captures of others that the origin was asked for here as well, since the start. `peers` are their signers, those
+    with most differences first. A difference is no accusation: pages change, and some differ for each visitor.
     """
 
     made: int = 0

@@ -1,9 +1,9 @@
 """What did another peer give to an answer of all, and what of it can be believed?
 
 A stranger may write anything. It cannot be shown that a capture which it tells of does not exist: each holder of it
-would have to be asked. What can be seen is whether it answered the question: rows of the addresses and times that were
-asked for, in order, behind the place where the list continues, no more than were asked for, and a next place that is
-further. Who breaks that is left out as a whole.
+would have to be asked. But it can be seen whether it answered the question: rows of the requested addresses and times,
+in order, behind the place where the list continues, no more than were asked for, and a next place that is further. A
+peer that breaks this is left out as a whole.
 
 A peer may honestly stop early with few rows or none, as it looks at so many addresses and a filter may take none of
 them; or lie so, to keep everybody where they are. The two look the same, so patience is bounded: the resume key counts

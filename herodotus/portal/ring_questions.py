@@ -1,9 +1,9 @@
 """What do all peers together have? One question to each of them at once, within bounds, and who did not answer.
 
-A prefix or a host lies on many peers, as addresses are spread by their hashes. Each is asked for what it has itself:
-the question is marked as relayed, and who gets it asks nobody else, so that no view of the ring, wrong or stale, makes
-a circle. Strangers wrote the answers: the asker says how they are read, which is done in a thread, and
-what it does not believe is counted, and left out like an answer that never came.
+A prefix or a host lies on many peers, because addresses are spread by their hashes. Each is asked for what it has
+itself: the question is marked as relayed, and a peer that gets it asks no other, so that no wrong or stale view of the
+ring makes a circle. Strangers wrote the answers: the asker says how they are read, in a thread, and what it does not
+believe is counted and left out, like an answer that never came.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """Which files does the archive consist of, and what is in them at a place?
 
-Several slices (disks, or folders on them) make one archive; a slice that is missing takes its files along and
-nothing else. Open files are kept, within a bound, and a removed file is read to the end by any
-is reading it.
+Several slices (disks, or folders on them) make one archive; a missing slice takes its own files away and
+nothing else. Open files are kept, within a bound, and the present readers of a removed file read it to the end.
 """
 
 import errno

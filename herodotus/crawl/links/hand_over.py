@@ -4,8 +4,8 @@ A peer that gets a new stretch (it joined, a neighbour left, it was cut off) ask
 other for the URLs that they know there, until one told all. Which stretches were told is a row on the disk, so a
 restart does not ask again. Told URLs go the way of all links: checked, to the frontier or the standby.
 
-And a peer that no longer holds a stretch, like all its former holders (it was alone when many joined),
-puts what it knows there into its outbox: nobody else could tell.
+If neither a peer nor any former holder holds a stretch any more (the peer was alone when many joined), it puts the
+URLs that it knows there into its outbox: no other peer could tell them.
 """
 
 import logging

@@ -252,8 +252,8 @@ class StandingIn:
     async def missed(self, peer: PeerKey, body: bytes) -> bytes:
         """(start, end] of keys: which of those due today were not visited? First how far was looked.
 
-        What was given to a stand-in already is told again: its answer may have been lost, or it went away; a peer that
-        comes after it asks it as well.
+        The owner names again what it gave to a stand-in already: the answer may have been lost, or the stand-in is
+        gone; the next stand-in asks that one as well.
         """
         self._check(peer, len(body) == 2 * KEY_BYTES)
         at, end = _keys(body)
