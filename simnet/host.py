@@ -19,8 +19,8 @@ cannot do here: a stalled host's datagrams wait, but its tasks' own timers run o
 
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import trio
@@ -188,6 +188,18 @@ def repeatable_trio(seed: int) -> Iterator[None]:
         chance.setstate(before[1])
 
 
+@asynccontextmanager
+async def open_world(world: World) -> AsyncIterator[TrioCarrier]:
+    """Its events happen for as long as the context lasts; then everything in it stops."""
+    async with trio.open_nursery() as nursery:
+        carrier = TrioCarrier(world, nursery)
+        nursery.start_soon(carrier.drive, name="world")
+        try:
+            yield carrier
+        finally:
+            nursery.cancel_scope.cancel()
+
+
 def run_world(
     main: Callable[[TrioCarrier], Awaitable[T]],
     *,
@@ -200,13 +212,8 @@ def run_world(
     world = World(seed=seed, latency=latency, link=link, trace=trace)
 
     async def within() -> T:
-        async with trio.open_nursery() as nursery:
-            carrier = TrioCarrier(world, nursery)
-            nursery.start_soon(carrier.drive, name="world")
-            try:
-                return await main(carrier)
-            finally:
-                nursery.cancel_scope.cancel()
+        async with open_world(world) as carrier:
+            return await main(carrier)
         raise AssertionError("unreachable: only our own cancellation ends the nursery")
 
     with repeatable_trio(seed):

@@ -11,10 +11,8 @@ from simnet.runs import Play, Scenario, SimnetError
 
 MODULES = (
     "copies",
-    "crawlday",
     "links",
     "measures",
-    "month",
     "peers",
     "ring",
     "rumour",

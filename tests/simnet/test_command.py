@@ -106,7 +106,7 @@ def test_seeds_run_in_processes_and_agree_with_a_run_here() -> None:
         (["toy-log", "--seeds", "1..2", "--picture", "run.svg"], 2, "--picture is of one run"),
         (["quiet", "--set", "for_s=inf"], 2, "must be a finite number"),
         (["half-dies", "--days", "0.0001"], 2, "before the last fault at 30 s"),
-        (["month-of-crawls", "--days", "1.5"], 2, "whole days, not 1.5"),
+        (["peers", "--days", "1.5"], 2, "whole days, not 1.5"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(arguments: list[str], code: int, message: str) -> None:

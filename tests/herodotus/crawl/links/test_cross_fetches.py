@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 import trio.testing
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.capture import Capture, PayloadDigest, payload_digests
 from crawler.core.politeness import Lease, Wait
@@ -21,25 +20,26 @@ from crawler.core.recrawl import Result
 from crawler.core.urls import Origin, url_key
 from crawler.frontier import FoundLink
 from crawler.ports import FetchRequest, Skipped
-from herodotus.core.captures import Deposit, Mode
+from herodotus.core.captures import Deposit
 from herodotus.core.disputes import disputed
-from herodotus.core.signatures import signed
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.cross_fetches import ACCUSATION
-from herodotus.store.intake import StoreOutcome
-from herodotus.store.store import Stored
-from simnet.crawlworld import CrawlPeer, CrawlWorld, CrawlWorldSettings, WorldFetcher
+from herodotus.crawl.stewards import RingSteward
+from herodotus.peer import Peer
+from simnet.host import open_world
 from simnet.memory_calls import LineFaults
-from simnet.memory_store import MemoryStore
+from simnet.origins import SimulatedFetcher
+from simnet.peers import Peers, PeersSettings
 from simnet.web import Web, WebSettings
+from simnet.world.world import World
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 from tests.herodotus.deposits import make_deposit
 
 pytestmark = pytest.mark.anyio
 DELAY_S = 0.5
 RUN_S = 1_200.0
-Alter = Callable[[CrawlPeer, Capture], bytes]
-"""What a peer says that a site said."""
+Alter = Callable[[int, Capture], bytes]
+"""What a peer, by its number, says that a site said."""
 
 
 @pytest.fixture
@@ -49,25 +49,39 @@ def anyio_backend() -> Any:
 
 @dataclass
 class Watched:
-    """A world in which each capture goes to all peers at once, as if they had been pushed it."""
+    """Whole peers, each of which holds a copy of every capture."""
 
-    world: CrawlWorld
+    peers: Peers
     leases: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Granted, by peer and host."""
     fetches: Counter[tuple[int, str]] = field(default_factory=Counter)
 
     def of(self, peer: int) -> CrossFetchStatus:
-        return self.world.peers[peer].exchange.cross_fetches()
+        return self._peer(peer)._exchange.cross_fetches()
+
+    def accused_by(self, peer: int) -> set[tuple[bytes, str]]:
+        counts = self._peer(peer)._copies.parts.suspects.counts
+        return {(accused, how) for accused, reasons in counts.items() for how in reasons}
 
     async def contents(self, peer: int) -> dict[str, int]:
         """How many different captures of each page a peer has."""
-        store = self.world.peers[peer].store
-        urls = {url for url in self.world.visits[0] if not url.endswith("/robots.txt")}
-        return {url: len({one.id.digest for one in await store.history(url)}) for url in urls}
+        store = self._peer(peer)._archive.opened_store()
+        return {url: len({one.id.digest for one in await store.history(url)}) for url in self.pages}
 
     async def disputed(self, peer: int) -> int:
-        store = self.world.peers[peer].store
-        return sum([bool(disputed(await store.history(url))) for url in self.world.visits[0]])
+        store = self._peer(peer)._archive.opened_store()
+        return sum([bool(disputed(await store.history(url))) for url in self.pages])
+
+    @property
+    def pages(self) -> dict[str, list[int]]:
+        """And who came to each."""
+        visits = self.peers.origins.visits[0]
+        return {url: who for url, who in visits.items() if not url.endswith("/robots.txt")}
+
+    def _peer(self, number: int) -> Peer:
+        peer = self.peers.members[number].peer
+        assert peer is not None
+        return peer
 
 
 @asynccontextmanager
@@ -78,72 +92,49 @@ async def crawled(
     alter: Alter = lambda _peer, capture: capture.body,
 ) -> AsyncIterator[Watched]:
     web = Web(WebSettings(seed=5, hosts=3, names="test", pages_min=8, pages_max=12, troubles=False))
-    settings = CrawlWorldSettings(
-        peers=3, day_s=DAY_S, delay_s=DELAY_S, loss=0.0, skew_s=0.0, wait_s=5.0, cross_fetch_share=share
+    settings = PeersSettings(
+        peers=3, day_s=DAY_S, copies=3, delay_s=DELAY_S, wait_s=5.0, cross_fetch_share=share
     )
-    watched = Watched(CrawlWorld(folder, 5, web, settings))
-    fetch = WorldFetcher.fetch
+    async with open_world(World(seed=5)) as carrier, Peers(carrier, folder, settings, web).running() as peers:
+        watched = Watched(peers)
+        fetch, ask = SimulatedFetcher.fetch, RingSteward.lease
 
-    async def fetch_and_alter(self: WorldFetcher, request: FetchRequest) -> Capture | Skipped:
-        peer = self._peer
-        watched.fetches[peer.number, urlsplit(request.url).netloc] += not request.url.endswith("/robots.txt")
-        found = await fetch(self, request)
-        if not isinstance(found, Capture) or not found.body or found.status != 200:
-            return found
-        body = alter(peer, found)
-        sha256, sha1 = payload_digests(body)
-        return replace(found, body=body, sha256=PayloadDigest(sha256), sha1=sha1)
+        async def fetch_and_alter(self: SimulatedFetcher, request: FetchRequest) -> Capture | Skipped:
+            number = self._peer
+            watched.fetches[number, urlsplit(request.url).netloc] += not request.url.endswith("/robots.txt")
+            found = await fetch(self, request)
+            if not isinstance(found, Capture) or not found.body or found.status != 200:
+                return found
+            body = alter(number, found)
+            sha256, sha1 = payload_digests(body)
+            return replace(found, body=body, sha256=PayloadDigest(sha256), sha1=sha1)
 
-    monkeypatch.setattr(WorldFetcher, "fetch", fetch_and_alter)
-    async with watched.world.running() as world:
-        for peer in world.peers:
-            _push_at_once(world, peer, monkeypatch)
-            _count_leases(watched, peer, monkeypatch)
-        await world.seed(world.servers.oracle.front_pages())
+        async def lease(self: RingSteward, origin: Origin, address: str) -> Lease | Wait:
+            answer = await ask(self, origin, address)
+            number = next(one.number for one in peers.members if one.id == self._parts.own_key)
+            watched.leases[number, urlsplit(origin).netloc] += isinstance(answer, Lease)
+            return answer
+
+        monkeypatch.setattr(SimulatedFetcher, "fetch", fetch_and_alter)
+        monkeypatch.setattr(RingSteward, "lease", lease)
+        await anyio.sleep(60)
+        await peers.seed(peers.origins.oracle.front_pages())
         await anyio.sleep(RUN_S)
         yield watched
 
 
-def _push_at_once(world: CrawlWorld, peer: CrawlPeer, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"%d" % peer.number).digest())
-
-    async def store(deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
-        vouched = signed(key, deposit)
-        stored = await MemoryStore.store(peer.store, vouched, mode)
-        for other in world.peers:
-            if other is not peer and stored.outcome in (StoreOutcome.NEW, StoreOutcome.REVISIT):
-                await MemoryStore.store(other.store, vouched)
-                other.exchange.came(vouched, peer.key)
-        return stored
-
-    monkeypatch.setattr(peer.store, "store", store)
-
-
-def _count_leases(watched: Watched, peer: CrawlPeer, monkeypatch: pytest.MonkeyPatch) -> None:
-    ask: Callable[[Origin, str], Awaitable[Lease | Wait]] = peer.steward.lease
-
-    async def lease(origin: Origin, address: str) -> Lease | Wait:
-        answer = await ask(origin, address)
-        watched.leases[peer.number, urlsplit(origin).netloc] += isinstance(answer, Lease)
-        return answer
-
-    monkeypatch.setattr(peer.steward, "lease", lease)
-
-
 def altered_by(liar: int) -> Alter:
-    return lambda peer, found: found.body + b"<!-- so they said -->" * (peer.number == liar)
+    return lambda peer, found: found.body + b"<!-- so they said -->" * (peer == liar)
 
 
 async def test_who_alters_pages_is_disputed_and_named_once_it_stands_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with crawled(tmp_path, monkeypatch, 1.0, altered_by(2)) as watched:
-        liar = watched.world.peers[2]
-        honest = watched.world.peers[:2]
-        assert {peer for one in honest for peer, _ in one.accused} == {liar.key}
-        assert {how for one in honest for _, how in one.accused} == {ACCUSATION}
-        counts = [watched.of(one.number) for one in honest]
-        against = sum(one.peers.get(liar.key.hex()[:16], {"differed": 0})["differed"] for one in counts)
+    async with crawled(tmp_path, monkeypatch, 1.0, altered_by(1)) as watched:
+        liar = watched.peers.members[1].id
+        assert watched.accused_by(0) | watched.accused_by(2) == {(liar, ACCUSATION)}
+        counts = [watched.of(0), watched.of(2)]
+        against = sum(one.peers.get(liar.hex()[:16], {"differed": 0})["differed"] for one in counts)
         assert against >= 8
         assert sum(one.differed for one in counts) == against
         assert await watched.disputed(0) >= against
@@ -157,7 +148,7 @@ async def test_of_honest_peers_nobody_is_accused_and_nothing_is_stored_twice(
         assert sum(one.agreed for one in counts) >= 20
         assert [(one.differed, one.changing, one.unclear) for one in counts] == [(0, 0, 0)] * 3
         assert set((await watched.contents(0)).values()) == {1}
-        assert not any(peer.accused for peer in watched.world.peers)
+        assert not any(watched.accused_by(number) for number in range(3))
 
 
 async def test_pages_that_are_other_each_time_speak_against_nobody(
@@ -169,17 +160,16 @@ async def test_pages_that_are_other_each_time_speak_against_nobody(
         counts = [watched.of(number) for number in range(3)]
         assert sum(one.changing for one in counts) >= 20
         assert [(one.agreed, one.differed) for one in counts] == [(0, 0)] * 3
-        assert not any(peer.accused for peer in watched.world.peers)
+        assert not any(watched.accused_by(number) for number in range(3))
 
 
 async def test_each_fetch_of_a_second_look_has_a_lease_and_hosts_have_their_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with crawled(tmp_path, monkeypatch, 1.0, altered_by(2)) as watched:
-        seen = [len(who) for url, who in watched.world.visits[0].items() if not url.endswith("/robots.txt")]
-        assert max(seen) == 3, "the owner, another peer, and that one once more"
+        assert max(map(len, watched.pages.values())) == 3, "the owner, another peer, and that one once more"
         assert watched.fetches <= watched.leases
-        for starts in watched.world.servers.starts.values():
+        for starts in watched.peers.origins.starts.values():
             assert all(second.at - first.at >= DELAY_S - 1e-6 for first, second in pairwise(starts))
 
 
@@ -187,7 +177,7 @@ async def test_without_a_share_each_page_is_fetched_once_a_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with crawled(tmp_path, monkeypatch, 0.0) as watched:
-        pages = [who for url, who in watched.world.visits[0].items() if not url.endswith("/robots.txt")]
+        pages = list(watched.pages.values())
         assert len(pages) >= 20
         assert {len(who) for who in pages} == {1}
 
