@@ -81,7 +81,7 @@ class Peer:
         http = parts.settings.http
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
         self._archive = HomeArchive(parts.home, world, files, is_surveyed=http.survey)
-        shelf = ArchiveShelf(lambda: self._archive.opened_store().archive, world)
+        shelf = ArchiveShelf(self._archive.catalogue, world)
         self._membership = RingMembership(
             MembershipParts(
                 home=parts.home,

@@ -44,7 +44,7 @@ from herodotus.portal.targets import (
     spellings,
     unescaped,
 )
-from herodotus.store.reader import Version
+from herodotus.store import Version
 
 T = TypeVar("T")
 

@@ -32,10 +32,7 @@ from herodotus.portal.cdx import (
     thinned,
 )
 from herodotus.portal.moments import Moment, choose
-from herodotus.store.engine import Archive
-from herodotus.store.neighbours import Around, addresses, around, before_s, last_visit_s
-from herodotus.store.reader import HISTORY_MAX, Reader, Version
-from herodotus.store.stored_records import MemberCache
+from herodotus.store import Around, Catalogue, Version
 
 READING = Lane("portal readers", 4)
 WAITING_MAX = 256
@@ -121,7 +118,7 @@ class Shelf(Protocol):
 
     async def rows(self, question: CdxQuestion) -> CdxRows: ...
 
-    async def ask(self, work: Callable[[Archive], T]) -> T:
+    async def ask(self, work: Callable[[Catalogue], T]) -> T:
         """For questions that have no method of their own; asked in a thread."""
         ...
 
@@ -149,71 +146,71 @@ class _Queue:
 
 
 class ArchiveShelf:
-    """`archive` is asked for each time: it may not be open yet, and then raises."""
+    """`catalogue` is asked for each time: it may not be open yet, and then raises."""
 
-    def __init__(self, archive: Callable[[], Archive], workers: Workers) -> None:
-        self._archive = archive
+    def __init__(self, catalogue: Callable[[], Catalogue], workers: Workers) -> None:
+        self._catalogue = catalogue
         self._steady_s = workers.steady_s
         self._reading = _Queue(workers, READING, WAITING_MAX)
         self._reading_large = _Queue(workers, LARGE, LARGE_WAITING_MAX)
         self._known_rows: WeighedCache[bytes, Row] = WeighedCache(ROWS_KEPT_BYTES_MAX)
         self._histories: LRUCache[tuple[object, ...], tuple[int, list[Version]]] = LRUCache(_HISTORIES_KEPT)
-        self._opened: weakref.ref[Archive] | None = None
+        self._opened: weakref.ref[Catalogue] | None = None
         self._openings = 0
 
     @property
     def stamp(self) -> int:
-        return self._stamp_of(self._archive())
+        return self._stamp_of(self._catalogue())
 
-    def _stamp_of(self, archive: Archive) -> int:
+    def _stamp_of(self, catalogue: Catalogue) -> int:
         """An archive counts from its opening on, so openings are counted as well."""
-        if self._opened is None or self._opened() is not archive:
-            self._opened = weakref.ref(archive)
+        if self._opened is None or self._opened() is not catalogue:
+            self._opened = weakref.ref(catalogue)
             self._openings += 1
-        return self._openings << _COMMITS_BITS | archive.counters.commits
+        return self._openings << _COMMITS_BITS | catalogue.stamp
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         return await self._reading.work(work)
 
-    async def ask(self, work: Callable[[Archive], T]) -> T:
-        archive = self._archive()
-        return await self.in_thread(lambda: work(archive))
+    async def ask(self, work: Callable[[Catalogue], T]) -> T:
+        catalogue = self._catalogue()
+        return await self.in_thread(lambda: work(catalogue))
 
     async def choose(
         self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
     ) -> Chosen | None:
-        archive = self._archive()
-        return await self.in_thread(lambda: _choose(archive, urls, moment, exact))
+        catalogue = self._catalogue()
+        return await self.in_thread(lambda: _choose(catalogue, urls, moment, exact))
 
     async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
-        archive = self._archive()
+        catalogue = self._catalogue()
 
         def read() -> T | None:
-            capture = Reader(archive).newest(chosen.url, chosen.time_s)
+            capture = catalogue.newest(chosen.url, chosen.time_s)
             return None if capture is None or capture.time_s != chosen.time_s else work(capture)
 
         return await self._reading_large.work(read)
 
     async def history(self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S) -> list[Version]:
-        archive, key = self._archive(), (urls, from_s, to_s)
-        stamp = self._stamp_of(archive)
+        catalogue, key = self._catalogue(), (urls, from_s, to_s)
+        stamp = self._stamp_of(catalogue)
         kept = self._histories.get(key)
         if kept is not None and kept[0] == stamp:
             return kept[1]
-        found = await self.in_thread(lambda: _history(archive, urls, from_s, to_s))
+        found = await self.in_thread(lambda: _history(catalogue, urls, from_s, to_s))
         if len(found) <= _KEPT_VERSIONS_MAX:
             self._histories[key] = stamp, found
         return found
 
     async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:
-        archive = self._archive()
+        catalogue = self._catalogue()
         return await self.in_thread(
-            lambda: list(islice((url for pair in ranges for url in addresses(archive, *pair)), limit))
+            lambda: list(islice((url for pair in ranges for url in catalogue.addresses(*pair)), limit))
         )
 
     async def held(self, urls: tuple[str, ...]) -> list[str]:
-        archive = self._archive()
-        return await self.in_thread(lambda: [url for url in urls if around(archive, url, 0) is not None])
+        catalogue = self._catalogue()
+        return await self.in_thread(lambda: [url for url in urls if catalogue.around(url, 0) is not None])
 
     async def rows(self, question: CdxQuestion) -> CdxRows:
         if question.urls:
@@ -221,23 +218,25 @@ class ArchiveShelf:
             if len(versions) > QUICK_ROWS:
                 return await self.in_thread(lambda: exact_rows(versions, question, self._steady_s))
             return exact_rows(versions, question, self._steady_s)
-        archive = self._archive()
-        return await self.in_thread(lambda: _rows(archive, question, self._known_rows, self._steady_s))
+        catalogue = self._catalogue()
+        return await self.in_thread(lambda: _rows(catalogue, question, self._known_rows, self._steady_s))
 
 
-def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exact | None) -> Chosen | None:
+def _choose(
+    catalogue: Catalogue, urls: tuple[str, ...], moment: Moment, exact: Exact | None
+) -> Chosen | None:
     for url in urls:
-        near = around(archive, url, moment.target_s)
+        near = catalogue.around(url, moment.target_s)
         if near is None:
             continue
         seen_s = None
         if near.before_s is not None and near.after_s is not None and near.after_s <= moment.to_s:
-            seen_s = last_visit_s(archive, url, near.before_s)
+            seen_s = catalogue.last_visit_s(url, near.before_s)
         time_s = choose(moment, near.before_s, near.after_s, seen_s)
         assert time_s is not None
         capture = None
         if exact is not None and exact.names(url, time_s):
-            capture = Reader(archive).newest(url, time_s)
+            capture = catalogue.newest(url, time_s)
             if capture is not None:
                 time_s = capture.time_s
         is_before = time_s == near.before_s
@@ -245,18 +244,17 @@ def _choose(archive: Archive, urls: tuple[str, ...], moment: Moment, exact: Exac
         return Chosen(
             url=url,
             time_s=time_s,
-            around=near if is_before else around(archive, url, time_s) or near,
-            previous_s=before_s(archive, url, time_s),
-            last_visit_s=None if capture is None else last_visit_s(archive, url, time_s),
+            around=near if is_before else catalogue.around(url, time_s) or near,
+            previous_s=catalogue.before_s(url, time_s),
+            last_visit_s=None if capture is None else catalogue.last_visit_s(url, time_s),
             capture=None if is_large else capture,
             is_large=is_large,
         )
     return None
 
 
-def _history(archive: Archive, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
-    reader = Reader(archive)
-    found = [version for url in urls for version in reader.history(url, from_s, to_s, HISTORY_MAX)]
+def _history(catalogue: Catalogue, urls: tuple[str, ...], from_s: int, to_s: int) -> list[Version]:
+    found = [version for url in urls for version in catalogue.history(url, from_s, to_s)]
     return sorted(found, key=lambda version: (version.first_seen_s, version.url))
 
 
@@ -294,8 +292,8 @@ def _seconds(row: Row) -> int:
 class _Walk:
     """Rows of many addresses in their order; `at` is the address that the last row is of, or where it stopped."""
 
-    def __init__(self, archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Row]) -> None:
-        self._archive = archive
+    def __init__(self, catalogue: Catalogue, question: CdxQuestion, known: WeighedCache[bytes, Row]) -> None:
+        self._catalogue = catalogue
         self._known = known
         self._question = question
         self.at = ""
@@ -305,14 +303,14 @@ class _Walk:
         resume = b"" if self._question.resume_at is None else self._question.resume_at[0]
         for start, end in self._question.ranges:
             if end > resume:
-                yield from addresses(self._archive, max(start, resume), end)
+                yield from self._catalogue.addresses(max(start, resume), end)
 
     def has_page(self) -> bool:
         at = (self._question.page or 0) * PAGE_ADDRESSES
         return next(islice(self.addresses(), at, None), None) is not None
 
     def rows(self) -> Iterator[Row]:
-        question, reader = self._question, Reader(self._archive)
+        question = self._question
         urls, walked_max = self.addresses(), ADDRESSES_MAX
         if question.page is not None:
             urls, walked_max = islice(urls, question.page * PAGE_ADDRESSES, None), PAGE_ADDRESSES
@@ -320,7 +318,7 @@ class _Walk:
             if number == walked_max:
                 self.is_cut = question.page is None
                 return
-            yield from self._rows_of(reader, self.at, self._from_s())
+            yield from self._rows_of(self.at, self._from_s())
 
     def _from_s(self) -> int:
         """The time of a resume key is that of its address, which may be another peer's alone."""
@@ -329,28 +327,26 @@ class _Walk:
             return question.from_s
         return max(question.from_s, question.resume_at[1])
 
-    def _rows_of(self, reader: Reader, url: str, from_s: int) -> Iterator[Row]:
+    def _rows_of(self, url: str, from_s: int) -> Iterator[Row]:
         """Reading a record costs ten times what the index does, so what its row says is kept."""
-        cache: MemberCache | None = None
-        for key, value in reader.entries_of(url, from_s, self._question.to_s, ROWS_MAX + 1):
-            row = self._known.get(key + value)
+        for entry in self._catalogue.entries(url, from_s, self._question.to_s, ROWS_MAX + 1):
+            row = self._known.get(entry.name)
             if row is None:
-                cache = cache or MemberCache(self._archive.files)
-                version = reader.version_at(url, key, value, cache)
+                version = entry.version()
                 if version is None:
                     continue
                 row = row_of(version)
-                self._known.keep(key + value, row, _ROW_BYTES + 2 * len(url))
+                self._known.keep(entry.name, row, _ROW_BYTES + 2 * len(url))
             yield row
 
 
 def _rows(
-    archive: Archive, question: CdxQuestion, known: WeighedCache[bytes, Row], now: Callable[[], float]
+    catalogue: Catalogue, question: CdxQuestion, known: WeighedCache[bytes, Row], now: Callable[[], float]
 ) -> CdxRows:
     """Stops after so many rows or addresses and says where."""
-    walk = _Walk(archive, question, known)
+    walk = _Walk(catalogue, question, known)
     if question.shows_pages:
-        keys = (key for start, end in question.ranges for key, _ in archive.index.scan(start, end))
+        keys = (key for start, end in question.ranges for key in catalogue.address_keys(start, end))
         count = sum(1 for _ in islice(keys, PAGES_MAX * PAGE_ADDRESSES))
         return CdxRows(pages=-(-count // PAGE_ADDRESSES))
     wanted = question.limit if question.limit > 0 else ROWS_MAX

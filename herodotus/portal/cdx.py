@@ -22,7 +22,7 @@ from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url
 from herodotus.portal.moments import Moment, parse_moment
 from herodotus.portal.targets import BadTargetError, spellings
-from herodotus.store.reader import Version
+from herodotus.store import Version
 
 FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
 _ALIASES = {"url": "original", "mime": "mimetype", "status": "statuscode"}

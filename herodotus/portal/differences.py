@@ -30,8 +30,7 @@ from herodotus.portal.pages import not_archived_page
 from herodotus.portal.rendering import render
 from herodotus.portal.request import Request
 from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
-from herodotus.store.engine import Archive
-from herodotus.store.reader import Reader
+from herodotus.store import Catalogue
 
 CONTEXT_LINES = 3
 ROWS_MAX = 2_000
@@ -96,7 +95,7 @@ class DiffPages:
         if not is_same_path(asked.request.target, shown):
             return moved(shown)
         body = await self._shelf.ask(
-            lambda archive: _page(archive, old.url, old.time_s, new.time_s, is_inline=target.is_inline)
+            lambda catalogue: _page(catalogue, old.url, old.time_s, new.time_s, is_inline=target.is_inline)
         )
         if body is None:
             sentence = "this peer's copy of one of these days is damaged; look for another day"
@@ -120,15 +119,16 @@ def parse_diff_target(target: str) -> DiffTarget:
     return DiffTarget(old.moment, new.moment, old.url, is_inline=match[1] is not None)
 
 
-def _page(archive: Archive, url: str, old_s: int, new_s: int, *, is_inline: bool) -> str | None:
+def _page(catalogue: Catalogue, url: str, old_s: int, new_s: int, *, is_inline: bool) -> str | None:
     """In one go, as two captures of many megabytes should not wait for another turn; None where one is damaged."""
-    captures = _read(archive, url, old_s, new_s)
+    captures = _read(catalogue, url, old_s, new_s)
     return None if captures is None else diff_page(compare(url, *captures), is_inline=is_inline)
 
 
-def _read(archive: Archive, url: str, old_s: int, new_s: int) -> tuple[StoredCapture, StoredCapture] | None:
-    reader = Reader(archive)
-    old, new = reader.newest(url, old_s), reader.newest(url, new_s)
+def _read(
+    catalogue: Catalogue, url: str, old_s: int, new_s: int
+) -> tuple[StoredCapture, StoredCapture] | None:
+    old, new = catalogue.newest(url, old_s), catalogue.newest(url, new_s)
     if old is None or new is None or (old.time_s, new.time_s) != (old_s, new_s):
         return None
     return old, new

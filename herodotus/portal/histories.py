@@ -12,8 +12,7 @@ from herodotus.core.warc import civil_date, format_date
 from herodotus.portal.memento import Places, diff_path
 from herodotus.portal.rendering import render
 from herodotus.portal.timelines import timeline
-from herodotus.store.performer import history_as_json
-from herodotus.store.reader import Version
+from herodotus.store import Version, history_as_json
 
 DAY_S = 86_400
 MONTHS_MAX = 12

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
 from herodotus.portal.moments import http_date
-from herodotus.store.reader import Version
+from herodotus.store import Version
 
 _PLAIN = re.compile(r"[!#-;=?-\[\]-~]*")
 _UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\ '} | {n: f"%{n:02X}" for n in (*range(0x20), 0x7F)}

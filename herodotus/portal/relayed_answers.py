@@ -35,7 +35,7 @@ from herodotus.portal.histories import history_page
 from herodotus.portal.memento import Places, header_url, memento_links
 from herodotus.portal.moments import http_date, parse_http_date
 from herodotus.portal.targets import BadTargetError, spellings
-from herodotus.store.reader import Version
+from herodotus.store import Version
 
 VERSIONS_MAX = 20_000
 """Of a history that becomes a page; it shows the newest hundred, and a calendar of twelve months."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from herodotus.store.reader import Version
+from herodotus.store import Version
 
 WIDTH = 1_000
 """Marks that would be nearer to each other are one, so there are no more than that."""

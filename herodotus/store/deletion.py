@@ -165,6 +165,11 @@ def deposit_of_stored(capture: StoredCapture) -> Deposit:
     return replace(deposit, sha256=capture.id.digest) if deposit.type is RecordType.RESPONSE else deposit
 
 
+def as_warc(capture: StoredCapture) -> bytes:
+    """Whole in itself, also where the archive has the body in another record."""
+    return b"".join(compress_bundle(deposit_of_stored(capture), None))
+
+
 def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
     """Deletes versions older than a time that newer ones follow; never a URL's newest.
 

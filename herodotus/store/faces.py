@@ -6,14 +6,19 @@ their locks. The one function that goes in is the guard of `drop`: it is asked u
 looks at must not change between the look and the deed.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from herodotus.core.captures import CaptureId, Deposit
+from herodotus.core.captures import CaptureId, Deposit, StoredCapture
 from herodotus.core.copies.proofs import Proof
+from herodotus.store.host_stream import HostPlace, HostStream
 from herodotus.store.intake import StoreOutcome
+from herodotus.store.neighbours import Around
+from herodotus.store.reader import Version
+from herodotus.store.streams import Cursor, Query, Stream
+from herodotus.store.survey import Property, Span, Tally
 
 Stretch = tuple[bytes, bytes | None]
 """Positions from the first on, to before the second; None is the end of the circle. It does not wrap."""
@@ -155,4 +160,126 @@ class Holdings(Protocol):
 
     async def compact(self) -> None:
         """Rewrite segments of which a good part went."""
+        ...
+
+
+class VersionEntry(Protocol):
+    """What the index says of a capture; reading the capture itself costs ten times more."""
+
+    @property
+    def name(self) -> bytes:
+        """The same name is always the same version."""
+        ...
+
+    def version(self) -> Version | None:
+        """None where it is damaged, gone meanwhile, or of another URL."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFacts:
+    """A log takes captures of all the ring as they come; a segment is one bucket, sorted, and never changed."""
+
+    number: int
+    path: str
+    is_log: bool
+    bucket: int | None
+    epoch: int | None
+    codec: str
+    bytes: int
+
+
+class Catalogue(Protocol):
+    """What readers look for. The calls wait for disks, so they are made in a worker; several of them make one
+    question, and the portal has its own lanes and a bounded queue for these. Positions are the first 12 bytes of a
+    URL's key."""
+
+    @property
+    def stamp(self) -> int:
+        """Another number whenever something was stored or deleted; it begins again with each opening."""
+        ...
+
+    # -- one URL
+
+    def around(self, url: str, moment_s: int) -> Around | None:
+        """From the index alone, as the next three; None: there is no capture of the URL."""
+        ...
+
+    def before_s(self, url: str, time_s: int) -> int | None:
+        """The second of the newest capture that is older."""
+        ...
+
+    def last_visit_s(self, url: str, time_s: int) -> int | None:
+        """When the version of that second was last found unchanged."""
+        ...
+
+    def digests_at(self, url: str, time_s: int) -> set[bytes]:
+        """Of the captures of a second, as far as the index has them: three bytes, between versions of one URL."""
+        ...
+
+    def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
+        """That can be read."""
+        ...
+
+    def history(self, url: str, from_s: int, to_s: int) -> list[Version]:
+        """Oldest first, both ends included, up to a limit of the store."""
+        ...
+
+    def entries(self, url: str, from_s: int, to_s: int, most: int) -> Iterator[VersionEntry]: ...
+
+    # -- many URLs
+
+    def addresses(self, start: bytes, end: bytes) -> Iterator[str]:
+        """URLs between two keys of `address_key`, in order. One of them may have lost its last capture since."""
+        ...
+
+    def address_keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        """As `addresses`; `url_of_address` reads them."""
+        ...
+
+    def positions(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        """Of the URLs that have captures, in the order of the ring."""
+        ...
+
+    def newest_at(self, position: bytes) -> StoredCapture | None:
+        """None where nothing is left of it, or its newest capture is damaged."""
+        ...
+
+    # -- as surveyed
+
+    def is_surveyed(self) -> bool:
+        """Whether all that was stored so far is in what follows."""
+        ...
+
+    def links_to(self, position: bytes, behind: bytes = b"") -> Iterator[tuple[bytes, Span]]:
+        """Positions of the pages that have a link to a URL, and when they had it."""
+        ...
+
+    def tally(self, of: Property, value: str = "") -> Tally: ...
+
+    def tallies(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, Tally]]:
+        """Between two keys of `tally_key`."""
+        ...
+
+    # -- whole files, and all that there is
+
+    def containers(self, behind: int) -> Iterator[ContainerFacts]:
+        """Files by number. What was sealed or compacted away meanwhile is left out."""
+        ...
+
+    def container(self, number: int) -> ContainerFacts | None: ...
+
+    def contents(self, number: int, start: int) -> tuple[int, Iterator[tuple[int, int, bytes]]]:
+        """The size of a file, and its members from a place on: where, how long, and unpacked. KeyError or
+        FileNotFoundError where it went; MalformedRecordError in the middle where nothing can be read any more."""
+        ...
+
+    def stream(self, query: Query, cursor: Cursor | None, *, is_whole: bool) -> Stream:
+        """In the order of the ring. CursorExpiredError when the index was made again since."""
+        ...
+
+    def host_stream(
+        self, ranges: Sequence[tuple[bytes, bytes]], query: Query, place: HostPlace | None, *, is_whole: bool
+    ) -> HostStream:
+        """In the order of addresses."""
         ...

@@ -17,7 +17,8 @@ from herodotus.core.orders import ArchiveOrder, OrderReport, Say
 from herodotus.core.ports import Clocks, Lane, Workers
 from herodotus.core.status import StoreStatus
 from herodotus.home.folder import Home
-from herodotus.store.faces import Holdings
+from herodotus.store.catalogue import ArchiveCatalogue
+from herodotus.store.faces import Catalogue, Holdings
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.performer import perform_in_peer
 from herodotus.store.settings import ArchiveSettings
@@ -69,6 +70,7 @@ class HomeArchive:
         self._is_surveyed = is_surveyed
         self.store: DiskStore | None = None
         self.holdings: Holdings | None = None
+        self._catalogue: Catalogue | None = None
         self.state = ArchiveState.CLOSED
         self._reason = ""
         self._settled = anyio.Event()
@@ -90,6 +92,11 @@ class HomeArchive:
         if self.store is None:
             raise NotOpenError(self.state, self.problem or "")
         return self.store
+
+    def catalogue(self) -> Catalogue:
+        if self._catalogue is None:
+            raise NotOpenError(self.state, self.problem or "")
+        return self._catalogue
 
     async def wait_open(self) -> DiskStore:
         """For patient callers; never returns if the archive cannot be opened."""
@@ -122,6 +129,7 @@ class HomeArchive:
                 )
                 async with open_store(archive, self._world) as self.store:
                     self.holdings = ArchiveHoldings(self.store)
+                    self._catalogue = ArchiveCatalogue(archive)
                     self.state = ArchiveState.OPEN
                     logger.debug("archive open captures=%d", archive.captures)
                     settled.set()
@@ -135,7 +143,7 @@ class HomeArchive:
             except Exception as error:  # noqa: BLE001  # whatever a disk or RocksDB raises, the peer continues
                 self._give_up(error)
             finally:
-                self.store = self.holdings = None
+                self.store = self.holdings = self._catalogue = None
                 if self.state is not ArchiveState.UNUSABLE:
                     self.state = ArchiveState.CLOSED
                 settled.set()

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from io import BytesIO
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Meta
 from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
-from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry
+from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.endpoints import (
@@ -32,10 +31,7 @@ from herodotus.portal.histories import contents_of
 from herodotus.portal.memento import Places
 from herodotus.portal.moments import Moment
 from herodotus.portal.targets import spellings
-from herodotus.store.deletion import deposit_of_stored
-from herodotus.store.engine import Archive
-from herodotus.store.intake import compress_bundle
-from herodotus.store.reader import Reader, Version
+from herodotus.store import Catalogue, Version, as_warc
 
 VERSIONS_SHOWN_MAX = 1_000
 """Of one content; the rest is counted."""
@@ -199,7 +195,7 @@ class CaptureAnswers:
         ]
         at = begun if question.after is None else position_of_token(question.after)
         captures, stopped = await self._shelf.ask(
-            lambda archive: _sampled(archive, begun, at, question.limit)
+            lambda catalogue: _sampled(catalogue, begun, at, question.limit)
         )
         following = None if stopped is None else stopped.hex()
         return ApiReply(value=Sample(captures=tuple(captures), next=following), next=following)
@@ -233,31 +229,25 @@ class CaptureAnswers:
         )
 
 
-async def at_moment(shelf: Shelf, url: str, moment: Moment, work: Callable[[Archive, StoredCapture], T]) -> T:
+async def at_moment(
+    shelf: Shelf, url: str, moment: Moment, work: Callable[[Catalogue, StoredCapture], T]
+) -> T:
     """`work` on the capture that answers for a moment, in a thread."""
     urls = spellings(url)
     chosen = await shelf.choose(urls, moment)
     if chosen is None:
         raise AbsentError(urls[0])
 
-    def read(archive: Archive) -> T:
-        capture = Reader(archive).newest(chosen.url, chosen.time_s)
+    def read(catalogue: Catalogue) -> T:
+        capture = catalogue.newest(chosen.url, chosen.time_s)
         if capture is None:
             raise NotHereError("this peer's copy of that day is damaged, and it has no older one")
         try:
-            return work(archive, capture)
+            return work(catalogue, capture)
         except DamagedRecordError as error:
             raise NotHereError("this peer's copy of that day is damaged") from error
 
     return await shelf.ask(read)
-
-
-def as_warc(capture: StoredCapture) -> bytes:
-    """Whole in itself, also where the archive has the body in another record."""
-    out = BytesIO()
-    for member in compress_bundle(deposit_of_stored(capture), None):
-        out.write(member)
-    return out.getvalue()
 
 
 def record_facts(record: WarcRecord) -> WarcRecordFacts:
@@ -311,35 +301,18 @@ def _facts(version: Version, is_disputed: bool) -> CaptureFacts:
 
 
 def _sampled(
-    archive: Archive, begun: bytes, at: bytes, limit: int
+    catalogue: Catalogue, begun: bytes, at: bytes, limit: int
 ) -> tuple[list[SampledCapture], bytes | None]:
     """From `at` around the ring to where the sample began; `at` is left out unless it is the beginning."""
     found: list[SampledCapture] = []
-    reader = Reader(archive)
-    end = CAPTURE + begun
-    spans = [(after(CAPTURE + at) if at != begun else CAPTURE + at, after(CAPTURE)), (CAPTURE, end)]
-    if at < begun:
-        spans = [(after(CAPTURE + at), end)]
-    for start, stop in spans:
-        place = start
-        while place < stop and (first := next(archive.index.scan(place, stop), None)) is not None:
-            prefix = first[0][: 1 + KEY_BYTES]
-            place = after(prefix)
-            newest = archive.index.last_before(prefix, place)
-            capture = None if newest is None else _try_read(reader, newest[1])
-            if capture is not None:
-                found.append(_sampled_capture(capture))
-                if len(found) == limit:
-                    return found, prefix[1:]
+    spans: list[tuple[bytes, bytes | None]] = [(at, begun)] if at < begun else [(at, None), (b"", begun)]
+    for position in (one for span in spans for one in catalogue.positions(*span)):
+        capture = None if position == at != begun else catalogue.newest_at(position)
+        if capture is not None:
+            found.append(_sampled_capture(capture))
+            if len(found) == limit:
+                return found, position
     return found, None
-
-
-def _try_read(reader: Reader, value: bytes) -> StoredCapture | None:
-    """None for what is damaged, or was moved in this very moment: a sample may do without it."""
-    try:
-        return reader.read_entry(decode_entry(value))
-    except (DamagedRecordError, FileNotFoundError):
-        return None
 
 
 def _sampled_capture(capture: StoredCapture) -> SampledCapture:

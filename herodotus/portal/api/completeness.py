@@ -21,8 +21,6 @@ from msgspec import Meta
 
 from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import StoredCapture
-from herodotus.core.index_rows import after, url_prefix
-from herodotus.core.positions import position_of
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
@@ -42,8 +40,7 @@ from herodotus.portal.memento import Places
 from herodotus.portal.other_holders import RELAYED, Directions, Relay
 from herodotus.portal.request import Request
 from herodotus.portal.targets import spellings
-from herodotus.store.engine import Archive
-from herodotus.store.neighbours import around, last_visit_s
+from herodotus.store import Catalogue
 
 PARTS_MAX = 500
 ASKED_ELSEWHERE_MAX = 100
@@ -150,10 +147,10 @@ class CompletenessAnswers:
         raise AbsentError(urls[0])
 
     async def completeness(self, question: MomentQuestion, asked: Asked) -> ApiReply:
-        def work(archive: Archive, capture: StoredCapture) -> tuple[StoredCapture, list[PagePart], int]:
+        def work(catalogue: Catalogue, capture: StoredCapture) -> tuple[StoredCapture, list[PagePart], int]:
             links = [link for link in links_of(capture) if link.kind.is_embedded]
             parts = [
-                _part(nearest_to(archive, link.url, capture.time_s), ApiLinkKind(link.kind.value))
+                _part(nearest_to(catalogue, link.url, capture.time_s), ApiLinkKind(link.kind.value))
                 for link in links[:PARTS_MAX]
             ]
             return capture, parts, max(0, len(links) - PARTS_MAX)
@@ -265,16 +262,16 @@ def _part(nearest: Nearest, kind: ApiLinkKind, *, is_here: bool = True) -> PageP
     )
 
 
-def nearest_to(archive: Archive, url: str, moment_s: int) -> Nearest:
+def nearest_to(catalogue: Catalogue, url: str, moment_s: int) -> Nearest:
     """From the index alone."""
-    near = around(archive, url, moment_s)
+    near = catalogue.around(url, moment_s)
     if near is None:
         return Nearest(url=url, state=PartState.MISSING, date=None, offset_s=None, memento=None)
     before_s, after_s = near.before_s, near.after_s
     if before_s is None:
         assert after_s is not None
         shown_s, state = after_s, PartState.NEWER
-    elif _is_coherent(archive, url, before_s, after_s, moment_s):
+    elif _is_coherent(catalogue, url, before_s, after_s, moment_s):
         shown_s, state = before_s, PartState.COHERENT
     elif after_s is None:
         shown_s, state = before_s, PartState.OLDER
@@ -290,17 +287,11 @@ def nearest_to(archive: Archive, url: str, moment_s: int) -> Nearest:
     )
 
 
-def _is_coherent(archive: Archive, url: str, before_s: int, after_s: int | None, moment_s: int) -> bool:
+def _is_coherent(catalogue: Catalogue, url: str, before_s: int, after_s: int | None, moment_s: int) -> bool:
     """The version before was still there: seen again unchanged, or the next capture has the same digest."""
-    seen_s = last_visit_s(archive, url, before_s) or before_s
+    seen_s = catalogue.last_visit_s(url, before_s) or before_s
     if seen_s >= moment_s:
         return True
-    return after_s is not None and not _digests(archive, url, before_s).isdisjoint(
-        _digests(archive, url, after_s)
+    return after_s is not None and not catalogue.digests_at(url, before_s).isdisjoint(
+        catalogue.digests_at(url, after_s)
     )
-
-
-def _digests(archive: Archive, url: str, time_s: int) -> set[bytes]:
-    """Of the captures of a second, as far as the index has them: three bytes, between versions of one URL."""
-    prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")
-    return {key[len(prefix) :] for key, _ in archive.index.scan(prefix, after(prefix))}

@@ -1,6 +1,7 @@
 """What is asked about the archive's files: which there are, and what is in one of them, record by record."""
 
-from functools import partial
+from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -13,8 +14,7 @@ from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.store.engine import Archive
-from herodotus.store.members import scan_members
+from herodotus.store import Catalogue, ContainerFacts
 
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """Unpacked for one answer, and the member after it."""
@@ -118,10 +118,8 @@ class ContainerAnswers:
     async def list_all(self, question: ContainersQuestion, asked: Asked) -> ApiReply:
         behind = number_of(question.after)
 
-        def work(archive: Archive) -> list[Container]:
-            numbers = sorted(number for number in archive.files.catalogue if number > behind)
-            facts = (_facts(archive, number) for number in numbers[: question.limit + 1])
-            return [one for one in facts if one is not None]
+        def work(catalogue: Catalogue) -> list[Container]:
+            return [_shown(one) for one in islice(catalogue.containers(behind), question.limit + 1)]
 
         found = await self._shelf.ask(work)
         shown = tuple(found[: question.limit])
@@ -129,47 +127,35 @@ class ContainerAnswers:
         return ApiReply(value=Containers(containers=shown, next=following), next=following)
 
     async def one(self, question: ContainerQuestion, asked: Asked) -> ApiReply:
-        found = await self._shelf.ask(lambda archive: _facts(archive, question.number))
+        found = await self._shelf.ask(lambda catalogue: catalogue.container(question.number))
         if found is None:
             raise NotHereError(f"the archive has no file {question.number}")
-        return ApiReply(value=found)
+        return ApiReply(value=_shown(found))
 
     async def contents(self, question: ContentsQuestion, asked: Asked) -> ApiReply:
         start = number_of(question.after)
         found = await self._shelf.ask(
-            lambda archive: _contents(archive, question.number, start, question.limit)
+            lambda catalogue: _contents(catalogue, question.number, start, question.limit)
         )
         return ApiReply(value=found, next=found.next)
 
 
-def _facts(archive: Archive, number: int) -> Container | None:
-    """None where it was sealed or compacted away, meanwhile or long ago."""
-    located = archive.files.catalogue.get(number)
-    try:
-        size = archive.files.size(number)
-    except (KeyError, FileNotFoundError):
-        return None
-    if located is None:
-        return None
-    name = located.name
+def _shown(facts: ContainerFacts) -> Container:
     return Container(
-        number=number,
-        path=name.path,
-        kind="log" if name.is_log else "segment",
-        bucket=name.bucket,
-        epoch=None if name.is_log else name.epoch,
-        codec=name.codec.value,
-        bytes=size,
+        number=facts.number,
+        path=facts.path,
+        kind="log" if facts.is_log else "segment",
+        bucket=facts.bucket,
+        epoch=facts.epoch,
+        codec=facts.codec,
+        bytes=facts.bytes,
     )
 
 
-def _contents(archive: Archive, number: int, start: int, limit: int) -> Contents:
+def _contents(catalogue: Catalogue, number: int, start: int, limit: int) -> Contents:
     try:
-        # Of the log that grows just now, what was acknowledged is whole.
-        with archive.lock:
-            is_growing = archive.log.number == number
-            size = archive.log.tail if is_growing else archive.files.size(number)
-        return _read(archive, number, start, size, limit)
+        size, members = catalogue.contents(number, start)
+        return _read(members, number, start, size, limit)
     except (KeyError, FileNotFoundError) as error:
         if start:
             raise GoneError(
@@ -178,12 +164,13 @@ def _contents(archive: Archive, number: int, start: int, limit: int) -> Contents
         raise NotHereError(f"the archive has no file {number}") from error
 
 
-def _read(archive: Archive, number: int, start: int, size: int, limit: int) -> Contents:
+def _read(
+    members: Iterator[tuple[int, int, bytes]], number: int, start: int, size: int, limit: int
+) -> Contents:
     records: list[ContainedRecord] = []
     at, unpacked, damaged_at = start, 0, None
-    read_at = partial(archive.files.read_at, number)
     try:
-        for offset, length, content in scan_members(read_at, start, size, archive.files.dictionary(number)):
+        for offset, length, content in members:
             records += _records_of(content, offset, length)
             at, unpacked = offset + length, unpacked + len(content)
             if len(records) >= limit or unpacked >= CONTENT_BYTES_MAX:

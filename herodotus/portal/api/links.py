@@ -19,9 +19,9 @@ from msgspec import Meta
 from crawler.core.links import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
-from herodotus.core.archive_errors import ArchiveError, DamagedRecordError
+from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture, capture_of
-from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry
+from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.positions import position_of
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
@@ -35,9 +35,7 @@ from herodotus.portal.memento import Places
 from herodotus.portal.peer_rows import earliest
 from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
-from herodotus.store.engine import Archive
-from herodotus.store.reader import Reader
-from herodotus.store.survey import ArchiveSurvey, Span, decode_span, links_to
+from herodotus.store import Catalogue, Span
 
 LINKS_LOOKED_AT_MAX = 2_000
 """Rows for one answer, of which a date may leave out most."""
@@ -135,7 +133,7 @@ class LinkAnswers:
     async def out(self, question: OutLinksQuestion, asked: Asked) -> ApiReply:
         start = number_of(question.after)
 
-        def work(_: Archive, capture: StoredCapture) -> OutLinks:
+        def work(_: Catalogue, capture: StoredCapture) -> OutLinks:
             links = [
                 ApiLink(url=link.url, kind=ApiLinkKind(link.kind.value))
                 for link in links_of(capture)
@@ -158,9 +156,9 @@ class LinkAnswers:
         begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)
         day_s = None if question.date is None else moment_of(question.date).target_s
         own, is_current = await self._shelf.ask(
-            lambda archive: (
-                _into(archive, url, begun, day_s, question.limit),
-                ArchiveSurvey(archive).is_current(),
+            lambda catalogue: (
+                _into(catalogue, url, begun, day_s, question.limit),
+                catalogue.is_surveyed(),
             )
         )
         shares, is_partial = [own], False
@@ -203,23 +201,21 @@ class LinkRows:
     is_short: bool = False
 
 
-def _into(archive: Archive, url: str, begun: bytes, day_s: int | None, limit: int) -> LinkRows:
-    prefix = links_to(position_of(url))
+def _into(catalogue: Catalogue, url: str, begun: bytes, day_s: int | None, limit: int) -> LinkRows:
+    position = position_of(url)[:KEY_BYTES]
     found: list[InLink] = []
     source = b""
-    rows = archive.index.scan(prefix + begun + b"\0" if begun else prefix, after(prefix))
-    for key, value in islice(rows, LINKS_LOOKED_AT_MAX):
-        source, span = key[-KEY_BYTES:], decode_span(value)
+    for source, span in islice(catalogue.links_to(position, begun), LINKS_LOOKED_AT_MAX):
         if not stood(span, day_s):
             continue
-        page = url_at(archive, source)
+        page = url_at(catalogue, source)
         if page is not None:
             found.append(
                 InLink(url=page, first_seen=format_date(span.first_s), last_seen=format_date(span.last_s))
             )
             if len(found) == limit:
                 break
-    has_more = source and next(archive.index.scan(prefix + source + b"\0", after(prefix)), None) is not None
+    has_more = source and next(catalogue.links_to(position, source), None) is not None
     return LinkRows(links=tuple(found), stopped=source if has_more else None)
 
 
@@ -227,16 +223,10 @@ def stood(span: Span, day_s: int | None) -> bool:
     return day_s is None or span.first_s <= day_s <= span.last_s
 
 
-def url_at(archive: Archive, position: bytes) -> str | None:
+def url_at(catalogue: Catalogue, position: bytes) -> str | None:
     """Of a position on the ring; None where nothing is left of it."""
-    prefix = CAPTURE + position
-    newest = archive.index.last_before(prefix, after(prefix))
-    if newest is None:
-        return None
-    try:
-        return Reader(archive).read_entry(decode_entry(newest[1])).url
-    except (DamagedRecordError, FileNotFoundError):
-        return None
+    newest = catalogue.newest_at(position)
+    return None if newest is None else newest.url
 
 
 def together(

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.index_rows import KEY_BYTES, after
+from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.positions import position_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Url, moment_of
@@ -20,8 +20,7 @@ from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Sc
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.targets import BadTargetError, spellings
-from herodotus.store.engine import Archive
-from herodotus.store.survey import ArchiveSurvey, decode_span, links_to
+from herodotus.store import Catalogue
 
 STEPS_MAX = 6
 PAGES_WALKED_MAX = 20_000
@@ -80,7 +79,9 @@ class PathAnswers:
                 await walk.run(asked)
             return ApiReply(value=walk.path())
         return ApiReply(
-            value=await self._shelf.ask(lambda archive: _path(archive, start, goal, day_s, question.steps))
+            value=await self._shelf.ask(
+                lambda catalogue: _path(catalogue, start, goal, day_s, question.steps)
+            )
         )
 
 
@@ -149,7 +150,7 @@ class _RingWalk:
 # -- over the pages of this peer --------------------------------------------------------------------------
 
 
-def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max: int) -> Path:
+def _path(catalogue: Catalogue, start: str, goal: str, day_s: int | None, steps_max: int) -> Path:
     """Backwards from the goal, in breadth: the rows say who leads to a page."""
     begin, end = position_of(start)[:KEY_BYTES], position_of(goal)[:KEY_BYTES]
     leads_to: dict[bytes, bytes] = {end: b""}
@@ -159,36 +160,34 @@ def _path(archive: Archive, start: str, goal: str, day_s: int | None, steps_max:
         if steps == steps_max:
             is_exhaustive = False
             continue
-        prefix = links_to(page)
-        rows = list(islice(archive.index.scan(prefix, after(prefix)), ROWS_OF_PAGE_MAX + 1))
+        rows = list(islice(catalogue.links_to(page), ROWS_OF_PAGE_MAX + 1))
         is_exhaustive = is_exhaustive and len(rows) <= ROWS_OF_PAGE_MAX
-        for key, value in rows[:ROWS_OF_PAGE_MAX]:
-            source = key[-KEY_BYTES:]
-            if source not in leads_to and stood(decode_span(value), day_s):
+        for source, span in rows[:ROWS_OF_PAGE_MAX]:
+            if source not in leads_to and stood(span, day_s):
                 leads_to[source] = page
                 waiting.append((source, steps + 1))
         if len(leads_to) > PAGES_WALKED_MAX:
             is_exhaustive = False
             break
-    urls = _walked(archive, leads_to, begin, start, goal) if begin in leads_to else ()
+    urls = _walked(catalogue, leads_to, begin, start, goal) if begin in leads_to else ()
     return Path(
         urls=urls,
         pages=len(leads_to),
         is_exhaustive=bool(urls) or (is_exhaustive and begin not in leads_to),
-        is_current=ArchiveSurvey(archive).is_current(),
+        is_current=catalogue.is_surveyed(),
         is_partial=False,
     )
 
 
 def _walked(
-    archive: Archive, leads_to: dict[bytes, bytes], begin: bytes, start: str, goal: str
+    catalogue: Catalogue, leads_to: dict[bytes, bytes], begin: bytes, start: str, goal: str
 ) -> tuple[str, ...]:
     """None of it where a page on the way was deleted since."""
     urls, page = [start], leads_to[begin]
     if not page:
         return (start,)
     while leads_to[page]:
-        url = url_at(archive, page)
+        url = url_at(catalogue, page)
         if url is None:
             return ()
         urls.append(url)

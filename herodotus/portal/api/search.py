@@ -15,8 +15,7 @@ from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, G
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.store.engine import Archive
-from herodotus.store.neighbours import around
+from herodotus.store import Catalogue
 
 SEARCHED_MAX = 100_000
 """Addresses that one search looks at; some tenths of a second."""
@@ -63,7 +62,9 @@ class SearchAnswers:
         if not words:
             raise BadQuestionError("q: it has no word")
         place = None if question.after is None else SearchCursor.decode(question.after)
-        urls, last = await self._shelf.ask(lambda archive: _searched(archive, words, place, question.limit))
+        urls, last = await self._shelf.ask(
+            lambda catalogue: _searched(catalogue, words, place, question.limit)
+        )
         following = None if last is None else SearchCursor.behind(last).encode()
         return ApiReply(value=FoundAddresses(urls=tuple(urls), next=following), next=following)
 
@@ -106,29 +107,29 @@ def _mark_of(key: bytes) -> bytes:
 
 
 def _searched(
-    archive: Archive, words: list[str], place: SearchCursor | None, limit: int
+    catalogue: Catalogue, words: list[str], place: SearchCursor | None, limit: int
 ) -> tuple[list[str], bytes | None]:
     """What was found, and the last key that was looked at, if there are more."""
     found: list[str] = []
-    last = start = _start(archive, place)
-    for last, _ in islice(archive.index.scan(start, after(ADDRESS)), SEARCHED_MAX):
+    last = start = _start(catalogue, place)
+    for last in islice(catalogue.address_keys(start, after(ADDRESS)), SEARCHED_MAX):
         url = url_of_address(last)
         text = url.lower()
-        if all(word in text for word in words) and around(archive, url, 0) is not None:
+        if all(word in text for word in words) and catalogue.around(url, 0) is not None:
             found.append(url)
             if len(found) == limit:
                 return found, last
-    has_more = next(archive.index.scan(last + _BEHIND, after(ADDRESS)), None) is not None
+    has_more = next(catalogue.address_keys(last + _BEHIND, after(ADDRESS)), None) is not None
     return found, last if has_more else None
 
 
-def _start(archive: Archive, place: SearchCursor | None) -> bytes:
+def _start(catalogue: Catalogue, place: SearchCursor | None) -> bytes:
     if place is None:
         return ADDRESS
     if not place.mark:
         return place.begins + _BEHIND
-    begun_alike = archive.index.scan(place.begins, after(place.begins))
-    for key, _ in islice(begun_alike, SEARCHED_MAX):
+    begun_alike = catalogue.address_keys(place.begins, after(place.begins))
+    for key in islice(begun_alike, SEARCHED_MAX):
         if _mark_of(key) == place.mark:
             return key + _BEHIND
     raise GoneError("the last address of the previous part is gone: start again")

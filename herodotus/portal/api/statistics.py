@@ -1,5 +1,6 @@
 """What is asked about the archive as a whole? Its survey's counts, in all and by a property."""
 
+from collections.abc import Iterator
 from enum import Enum
 from heapq import nlargest
 from itertools import islice
@@ -8,14 +9,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.index_rows import TALLY, after
+from herodotus.core.index_rows import after
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Token
 from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
-from herodotus.store.engine import Archive
-from herodotus.store.survey import ArchiveSurvey, Property, Tally, decode_tally, tally_key
+from herodotus.store import Catalogue, Property, Tally, tally_key
 
 RANKED_MAX = 200_000
 """Values that are looked at to find the largest; with more (of hosts) only the first so many are ranked."""
@@ -97,11 +97,9 @@ class StatisticsAnswers:
         self._shelf = shelf
 
     async def total(self, question: ApiQuestion, asked: Asked) -> ApiReply:
-        def work(archive: Archive) -> Total:
-            data = archive.index.get(tally_key(Property.TOTAL, ""))
-            tally = Tally() if data is None else decode_tally(data)
-            is_current = ArchiveSurvey(archive).is_current()
-            return Total(captures=tally.captures, bytes=tally.bytes, is_current=is_current)
+        def work(catalogue: Catalogue) -> Total:
+            tally = catalogue.tally(Property.TOTAL)
+            return Total(captures=tally.captures, bytes=tally.bytes, is_current=catalogue.is_surveyed())
 
         return ApiReply(value=await self._shelf.ask(work))
 
@@ -109,49 +107,48 @@ class StatisticsAnswers:
         if question.after is not None and question.sort is Sorting.CAPTURES:
             raise BadQuestionError("after: a list of the largest has no next part; sort=value lists all")
         found = await self._shelf.ask(
-            lambda archive: (_largest if question.sort is Sorting.CAPTURES else _in_order)(archive, question)
+            lambda catalogue: (_largest if question.sort is Sorting.CAPTURES else _in_order)(
+                catalogue, question
+            )
         )
         return ApiReply(value=found, next=found.next)
 
 
-def _in_order(archive: Archive, question: CountsQuestion) -> PropertyCounts:
-    prefix = TALLY + _PROPERTIES[question.by].value
+def _in_order(catalogue: Catalogue, question: CountsQuestion) -> PropertyCounts:
+    prefix = tally_key(_PROPERTIES[question.by], "")
     start = prefix if question.after is None else key_of_token(question.after, prefix)
-    rows = list(islice(archive.index.scan(start, after(prefix)), question.limit + 1))
+    rows = list(islice(catalogue.tallies(start, after(prefix)), question.limit + 1))
     following = None
     if len(rows) > question.limit:
         following = token_of_key(rows.pop()[0])
     return PropertyCounts(
         by=question.by,
-        counts=tuple(_count(key, value) for key, value in rows),
-        is_current=ArchiveSurvey(archive).is_current(),
+        counts=tuple(_count(key, tally) for key, tally in rows),
+        is_current=catalogue.is_surveyed(),
         is_whole=True,
         next=following,
     )
 
 
-def _largest(archive: Archive, question: CountsQuestion) -> PropertyCounts:
-    prefix = TALLY + _PROPERTIES[question.by].value
+def _largest(catalogue: Catalogue, question: CountsQuestion) -> PropertyCounts:
+    prefix = tally_key(_PROPERTIES[question.by], "")
     looked_at = 0
 
-    def rows() -> "map[tuple[int, bytes, bytes]]":
-        def row(pair: tuple[bytes, bytes]) -> tuple[int, bytes, bytes]:
-            nonlocal looked_at
+    def rows() -> Iterator[tuple[int, bytes, Tally]]:
+        nonlocal looked_at
+        for key, tally in islice(catalogue.tallies(prefix, after(prefix)), RANKED_MAX + 1):
             looked_at += 1
-            return decode_tally(pair[1]).captures, *pair
+            yield tally.captures, key, tally
 
-        return map(row, islice(archive.index.scan(prefix, after(prefix)), RANKED_MAX + 1))
-
-    largest = nlargest(question.limit, rows())
+    largest = nlargest(question.limit, rows(), key=lambda row: row[:2])
     return PropertyCounts(
         by=question.by,
-        counts=tuple(_count(key, value) for _, key, value in largest),
-        is_current=ArchiveSurvey(archive).is_current(),
+        counts=tuple(_count(key, tally) for _, key, tally in largest),
+        is_current=catalogue.is_surveyed(),
         is_whole=looked_at <= RANKED_MAX,
         next=None,
     )
 
 
-def _count(key: bytes, value: bytes) -> Count:
-    tally = decode_tally(value)
+def _count(key: bytes, tally: Tally) -> Count:
     return Count(value=key[2:].decode("utf-8", "replace"), captures=tally.captures, bytes=tally.bytes)

@@ -16,6 +16,7 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
+from herodotus.store.catalogue import ArchiveCatalogue
 from simnet.memory_store import MemoryStore
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.statuses import STATUS
@@ -49,7 +50,8 @@ class Library:
     ) -> None:
         self.store = MemoryStore(now=lambda: float(NOW_S))
         self.add(*deposits, visits=visits)
-        self.shelf = ArchiveShelf(lambda: self.store.archive, Machine())
+        catalogue = ArchiveCatalogue(self.store.archive)
+        self.shelf = ArchiveShelf(lambda: catalogue, Machine())
         self.handlers = Handlers(
             self.status, ArchivePages(self.shelf, peer=STATUS.peer_id), public_url=public_url
         )

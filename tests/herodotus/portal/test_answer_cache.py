@@ -18,6 +18,7 @@ from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.cache import WeighedCache
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
+from herodotus.store.catalogue import ArchiveCatalogue
 from tests.herodotus.portal.library import HOME, Library, at, response
 from tests.herodotus.portal.test_server import parsed, received, status
 
@@ -194,15 +195,16 @@ def test_another_archive_at_the_same_count_has_another_stamp() -> None:
     """As one that was closed, replaced or rebuilt, and opened again: each counts from its opening on."""
     first = Library(response(HOME, "20260101", b"a"))
     second = Library(response(HOME, "20260102", b"b"))
-    opened = [first.store.archive]
+    catalogues = [ArchiveCatalogue(one.store.archive) for one in (first, second)]
+    opened = [catalogues[0]]
     shelf = ArchiveShelf(lambda: opened[0], Machine())
     stamps = [shelf.stamp]
     assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260101")
-    opened[0] = second.store.archive
+    opened[0] = catalogues[1]
     stamps.append(shelf.stamp)
     assert second.store.archive.counters.commits == first.store.archive.counters.commits
     assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260102")
-    opened[0] = first.store.archive
+    opened[0] = catalogues[0]
     stamps.append(shelf.stamp)
     assert len(set(stamps)) == 3
     assert shelf.stamp == stamps[2]

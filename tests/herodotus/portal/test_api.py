@@ -315,7 +315,7 @@ def test_a_part_looks_at_a_bounded_number_of_captures(room: Room, monkeypatch: p
         parts = streamed(room, f"/api/v1/stream?{question}")
         assert len(parts) >= 5
         assert [one["mime"] for one in lines(parts)] == ["image/png"]
-    monkeypatch.setattr(streams, "WALKED_MAX", 1)
+    monkeypatch.setattr("herodotus.store.host_stream.WALKED_MAX", 1)
     assert len(lines(streamed(room, "/api/v1/stream?host=example.org&limit=100"))) == 10
 
 
@@ -337,7 +337,7 @@ def test_tokens_of_other_streams_archives_and_inventions_are_refused(room: Room)
     # As after the index was rebuilt, with which arrivals are numbered anew.
     old = replace(Cursor.decode(ring_token), incarnation=b"rebuilt!").encode()
     assert "rebuilt" in problem(room, f"/api/v1/stream?after={old}", 410)
-    stale = replace(streams.HostCursor.decode(token), incarnation=b"rebuilt!").encode()
+    stale = streams.encode_place(replace(streams.decode_place(token), incarnation=b"rebuilt!"))
     assert "rebuilt" in problem(room, f"/api/v1/stream?host=example.org&after={stale}", 410)
 
 

@@ -20,6 +20,7 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
+from herodotus.store.catalogue import ArchiveCatalogue
 from tests.crawler.synthetic import FIRST_DAY, SyntheticWeb, synthetic_web
 from tests.herodotus.crawl.test_gear import order
 from tests.herodotus.portal.library import HOST
@@ -87,7 +88,8 @@ async def test_every_page_of_every_day_replays_as_the_oracle_says(tmp_path: Path
             async def status() -> object:
                 return STATUS
 
-            shelf = ArchiveShelf(lambda: store.archive, Machine())
+            catalogue = ArchiveCatalogue(store.archive)
+            shelf = ArchiveShelf(lambda: catalogue, Machine())
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]  # a fixed status
             for url in sorted(seen):
                 await compare(web, reader, url, seen[url], counts)
@@ -149,7 +151,8 @@ async def test_what_was_never_there_is_told_plainly(tmp_path: Path) -> None:
             async def status() -> object:
                 return STATUS
 
-            shelf = ArchiveShelf(lambda: store.archive, Machine())
+            catalogue = ArchiveCatalogue(store.archive)
+            shelf = ArchiveShelf(lambda: catalogue, Machine())
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]
             answer = await reader.get(f"/web/{digits_of(0)}/{web.seeds[0]}never-there")
             assert answer.status == 404

@@ -1,0 +1,164 @@
+"""How does the archive answer readers? The face `Catalogue`, over index and files."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from herodotus.core.archive_errors import DamagedRecordError
+from herodotus.core.captures import StoredCapture
+from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry, url_prefix
+from herodotus.core.positions import position_of
+from herodotus.store.engine import Archive
+from herodotus.store.faces import ContainerFacts
+from herodotus.store.host_stream import HostPlace, HostStream
+from herodotus.store.members import scan_members
+from herodotus.store.neighbours import Around, addresses, around, before_s, last_visit_s
+from herodotus.store.reader import HISTORY_MAX, Reader, Version
+from herodotus.store.stored_records import MemberCache
+from herodotus.store.streams import Cursor, Query, Stream
+from herodotus.store.survey import (
+    ArchiveSurvey,
+    Property,
+    Span,
+    Tally,
+    decode_span,
+    decode_tally,
+    links_to,
+    tally_key,
+)
+
+
+class _Entry:
+    __slots__ = ("_cache", "_key", "_reader", "_url", "_value")
+
+    def __init__(self, reader: Reader, cache: MemberCache, url: str, key: bytes, value: bytes) -> None:
+        self._reader, self._cache = reader, cache
+        self._url, self._key, self._value = url, key, value
+
+    @property
+    def name(self) -> bytes:
+        return self._key + self._value
+
+    def version(self) -> Version | None:
+        return self._reader.version_at(self._url, self._key, self._value, self._cache)
+
+
+class ArchiveCatalogue:
+    """Implements `herodotus.store.Catalogue`; one for each opening of an archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive = archive
+        self._reader = Reader(archive)
+
+    @property
+    def stamp(self) -> int:
+        return self._archive.counters.commits
+
+    # -- one URL ------------------------------------------------------------------------------------------
+
+    def around(self, url: str, moment_s: int) -> Around | None:
+        return around(self._archive, url, moment_s)
+
+    def before_s(self, url: str, time_s: int) -> int | None:
+        return before_s(self._archive, url, time_s)
+
+    def last_visit_s(self, url: str, time_s: int) -> int | None:
+        return last_visit_s(self._archive, url, time_s)
+
+    def digests_at(self, url: str, time_s: int) -> set[bytes]:
+        prefix = url_prefix(position_of(url)) + time_s.to_bytes(4, "big")
+        return {key[len(prefix) :] for key, _ in self._archive.index.scan(prefix, after(prefix))}
+
+    def newest(self, url: str, not_after_s: int) -> StoredCapture | None:
+        return self._reader.newest(url, not_after_s)
+
+    def history(self, url: str, from_s: int, to_s: int) -> list[Version]:
+        return self._reader.history(url, from_s, to_s, HISTORY_MAX)
+
+    def entries(self, url: str, from_s: int, to_s: int, most: int) -> Iterator[_Entry]:
+        cache = MemberCache(self._archive.files)
+        for key, value in self._reader.entries_of(url, from_s, to_s, most):
+            yield _Entry(self._reader, cache, url, key, value)
+
+    # -- many URLs ----------------------------------------------------------------------------------------
+
+    def addresses(self, start: bytes, end: bytes) -> Iterator[str]:
+        return addresses(self._archive, start, end)
+
+    def address_keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        return (key for key, _ in self._archive.index.scan(start, end))
+
+    def positions(self, start: bytes, end: bytes | None) -> Iterator[bytes]:
+        at, stop = CAPTURE + start, after(CAPTURE) if end is None else CAPTURE + end
+        # Versions of one URL are not walked through.
+        while at < stop and (first := next(self._archive.index.scan(at, stop), None)) is not None:
+            prefix = first[0][: 1 + KEY_BYTES]
+            yield prefix[1:]
+            at = after(prefix)
+
+    def newest_at(self, position: bytes) -> StoredCapture | None:
+        prefix = CAPTURE + position
+        newest = self._archive.index.last_before(prefix, after(prefix))
+        if newest is None:
+            return None
+        try:
+            return self._reader.read_entry(decode_entry(newest[1]))
+        except (DamagedRecordError, FileNotFoundError):  # or it moves in this very moment
+            return None
+
+    # -- as surveyed --------------------------------------------------------------------------------------
+
+    def is_surveyed(self) -> bool:
+        return ArchiveSurvey(self._archive).is_current()
+
+    def links_to(self, position: bytes, behind: bytes = b"") -> Iterator[tuple[bytes, Span]]:
+        prefix = links_to(position)
+        rows = self._archive.index.scan(prefix + behind + b"\0" if behind else prefix, after(prefix))
+        return ((key[-KEY_BYTES:], decode_span(value)) for key, value in rows)
+
+    def tally(self, of: Property, value: str = "") -> Tally:
+        data = self._archive.index.get(tally_key(of, value))
+        return Tally() if data is None else decode_tally(data)
+
+    def tallies(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, Tally]]:
+        return ((key, decode_tally(value)) for key, value in self._archive.index.scan(start, end))
+
+    # -- whole files, and all that there is ---------------------------------------------------------------
+
+    def containers(self, behind: int) -> Iterator[ContainerFacts]:
+        numbers = sorted(number for number in self._archive.files.catalogue if number > behind)
+        return (facts for number in numbers if (facts := self.container(number)) is not None)
+
+    def container(self, number: int) -> ContainerFacts | None:
+        located = self._archive.files.catalogue.get(number)
+        try:
+            size = self._archive.files.size(number)
+        except (KeyError, FileNotFoundError):
+            return None
+        if located is None:
+            return None
+        name = located.name
+        return ContainerFacts(
+            number=number,
+            path=name.path,
+            is_log=name.is_log,
+            bucket=name.bucket,
+            epoch=None if name.is_log else name.epoch,
+            codec=name.codec.value,
+            bytes=size,
+        )
+
+    def contents(self, number: int, start: int) -> tuple[int, Iterator[tuple[int, int, bytes]]]:
+        files, log = self._archive.files, self._archive.log
+        # Of the log that grows just now, what was acknowledged is whole.
+        with self._archive.lock:
+            size = log.tail if log.number == number else files.size(number)
+        read_at = partial(files.read_at, number)
+        return size, scan_members(read_at, start, size, files.dictionary(number))
+
+    def stream(self, query: Query, cursor: Cursor | None, *, is_whole: bool) -> Stream:
+        return Stream(self._archive, query, cursor, is_whole=is_whole)
+
+    def host_stream(
+        self, ranges: Sequence[tuple[bytes, bytes]], query: Query, place: HostPlace | None, *, is_whole: bool
+    ) -> HostStream:
+        return HostStream(self._archive, ranges, query, place, is_whole=is_whole)
