@@ -24,7 +24,6 @@ from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.directories import WHOLE_RING
 from herodotus.core.ports import Workers
 from herodotus.core.signatures import signed
 from herodotus.machine import Machine
@@ -37,7 +36,7 @@ from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.store import ArchiveStore, open_store
 from simnet.memory_store import AtOnce
-from tests.herodotus.copies.sets import MemberSet, Straight
+from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.copies.test_comparison import THEM
 from tests.herodotus.store.making import NOW_S, page, random_text
 

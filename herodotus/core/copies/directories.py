@@ -36,8 +36,6 @@ Scope = tuple[Range, ...]
 Digests = Mapping[int, bytes]
 """Of the directories of 16 bits in a range that are not empty."""
 
-WHOLE_RING: Scope = (Range(bytes(KEY_BYTES), None),)
-
 
 def ranges_of(arcs: Arcs) -> Scope:
     """A set of keys as it is compared and sent: by whole positions."""

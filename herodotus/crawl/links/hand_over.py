@@ -19,7 +19,7 @@ import msgspec
 
 from crawler.core.rows import Batch, Rows
 from dht import Contact
-from dht.core.arcs import Arc, Arcs
+from dht.core.arcs import NONE, WHOLE, Arc, Arcs
 from dht.core.holders import Table, moves
 from dht.core.ids import KEY_BYTES, Key, is_in_arc
 from dht.core.limits import Buckets, Rate
@@ -91,7 +91,7 @@ class HandingOver:
         if not self._frontier.takes_links:
             return False
         if len(ring.peers) <= 1:
-            self._note(ring, told=Arcs(), held=~Arcs())
+            self._note(ring, told=NONE, held=WHOLE)
             return True
         stretches = ring.share(me.peer)
         if not stretches:
@@ -126,7 +126,7 @@ class HandingOver:
                 left[0] = _key_of(piece[-1]), end
                 await anyio.lowlevel.checkpoint()
             left.pop(0)
-        return Arcs()
+        return NONE
 
     async def _forget_what_is_others(self) -> None:
         """Its holders know it. What became ours again meanwhile, or may have, stays."""
@@ -138,7 +138,7 @@ class HandingOver:
     def _without_heir(self, ring: Table) -> Arcs:
         """Where no holder of today but ourselves was one when we last looked. Where nothing moved, all were."""
         if self._before is None:
-            return ~Arcs()
+            return WHOLE
         me = {self._view.me.peer}
         return Arcs(
             move.arc for move in moves(self._before, ring) if not (set(move.before) - me) & set(move.after)
@@ -153,7 +153,7 @@ class HandingOver:
 
     def _read(self, row: bytes) -> Arcs:
         found = self._rows.get(row)
-        return Arcs(Arc(Key(start), Key(end)) for start, end in _arcs.decode(found)) if found else Arcs()
+        return Arcs(Arc(Key(start), Key(end)) for start, end in _arcs.decode(found)) if found else NONE
 
     async def _ask_for(self, arc: Arc, others: Sequence[Contact]) -> bool:
         """Until a holder that knew everything has told us; without one, each tells what it knows."""

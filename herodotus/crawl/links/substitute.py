@@ -18,7 +18,7 @@ from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey
 from crawler.frontier import LEFT, FoundLink
 from dht import Contact
-from dht.core.arcs import Arc, Arcs
+from dht.core.arcs import NONE, Arc, Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
 from herodotus.crawl.links.owner import RingOwner
@@ -88,7 +88,7 @@ class StandingIn:
         self._standby = standby
         self._owner = owner
         self._owned: Arcs | None = None
-        self._to_leave = Arcs()
+        self._to_leave = NONE
         """Stretches that are not ours any more, in which something was being fetched when we left them."""
         self._alone_since: float | None = None
         self._buckets = Buckets(4_096)
@@ -116,7 +116,7 @@ class StandingIn:
         before, self._owned = self._owned, None  # everything again, if the crawl ends in the middle of it
         lost = ~owned if before is None else (before | self._to_leave) - owned
         self._to_leave = Arcs([arc for arc in lost if not await self._leave(arc)])
-        new = owned - (before or Arcs())
+        new = owned - (before or NONE)
         for arc in new:
             await self._take_up(arc)
         self._owned = owned

@@ -8,9 +8,13 @@ from typing import cast
 import anyio.lowlevel
 
 from dht import Contact
+from dht.core.arcs import WHOLE
+from herodotus.core.copies.directories import ranges_of
 from herodotus.core.digests import directory_of, leaf_digest
 from herodotus.peers.calls import Services
 from herodotus.store import Holdings, Stretch
+
+WHOLE_RING = ranges_of(WHOLE)
 
 
 class MemberSet:

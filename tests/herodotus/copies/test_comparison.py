@@ -16,9 +16,9 @@ from herodotus.copies.meter import Meter
 from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.directories import WHOLE_RING, Range, Scope, arcs_of
+from herodotus.core.copies.directories import Range, Scope, arcs_of
 from simnet.memory_store import AtOnce
-from tests.herodotus.copies.sets import MemberSet, Straight
+from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 
 pytestmark = pytest.mark.anyio
 THEM = Contact.at(PeerKey(b"\1" * 32), Address(host=bytes(4), port=1), 0, 0, "off")

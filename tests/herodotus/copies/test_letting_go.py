@@ -14,7 +14,7 @@ from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.surplus import DEED_S, ShareSurvey, let_go
-from herodotus.core.copies.directories import WHOLE_RING, Range, arcs_of
+from herodotus.core.copies.directories import Range, arcs_of
 from herodotus.core.copies.ledger import Group
 from herodotus.core.index_rows import CAPTURE, after
 from herodotus.peers.calls import Services
@@ -24,7 +24,7 @@ from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import Intake
 from herodotus.store.parcels import drop
 from simnet.memory_store import AtOnce, MemoryStore
-from tests.herodotus.copies.sets import Straight
+from tests.herodotus.copies.sets import WHOLE_RING, Straight
 from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio

@@ -8,10 +8,11 @@ import pytest
 from herodotus.copies import wire
 from herodotus.copies.wire import CopyFrame, MalformedCopiesError
 from herodotus.core.copies import directories as scopes
-from herodotus.core.copies.directories import WHOLE_RING, Range
+from herodotus.core.copies.directories import Range
 from herodotus.core.copies.proofs import Proof
 from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
 from herodotus.core.digests import leaf_digest
+from tests.herodotus.copies.sets import WHOLE_RING
 
 NONCE = b"n" * 16
 SCOPE = (Range(b"\x10" + bytes(11), b"\x80" + bytes(11)), Range(b"\xf0" + bytes(11), None))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dht.core.arcs import LAST, NONE, WHOLE, Arc, Arcs
 from dht.core.ids import Key
-from herodotus.core.copies.directories import WHOLE_RING, Range, arcs_of, directories, ranges_of
+from herodotus.core.copies.directories import Range, arcs_of, directories, ranges_of
 
 
 def key(number: int) -> Key:
@@ -45,8 +45,8 @@ def test_ranges_say_of_each_position_whether_it_is_inside(arcs: list[Arc], asked
 
 def test_nothing_and_everything_are_ranges_too() -> None:
     assert ranges_of(NONE) == ()
-    assert ranges_of(WHOLE) == WHOLE_RING
-    assert arcs_of(WHOLE_RING) == WHOLE
+    assert ranges_of(WHOLE) == (Range(bytes(12), None),)
+    assert arcs_of([Range(bytes(12), None)]) == WHOLE
 
 
 def test_the_directories_of_a_scope_are_all_of_it() -> None:
