@@ -47,10 +47,14 @@ class Places:
 
     @property
     def history(self) -> str:
-        return f"{self.origin}/web/*/{header_url(self.url)}"
+        return f"{self.origin}{history_path(self.url)}"
 
     def timemap(self, form: str = "link") -> str:
         return f"{self.origin}/web/timemap/{form}/{header_url(self.url)}"
+
+
+def history_path(url: str) -> str:
+    return f"/web/*/{header_url(url)}"
 
 
 def diff_path(url: str, old_s: int, new_s: int, *, is_inline: bool = False) -> str:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from herodotus.core.warc import format_date
 from herodotus.portal.answer import STYLE
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import history_path
 
 
 def render(template: str, **values: Any) -> str:
@@ -43,7 +43,7 @@ def _environment() -> Environment:
     made.globals["style"] = Markup(STYLE)  # noqa: S704  # ours
     made.filters.update(
         shown=shown_url,
-        history_path=lambda url: Places(origin="", url=url).history,
+        history_path=history_path,
         commas=lambda number: f"{number:,}",
         bytes=readable_bytes,
         counts=lambda counts: ", ".join(f"{n:,} × {name}" for name, n in sorted(counts.items())) or "none",
@@ -56,7 +56,9 @@ def _environment() -> Environment:
 
 def shown_url(url: str, length: int) -> str:
     """For people: the middle of a long one is left out, and nothing in it turns the writing around."""
-    plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in url[:20_000])
+    plain = url[:20_000]
+    if not plain.isprintable():
+        plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in plain)
     half = length // 2
     return plain if len(plain) <= length else f"{plain[:half]}…{plain[-half:]}"
 
