@@ -4,18 +4,20 @@
 (`events`) and opened payloads out. It performs no I/O, so a transcript in virtual time can lose any frame of
 it. It knows nothing of messages: a payload is bytes. `docs/protocol/ring.md` §2–§4 is its theory.
 
-A dial goes GREETING (HELLO, no cookie), COOKIE (HELLO with it), CONFIRMING (keys agreed, FINISH sent), done;
-each phase repeats its frame four times and then gives up. The responder has one phase, half-open.
+The initiator's handshakes are `Dials`, in three phases; the responder's have one phase and are in `HalfOpenTable`.
+
+Two rules keep strangers cheap. Before an address has shown with a cookie that it hears us, we begin no handshake with
+it and make and check no signature; and what we send there is bounded by what came from there (`AmplificationLedger`).
 """
 
-import heapq
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dht.core.dials import COOKIES_MAX, Dial, Dials
 from dht.core.frames import (
     DATA,
     DATAGRAM_BYTES_MAX,
@@ -36,6 +38,7 @@ from dht.core.frames import (
     parse_finish,
     parse_greeting,
 )
+from dht.core.half_open import HalfOpen, HalfOpenTable
 from dht.core.handshake import (
     CookieJar,
     answer_hello,
@@ -48,12 +51,7 @@ from dht.core.handshake import (
 from dht.core.limits import AmplificationLedger, Buckets, Rate, prefix_of
 from dht.core.sessions import Session, SessionTable
 
-RETRIES_S: Final = (0.5, 1.0, 2.0, 3.0)  # the clamp of the retransmission timer, ring.md 4.5
-DIALS_MAX: Final = 256
 DIAL_QUEUE_MAX: Final = 32
-COOKIES_MAX: Final = 3  # of one dial: its responder may restart, but each RETRY costs us a HELLO
-HALF_OPEN_MAX: Final = 1_024
-HALF_OPEN_S: Final = 10.0
 _REDIAL: Final = Rate(per_second=1 / 30, burst=2)  # handshakes that hints may cause, per address
 SWEEP_S: Final = 60.0
 HELLO_PER_PREFIX: Final = Rate(per_second=5, burst=10)  # ring.md 5
@@ -105,31 +103,6 @@ class AddressChanged:
 LinkEvent = SessionOpened | DialFailed | AddressChanged
 
 
-@dataclass(slots=True, kw_only=True)
-class _Dial:
-    address: Address
-    expected: bytes | None  # whose key must answer; None when only an address is known
-    hello: DatagramHello
-    secret: bytes = field(repr=False)
-    frame: bytes  # what is repeated until answered
-    tries: int = 0
-    cookies: int = 0  # how many were taken
-    due: float = 0.0
-    session: Session | None = None  # set while CONFIRMING
-    finish: bytes = b""
-    seen: Address | None = None
-    waiting: list[bytes] = field(default_factory=list)
-
-
-@dataclass(slots=True, kw_only=True)
-class _HalfOpen:
-    session: Session
-    hello: bytes
-    answer: bytes
-    transcript: bytes = field(repr=False)
-    dead_at: float
-
-
 class SessionKeeper:
     """All handshakes and sessions of one peer. Not for use from several tasks at once."""
 
@@ -161,11 +134,8 @@ class SessionKeeper:
         self._entropy = entropy
         self._cookies = CookieJar(entropy(32))
         self._buckets = Buckets()
-        self._dials: dict[Address, _Dial] = {}
-        self._half_open: OrderedDict[bytes, _HalfOpen] = OrderedDict()
-        self._half_open_by_hello: dict[tuple[Address, bytes], bytes] = {}
-        self._timers: list[tuple[float, int, Address]] = []
-        self._timer_count = 0
+        self._dials = Dials()
+        self._half_open = HalfOpenTable()
         self._sweep_at = 0.0
         self.nonces_awaited_until = float("-inf")
 
@@ -213,9 +183,9 @@ class SessionKeeper:
         dial.waiting.append(payload)
         return True
 
-    def dial(self, address: Address, public_key: bytes | None, now: float) -> _Dial | None:
+    def dial(self, address: Address, public_key: bytes | None, now: float) -> Dial | None:
         """Starts a handshake unless one is under way; None: too many, or for another key."""
-        dial = self._dials.get(address)
+        dial = self._dials.at(address)
         if dial is not None:
             expected = dial.session.public_key if dial.session is not None else dial.expected
             if public_key is not None and expected not in (None, public_key):
@@ -223,7 +193,7 @@ class SessionKeeper:
                 return None
             dial.expected = dial.expected or public_key
             return dial
-        if len(self._dials) >= DIALS_MAX:
+        if self._dials.is_full:
             self.dropped["dials"] += 1
             return None
         secret = self._entropy(32)
@@ -233,34 +203,27 @@ class SessionKeeper:
             public_key=self.public_key,
             ephemeral=ephemeral_public(secret),
         )
-        dial = _Dial(address=address, expected=public_key, hello=hello, secret=secret, frame=hello.pack())
-        self._dials[address] = dial
+        dial = Dial(address=address, expected=public_key, hello=hello, secret=secret, frame=hello.pack())
+        self._dials.add(dial)
         self.done["dials"] += 1
         self._transmit(dial, now)
         return dial
 
-    def _transmit(self, dial: _Dial, now: float) -> None:
+    def _transmit(self, dial: Dial, now: float) -> None:
         if dial.session is not None:  # sealed again each time: a counter is accepted once
             self.outgoing.append((dial.session.seal(dial.finish, FINISH), dial.address))
         else:
             self.outgoing.append((dial.frame, dial.address))
-        dial.due = now + RETRIES_S[dial.tries]
-        dial.tries += 1
-        self._timer_count += 1
-        heapq.heappush(self._timers, (dial.due, self._timer_count, dial.address))
+        self._dials.arm(dial, now)
 
     # --- time
 
     def next_deadline(self) -> float | None:
-        return self._timers[0][0] if self._timers else None
+        return self._dials.next_deadline()
 
     def advance(self, now: float) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            due, _, address = heapq.heappop(self._timers)
-            dial = self._dials.get(address)
-            if dial is None or dial.due != due:
-                continue
-            if dial.tries == len(RETRIES_S):
+        for dial in self._dials.due(now):
+            if dial.is_given_up:
                 self._fail(dial, "silence")
             else:
                 self.done["repeated"] += 1
@@ -271,19 +234,12 @@ class SessionKeeper:
             self._sweep_half_open(now)
 
     def _sweep_half_open(self, now: float) -> None:
-        while self._half_open:
-            local_id, oldest = next(iter(self._half_open.items()))
-            if oldest.dead_at > now and len(self._half_open) <= HALF_OPEN_MAX:
-                return
-            self._forget_half_open(local_id)
-            self.dropped["half_open"] += 1
+        swept = self._half_open.sweep(now)
+        if swept:
+            self.dropped["half_open"] += swept
 
-    def _forget_half_open(self, local_id: bytes) -> None:
-        half = self._half_open.pop(local_id)
-        self._half_open_by_hello.pop((half.session.address, half.session.remote_id), None)
-
-    def _fail(self, dial: _Dial, reason: str) -> None:
-        del self._dials[dial.address]
+    def _fail(self, dial: Dial, reason: str) -> None:
+        self._dials.remove(dial)
         self.dropped[f"dial_{reason}"] += 1
         session = self.sessions.at(dial.address)
         if session is not None:
@@ -339,10 +295,10 @@ class SessionKeeper:
 
     def _confirm(self, session: Session) -> None:
         """A sealed frame from the responder: it has our FINISH."""
-        dial = self._dials.get(session.address)
+        dial = self._dials.at(session.address)
         if dial is None or dial.session is not session:
             return
-        del self._dials[session.address]
+        self._dials.remove(dial)
         self.done["confirmed"] += 1
 
     def _receive_slowly(self, data: bytes, address: Address, now: float) -> None:
@@ -403,9 +359,9 @@ class SessionKeeper:
         if hello.public_key == self.public_key:
             self.dropped["self"] += 1
             return
-        known = self._half_open_by_hello.get((address, hello.initiator_id))
-        if known is not None and self._half_open[known].hello == data:
-            self._reply(self._half_open[known].answer, address)
+        known = self._half_open.answer_to(data, hello.initiator_id, address)
+        if known is not None:
+            self._reply(known, address)
             return
         if hello.cookie == NO_COOKIE or not self._cookies.is_ours(hello, address, now):
             if hello.cookie != NO_COOKIE:
@@ -418,7 +374,9 @@ class SessionKeeper:
                 Retry(network=self._network, initiator_id=hello.initiator_id, cookie=cookie).pack(), address
             )
             return
-        dial = self._dials.get(address)
+        dial = self._dials.at(address)
+        # Both have dialled each other. The one with the smaller key goes on as the initiator and the other answers: of
+        # two sessions each side might use another one.
         if dial is not None and dial.session is None and self.public_key < hello.public_key:
             self.dropped["yielded"] += 1
             return
@@ -453,25 +411,15 @@ class SessionKeeper:
             is_initiator=False,
             now=now,
         )
-        previous = self._half_open_by_hello.get((address, hello.initiator_id))
-        if previous is not None:
-            self._forget_half_open(previous)
-        self._half_open[ok.responder_id] = _HalfOpen(
-            session=session,
-            hello=data,
-            answer=frame,
-            transcript=agreement.transcript,
-            dead_at=now + HALF_OPEN_S,
-        )
-        self._half_open_by_hello[address, hello.initiator_id] = ok.responder_id
+        self._half_open.add(session, data, frame, agreement.transcript, now)
         self._sweep_half_open(now)
         self._reply(frame, address)
 
     def _receive_unsettled(self, data: bytes, address: Address, now: float) -> None:
         """A sealed frame that is a FINISH, or whose session is half-open, expired or unknown."""
         local_id = data[2:10]
-        half = self._half_open.get(local_id)
-        if half is not None and now < half.dead_at:
+        half = self._half_open.at(local_id, now)
+        if half is not None:
             if data[1] == FINISH:
                 self._on_finish(half, data, address, now)
             else:
@@ -485,7 +433,7 @@ class SessionKeeper:
         self.dropped["unknown"] += 1
         self._hint(local_id, address, now)
 
-    def _on_finish(self, half: _HalfOpen, data: bytes, address: Address, now: float) -> None:
+    def _on_finish(self, half: HalfOpen, data: bytes, address: Address, now: float) -> None:
         session = half.session
         plain = session.open(data) if address == session.address else "moved"
         if isinstance(plain, str):
@@ -494,19 +442,19 @@ class SessionKeeper:
         parsed = parse_finish(plain)
         if parsed is None or not is_finish_signed(session.public_key, parsed[0], half.transcript):
             self.dropped["signature"] += 1
-            self._forget_half_open(session.local_id)
+            self._half_open.forget(session.local_id)
             return
         if parsed[1] and not self._is_record_good(parsed[1], session.public_key):
             self.dropped["record"] += 1
-            self._forget_half_open(session.local_id)
+            self._half_open.forget(session.local_id)
             return
         session.record = parsed[1]
-        self._forget_half_open(session.local_id)
+        self._half_open.forget(session.local_id)
         self._open_session(session, None, now)
         self.outgoing.append((session.seal(b""), address))
-        dial = self._dials.get(address)
+        dial = self._dials.at(address)
         if dial is not None and dial.session is None and dial.expected in (None, session.public_key):
-            del self._dials[address]
+            self._dials.remove(dial)
             self.dropped["yielded"] += 1
             self.outgoing.extend((session.seal(payload), address) for payload in dial.waiting)
 
@@ -530,7 +478,7 @@ class SessionKeeper:
     # --- the initiator's side
 
     def _on_retry(self, retry: Retry, address: Address, now: float) -> None:
-        dial = self._dials.get(address)
+        dial = self._dials.at(address)
         if dial is None or dial.hello.initiator_id != retry.initiator_id or dial.session is not None:
             self.dropped["unasked"] += 1
             return
@@ -546,7 +494,7 @@ class SessionKeeper:
         self._transmit(dial, now)
 
     def _on_hello_ok(self, ok: HelloOk, address: Address, now: float) -> None:
-        dial = self._dials.get(address)
+        dial = self._dials.at(address)
         if dial is None or dial.hello.initiator_id != ok.initiator_id or dial.session is not None:
             self.dropped["unasked"] += 1
             return
@@ -577,12 +525,11 @@ class SessionKeeper:
             now=now,
         )
         dial.session = session
-        dial.seen = ok.seen
         dial.finish = pack_finish(sign_finish(self._key, agreement.transcript), self._record())
         self._open_session(session, ok.seen, now)
         self._confirm_until_heard(dial, session, now)
 
-    def _confirm_until_heard(self, dial: _Dial, session: Session, now: float) -> None:
+    def _confirm_until_heard(self, dial: Dial, session: Session, now: float) -> None:
         dial.tries = 0
         self._transmit(dial, now)
         self.outgoing.extend((session.seal(payload), session.address) for payload in dial.waiting)
@@ -597,12 +544,14 @@ class SessionKeeper:
             self.dropped["flood"] += 1
             return
         waiting: list[bytes] = []
-        current = self._dials.get(address)
+        current = self._dials.at(address)
         if current is not None and current.session is session:  # it lost our half-open handshake
-            del self._dials[address]
+            self._dials.remove(current)
             self.sessions.remove(session)
             waiting = current.waiting
         dial = self.dial(address, session.public_key, now)
         if dial is not None:
+            # A HINT is not signed, so it ends no session: payloads wait until a handshake has shown who is there, and
+            # the session goes on should nobody answer.
             session.is_doubtful = True
             dial.waiting.extend(waiting)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dht.core.dials import COOKIES_MAX, DIALS_MAX
 from dht.core.frames import (
     DATA,
     DATAGRAM_BYTES_MAX,
@@ -19,16 +20,9 @@ from dht.core.frames import (
     Retry,
     parse_greeting,
 )
+from dht.core.half_open import HALF_OPEN_MAX
 from dht.core.limits import Rate
-from dht.core.link import (
-    COOKIES_MAX,
-    DIAL_QUEUE_MAX,
-    DIALS_MAX,
-    HALF_OPEN_MAX,
-    AddressChanged,
-    DialFailed,
-    LinkLimits,
-)
+from dht.core.link import DIAL_QUEUE_MAX, AddressChanged, DialFailed, LinkLimits
 from dht.core.sessions import LIFE_S, REKEY_AS_INITIATOR_S
 from tests.dht.link_world import NETWORK, LinkWorld, deliver_all, key_from
 
@@ -320,7 +314,6 @@ def test_a_cookie_is_good_for_its_address_and_key_and_for_two_minutes_only() -> 
     talk(world, b"first")
     with_cookie = next(data for _, source, _, data in world.log[2:] if source == A)
     bert = world.links[B]
-    bert._half_open_by_hello.clear()
     for source, wait_s, expected in ((C, 0.0, "cookie"), (A, 200.0, "cookie")):
         world.now += wait_s
         bert.dropped.clear()
@@ -438,7 +431,7 @@ def test_half_open_handshakes_have_a_bound() -> None:
         ).pack()
         bert.receive(data, C, world.now)
         bert.outgoing.clear()
-    assert len(bert._half_open) == len(bert._half_open_by_hello) == HALF_OPEN_MAX
+    assert len(bert._half_open) == HALF_OPEN_MAX
 
 
 def test_what_is_no_frame_is_dropped_by_reason() -> None:
