@@ -286,7 +286,7 @@ class Peer:
         return self._leaving.left
 
     async def perform(self, order: Order, say: Say) -> OrderReport:
-        """What a command asks through the door."""
+        """Performs a command's order that came through the order socket."""
         if isinstance(order, Pause | Resume | Begin):
             return await self._daily.perform(order)
         if isinstance(order, Stay):

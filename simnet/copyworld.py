@@ -1,7 +1,7 @@
 """What becomes of six copies while peers come and go for a year? The cores that decide, no stores, no sockets.
 
 Who must hold what, how long to wait for a peer, what is fetched first and what may go is decided by the peers' own code
-(`core.replication`). A *unit* is a stretch of the ring so small that its captures share their fate; the ring's table
+(`core.copies`). A *unit* is a stretch of the ring so small that its captures share their fate; the ring's table
 is the same for all at once, as gossip takes seconds and repairs take days. Lines are as wide as they are given, one
 unit at a time goes over one of them. A unit is very many captures, each durable when it has come: where an end went
 away, another source gives the rest. It counts as a copy when it is whole.

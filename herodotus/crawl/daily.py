@@ -1,9 +1,9 @@
-"""How does a running peer crawl by itself, day after day? Today's due URLs, then whatever comes, then the next day.
+"""How does a running peer crawl by itself, day after day? Today's due URLs, then new ones, then the next day.
 
 One crawler works on the peer's open archive for as long as the peer lives. A day is the charter's: at its end the
-fetches under way end, and all is due again. Between runs it waits for what may change things: news (links of others,
-new seeds), the day's end, the operator, room on the disk. Whatever goes wrong ends the crawl and not the peer: it is
-logged, counted, and begun again after a while, as after a crash.
+fetches under way end, and everything is due again. Between runs it waits for a change: news (links of others, new
+seeds), the day's end, the operator, space on the disk. An error ends the crawl and not the peer: it is logged and
+counted, and the crawl starts again after a while, as after a crash.
 """
 
 import logging

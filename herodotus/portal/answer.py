@@ -126,7 +126,7 @@ class Answer:
     repeated: tuple[tuple[str, str], ...] = ()
     """Headers of which a name may stand several times."""
     is_of_archive_alone: bool = False
-    """Whether it follows from the request and the archive's state, so that it may be given again (`front.py`)."""
+    """Whether it follows from the request and the archive's state, so that it may be repeated (`answer_cache.py`)."""
 
 
 def html(page: str, status: HTTPStatus = HTTPStatus.OK) -> Answer:

@@ -1,9 +1,9 @@
-"""Which questions were asked just now, and need not be taken apart again?
+"""Which questions were asked just now, and can be answered again at once?
 
-A redirect to a date costs the server's framework and a trip to a thread some hundred times what sending it does. So
-answers that depend on the archive alone are kept as they go out, for as long as nothing is stored; a plain question
-that was asked before, in the same words where they matter, is answered at once. Whatever is not plainly that takes
-the long way: other methods and versions, bodies, fields that are not listed here, more than one question at a time.
+For a redirect to a date, the framework and the trip to a thread cost about a hundred times as much as sending it. So
+answers that depend on the archive alone are kept as they were sent, until something is stored. A plain question that
+was asked before, with the same relevant fields, is answered at once. Everything else takes the long way: other
+methods and versions, bodies, fields that are not listed here, more than one question at a time.
 """
 
 import re

@@ -1,6 +1,6 @@
 """What is answered about the archive? History, replay, TimeGate, TimeMaps, CDX and availability.
 
-Each handler makes one `Answer` of what the shelf gives. Errors are sentences, as pages for people and as
+Each handler makes one `Answer` of what `archive_questions` gives. Errors are sentences, as pages for people and as
 problem+json for machines.
 """
 
@@ -103,7 +103,7 @@ class ArchivePages:
         replay: ReplayPlace | None = None,
         takes_saves: bool = False,
     ) -> None:
-        """`takes_saves`: what is not archived may be asked for (`saving.py`)."""
+        """`takes_saves`: readers may ask to archive a missing page (`save_pages.py`)."""
         self._replay_place = replay or ReplayPlace()
         self._shelf = shelf
         self._elsewhere = elsewhere

@@ -93,7 +93,7 @@ class CdxQuestion:
     page: int | None = None
     resume_at: tuple[bytes, int] | None = None
     short_parts: int = 0
-    """How many parts before this one a peer cut short (`shares.py`)."""
+    """How many parts before this one a peer cut short (`peer_rows.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

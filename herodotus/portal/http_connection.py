@@ -1,8 +1,8 @@
-"""Who is at the other end of a connection, and how long may he be silent? Between the socket and aiohttp.
+"""What does a connection ask, and how long may it be silent? Between the socket and aiohttp.
 
-A question that the front knows is answered here; everything else goes to aiohttp as it came. The two never answer
-at once: after something was handed on, the next answer is again ours only if it was one whole request, and
-aiohttp has sent its answer to it. Silence is watched here, as aiohttp does not see what is answered before it.
+A question in the answer cache is answered here; everything else goes to aiohttp as it came. The two never answer
+at once: after a request went to aiohttp, the next answer is ours again only if that was one whole request and
+aiohttp has answered it. Silence is watched here, because aiohttp does not see the answers given before it.
 """
 
 import asyncio

@@ -1,10 +1,10 @@
-"""Who else may have what this peer has not, and how does the reader get it? A redirect, or what we make of its answer.
+"""Which other peers may have what this peer lacks, and how does the reader get it? A redirect, or a relayed answer.
 
-The ring names the holders of an address. A window goes there by itself (301, as in the thesis); what a page embeds is
-relayed, because its policy lets it ask this portal alone. Views of the ring may be stale: a holder sends nobody on,
-it asks the other holders itself; a relayed request is never relayed again; and the same question from the same address
-is sent on a few times only and then relayed: so no circle is gone through for long, and of many readers behind one
-address, as behind a proxy, each gets the page.
+The ring names the holders of an address. A browser window is redirected there (301, as in the thesis). What a page
+embeds is relayed, because its policy lets it ask this portal alone. Views of the ring may be stale. So a holder never
+redirects: it asks the other holders itself. A relayed request is never relayed again. And the same question from the
+same address is redirected a few times only and then relayed. So circles end soon, and each of many readers behind one
+address, as behind a proxy, gets the page.
 """
 
 from collections.abc import Callable

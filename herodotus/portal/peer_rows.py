@@ -5,9 +5,9 @@ would have to be asked. But it can be seen whether it answered the question: row
 in order, behind the place where the list continues, no more than were asked for, and a next place that is further. A
 peer that breaks this is left out as a whole.
 
-A peer may honestly stop early with few rows or none, as it looks at so many addresses and a filter may take none of
-them; or lie so, to keep everybody where they are. The two look the same, so patience is bounded: the resume key counts
-the parts that were cut short like that, and beyond `SHORT_PARTS_MAX` nobody waits for such a peer any more.
+A peer may honestly stop early with few rows or none, because it looks at a bounded number of addresses and a filter
+may take none of them. Or it may lie like that, to stop everybody's progress. Both look the same, so patience is
+bounded: the resume key counts such short parts, and beyond `SHORT_PARTS_MAX` the peer is no longer waited for.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
-"""What of another peer's answer do we say ourselves? Its words, never its head.
+"""What of another peer's answer do we pass on? Its words, never its head.
 
-A peer of the ring is a stranger, and what we say is said under our name: a browser gives it our origin. So nothing of a
-head is passed on as it came. Each answer is made again as the kind asked for: an archived page under the policy
+A peer of the ring is a stranger, and our answers stand under our name: a browser gives them our origin. So no part of
+a head is passed on as it came. Each answer is made again as the kind asked for: an archived page under the policy
 of our own, a redirect into our archive, rows and records as data that no browser runs, a page of words without scripts.
 Anything else is not an answer, and the next holder is asked.
 """

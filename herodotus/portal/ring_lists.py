@@ -2,8 +2,8 @@
 
 Every peer gives its rows in the order of addresses and says where it stopped. Rows behind the first such place may
 have others between them that nobody has given yet: they are left for the next part, so that parts put together are
-the whole list, each row once. Several peers keep the same capture; it is one row. What another peer may say at all is
-checked in `shares.py`. Reading and merging is work for threads.
+the whole list, each row once. Several peers keep the same capture; it is one row. `peer_rows.py` checks
+what another peer may say. Reading and merging is work for threads.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,13 +1,13 @@
-"""How does a reader have a page archived now? `/save/URL`, where the network's charter allows it.
+"""How does a reader archive a page now? By `/save/URL`, if the network's charter allows it.
 
-The peer that answers for the address does it; another one passes the request on, once. Who fetches, and by which
-rules, is the port's business. It is the one path by which a reader changes an archive, so it has shares of its own:
-for each reader, for each peer that passes on what its readers ask, and for all.
+The peer that owns the address does it; another peer passes the request on, once. The fetcher and its rules are the
+port's business. This is the only path by which a reader changes an archive, so it has its own rations: for each
+reader, for each peer that passes requests on, and for all.
 
-A page of another site must not have it asked for by its visitors' browsers. Programs ask by GET, as they do of other
-archives; so does a person who types the address, which browsers tell on secure connections. On plain HTTP a browser's
-GET tells nothing of the page that it comes from: there, and where another site leads here, a page asks first. Its
-form is a POST, with which browsers always say whose page it is of (`may_change`, ADR 16).
+A page of another site must not make its visitors' browsers save pages. Programs ask by GET, as they ask other
+archives. So does a person who types the address, and on secure connections browsers say so. On plain HTTP a browser's
+GET does not name the page that it comes from: there, and if another site leads here, a page asks first. Its form is a
+POST, with which browsers always name the page (`may_change`, ADR 16).
 """
 
 import json

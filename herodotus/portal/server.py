@@ -120,7 +120,7 @@ class Portal:
             handle_signals=False,
             access_log=None,
             logger=self._strangers,
-            keepalive_timeout=_NEVER_S,  # it does not see what the front answers: silence is watched here
+            keepalive_timeout=_NEVER_S,  # it does not see what the answer cache answers: silence is watched here
             shutdown_timeout=stop_s,
             handler_cancellation=True,
         )

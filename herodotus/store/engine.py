@@ -1,8 +1,8 @@
 """How do the files, the log and the index stay one archive, whatever happens between two of their steps?
 
 `Archive` is synchronous and owns the order: write to the log, flush it, then index, then tell. `recovery`
-opens it after any crash. What uses it: `reading`, `intake` (is this new?), `sealing`, `streaming`,
-`checking`; threads and loops are the business of `committer` and `store`.
+opens it after any crash. Its users: `reader`, `intake` (is this new?), `sealing`, `streams`,
+`verification`; threads and loops are the business of `committer` and `store`.
 """
 
 import hashlib

@@ -155,7 +155,7 @@ class HomeArchive:
         logger.error("archive unusable error=%s", error, exc_info=None if expected else error)
 
     async def perform(self, order: ArchiveOrder, say: Say) -> OrderReport:
-        """What a command asks through the door."""
+        """Performs a command's order that came through the order socket."""
         return await perform_in_peer(self.opened_store(), order, say, self._home.state)
 
     async def status(self) -> StoreStatus:

@@ -1,9 +1,9 @@
 """Does the owner still know what we know? Once a day each stand-in compares its URLs with the owner's.
 
-An owner that acknowledged links and lost them would fetch nothing, and its stand-ins, who ask what it missed, would
-never hear of them. So sums of what both know in a stretch are compared, part by part, down to a thousand URLs: there
-the owner tells what it knows, which we keep, and is sent what it did not tell. A stand-in that forgot is made whole in
-the same way. What is too much for one day is left to the next.
+An owner that acknowledged links and lost them would fetch nothing, and its stand-ins, which ask what it missed, would
+never hear of them. So both compare sums of the URLs that they know in a stretch, part by part, down to a thousand
+URLs. There the owner names its URLs, which we keep, and we send it the missing ones. A stand-in that forgot URLs gets
+them in the same way. What is too much for one day waits for the next.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """Did the owner really see what it stored? Of some of its captures this peer asks the origin by itself.
 
-A capture of today comes; if it is drawn, and we are the first live holder besides who fetched it, its URL is ours to
-fetch today, as one that an owner was late with: by the frontier, so by leases, robots.txt and budgets like all others.
-What we find is compared with what came. Where it is other we look once more after a while, and where the origin says
-the same to us again, the capture counts against who signed it. Different contents are both stored, and so disputed.
+When a capture of today comes and is drawn, the first live holder other than its fetcher also fetches the URL today,
+as if its owner were late: by the frontier, and so by leases, robots.txt and budgets. It compares the result with the
+capture. If they differ, it looks once more after a while; if the origin then says the same to us again, the capture
+counts against its signer. Both contents are stored, and so disputed.
 
 It knows what came while it ran: open looks are dropped when a peer stops or a day ends.
 """

@@ -1,8 +1,8 @@
 """How do the parts of the exchange live together? It walks when there is enough to carry, and looks when time moves.
 
-One task walks: when some links for each peer have come together, or the oldest has waited long enough. One follows the
-ring: what became ours is taken up, and asked for. One looks late in the day at what others did not do. When more waits
-than can be delivered, the crawler is held back.
+One task walks: when some links for each peer have come together, or the oldest has waited long enough. One follows
+the ring: it takes up new stretches and asks for their URLs. One looks late in the day for work that others have not
+done. When more links wait than can be delivered, the crawler is held back.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Whose are the links that we found, and whose turn is it? The crawler's `UrlOwner` in a ring.
 
 Links of which we are the first live holder go to our frontier, those that we hold as a stand-in to the standby, and
-all of them to the outbox: their other holders must know them as well. A peer that is alone keeps all for itself; who
-joins later asks for what is known (`handing_over`).
+all of them to the outbox, because their other holders must know them too. A peer that is alone keeps everything;
+peers that join later ask for the known URLs (`hand_over`).
 """
 
 from collections.abc import Callable, Sequence

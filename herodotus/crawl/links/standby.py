@@ -1,8 +1,8 @@
 """Which URLs does this peer remember for others? Those that it holds as a stand-in.
 
-They stay here when it becomes their first live holder, too, and go to the frontier besides; also when it holds them
-no more, until there are many. They are rows of the
-exchange's folder, not of the frontier, so that what is due there is what this peer is to fetch.
+They stay here when it becomes their first live holder, and go to the frontier as well. They also stay when it no
+longer holds them, until there are many. They are rows of the exchange's folder, not of the frontier, so the
+frontier's due URLs are exactly those that this peer is to fetch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

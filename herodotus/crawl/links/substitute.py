@@ -1,10 +1,10 @@
 """Who fetches what its owner does not? The stand-ins, one after the other, each URL by one of them.
 
-Two ways. When the ring finds an owner dead, or positions change hands, this peer may be the first live holder of URLs
-in its standby: they go to its frontier, and what became somebody else's leaves it (`sweep`). And late in the day a
-stand-in asks the living owner what of a stretch it has not visited today (which it leaves to us then), and those
-between itself and the owner what they have done of that: the rest it fetches today (`look`). An owner that does not
-answer has visited nothing, as far as we know.
+Two ways. When the ring finds an owner dead, or positions change hands, this peer may become the first live holder of
+URLs in its standby: they go to its frontier, and URLs that another peer now owns leave it (`sweep`). And late in the
+day a stand-in asks a living owner which URLs of a stretch it has not visited today (the owner then leaves them to
+us), and asks the holders in between which of those they have done. It fetches the rest today (`look`). If an owner
+does not answer, we assume that it has visited nothing.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,9 @@
 """How do links look as bytes? Batches and their answers (`docs/protocol/links.md`), made and read here alone.
 
-A batch is sorted by URL, each named by how much it shares with the one before it, in columns (all lengths, then all
-letters) that zstd packs well, helped by a dictionary of what URLs are made of. Keys are not sent: they are the SHA-1
-of the URLs. A stranger's batch is bounded before it is unpacked and checked entry by entry; whether a URL is canonical
-is not asked here.
+A batch is sorted by URL. Each URL says how many letters it shares with the previous one. The batch is in columns (all
+lengths, then all letters) that zstd packs well, with a dictionary of common parts of URLs. Keys are not sent: they
+are the SHA-1 of the URLs. A stranger's batch is bounded before it is unpacked, and checked entry by entry; whether a
+URL is canonical is not checked here.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,10 +1,11 @@
-"""How do asks reach the stewards? One call at a time to each; those who come meanwhile share the next one.
+"""How do asks reach the stewards? One call at a time to each; asks that come meanwhile share the next one.
 
-Asks for addresses have a line of their own. Who answers for a host asks an address's steward meanwhile: were that to
-wait for our own asks for hosts there, peers would wait for each other in a circle, until their deadlines.
+Asks for addresses have a queue of their own. While a steward answers for a host, it asks an address's steward. If
+that ask waited behind our own asks for hosts there, peers would wait for each other in a circle until their
+deadlines.
 
-Windows that are given back travel with the next asks, or by themselves after a moment. No steward is told twice, as a
-call that failed may have arrived: a window that was not given back runs out by itself.
+Returned windows travel with the next asks, or by themselves after a moment. No return is sent twice, because a failed
+call may have arrived: a window that was not given back runs out by itself.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 """What does a steward do when peers ask it for leases? The shell around the books of `crawler.core.lease_office`.
 
-It grants only what is its own on the ring, after the silence of a new steward, for hosts that did not opt out and that
-resolve, here, to addresses which the network may visit. A window of a host lies within a window of its address, asked
-of that address's steward, so that many hosts at one address are together no heavier than the charter allows.
+It grants windows only for keys that it owns on the ring, after the silence of a new steward, for hosts that did not
+opt out and that resolve, here, to addresses which the network may visit. A window of a host lies within a window of
+its address, from that address's steward, so that all hosts at one address together keep within the charter's cap.
 """
 
 from collections import OrderedDict

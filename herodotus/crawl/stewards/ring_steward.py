@@ -1,9 +1,9 @@
 """Who permits fetches when a peer is one of many? The crawler's `StewardPort` on the ring, and the peer's own office.
 
-Between its own fetches a peer keeps its own rules, those of a peer alone: the charter's floor, crawl-delay, backoff.
-On top of them it needs a window of the host's steward. Where it is the steward itself, the way is the same, without a
-call. robots.txt comes from the steward, who fetches it once for all; what it gets of a host is known by a number that
-every lease repeats, so that a change is noticed with the next one.
+Between its own fetches a peer keeps the rules of a peer alone: the charter's floor, crawl-delay, backoff. In addition
+it needs a window of the host's steward. If it is the steward itself, the way is the same, without a call. robots.txt
+comes from the steward, which fetches it once for all peers. Every lease repeats a number for the host's rules, so the
+peer notices a change with the next lease.
 """
 
 import logging

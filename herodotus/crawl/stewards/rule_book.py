@@ -1,7 +1,7 @@
 """Which rules did a steward find for its hosts, and how are they told? By version, and for each host by one number.
 
-The number follows from the versions alone: every steward who found the same has the same, so that a change of stewards
-makes nobody ask again.
+The number follows from the versions alone: all stewards that found the same rules have the same number, so a change
+of stewards makes no peer ask again.
 """
 
 import hashlib

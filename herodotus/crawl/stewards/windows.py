@@ -1,8 +1,8 @@
 """Which windows does this peer hold, and what did it do with them? One of a host at a time, from that host's steward.
 
-Who has none asks for one; how many starts it asks for follows from what the last ones were used for. A window goes back
-when it is used up, after a failure, or when the crawl has nothing more to do with it; what went back is not used again,
-whatever an answer says that was sent before.
+Without a window the peer asks for one; it asks for as many starts as the last ones were used for. A window goes back
+when it is used up, after a failure, or when the crawl no longer needs it. A returned window is not used again,
+whatever an earlier answer says.
 """
 
 from collections.abc import Awaitable, Callable

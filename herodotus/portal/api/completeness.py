@@ -1,11 +1,11 @@
 """How whole is an archived page? What it shows, where the nearest capture of each part is, and one score.
 
-What a page embeds was fetched at other times than the page. A part is *coherent* when it was surely what the page
-showed then: one of its versions was seen before or at that moment and still at or after it. It is *changed* when other
-bytes stood there before and after; *older* or *newer* when captures are on one side only; *missing* when there is
-none. The score is the mean over the parts: 1 for a coherent one, a half for one of another time, 0 for a missing one.
-Parts that this peer has not are asked for at their holders, within bounds; what nobody was asked for is *unasked* and
-counts as missing.
+The parts of a page were fetched at other times than the page. A part is *coherent* if the page surely showed it then:
+one of its versions was seen before or at that moment and again at or after it. It is *changed* if its bytes differed
+before and after; *older* or *newer* if there are captures on one side only; *missing* if there is none. The score is
+the mean over the parts: 1 for a coherent one, a half for one of another time, 0 for a missing one. For parts that
+this peer lacks it asks their holders, within bounds; a part that it did not ask for is *unasked* and counts as
+missing.
 """
 
 from collections.abc import Sequence

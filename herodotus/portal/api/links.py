@@ -262,7 +262,7 @@ def _peers_target(question: InLinksQuestion, url: str, begun: bytes) -> str:
 
 
 def read_share(answer: Answer, begun: bytes, limit: int) -> LinkRows | None:
-    """Of another peer: None for what is no such answer, or says what was not asked for (see `shares.py`)."""
+    """Of another peer: None if it does not answer the question (see `peer_rows.py`)."""
     if answer.status != HTTPStatus.OK:
         return None
     try:

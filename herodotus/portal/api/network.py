@@ -1,7 +1,7 @@
 """What is asked about the peer itself and the ring that it is in?
 
-Strangers are told what machines may rely on (DESIGN 9), the operator all figures: from his own machine or with his
-token, and not where a page of somebody's asks in his browser.
+Strangers get the figures that machines may rely on (DESIGN 9). The operator gets all of them, from the peer's machine
+or with the secret, but not if another site's page asks in the operator's browser.
 """
 
 from collections.abc import Awaitable, Callable

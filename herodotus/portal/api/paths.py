@@ -1,7 +1,8 @@
 """By which links does one page lead to another? In breadth, backwards from the goal, as surveys say who leads there.
 
-Of this peer's pages it is a walk along the index. `scope=ring` asks all peers at each page of the way, so it goes less
-far: over so many pages, so long. What another peer says of a link is believed, as nobody else has that page's row.
+Over this peer's pages it is a walk along the index. `scope=ring` asks all peers at each page of the way, so it is
+more narrowly bounded in pages and time. Another peer's word about a link is believed, because no other peer has that
+row.
 """
 
 from collections import deque

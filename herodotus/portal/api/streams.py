@@ -1,10 +1,10 @@
 """How does a reader take a million pages along, and continue tomorrow? In parts, each naming the next.
 
-A stream is a question and what had arrived when it began; both are in the token of each part, so the peer remembers
-nothing, no connection stays open, a slow reader holds nothing up, and a part that was lost is asked for again. Put
-together, the parts of a WARC stream are one WARC file, and those of an NDJSON stream one list of lines. Each capture
-comes exactly once: in the order of the ring, or, where a host is asked for, in that of its addresses, which are then
-walked through instead of the whole archive.
+A stream is a question and the time at which it began. Both are in the token of each part, so the peer remembers
+nothing, no connection stays open, a slow reader delays nobody, and a lost part can be asked for again. Together, the
+parts of a WARC stream are one WARC file, and those of an NDJSON stream one list of lines. Each capture comes exactly
+once: in the order of the ring, or, for a host, in the order of its addresses, which are walked instead of the whole
+archive.
 """
 
 import base64

@@ -51,7 +51,7 @@ def position_of_token(token: str) -> bytes:
 
 
 def token_of_place(position: bytes, short_parts: int) -> str:
-    """`short_parts`: how many parts of an answer of all peers were cut short before (`portal/shares.py`)."""
+    """`short_parts`: how many parts of an answer of all peers were cut short before (`portal/peer_rows.py`)."""
     return f"{position.hex()}.{min(short_parts, _SHORT_PARTS_TOLD_MAX)}" if short_parts else position.hex()
 
 
