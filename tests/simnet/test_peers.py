@@ -135,3 +135,12 @@ def test_a_disk_that_does_not_sync_loses_what_was_acknowledged(monkeypatch: pyte
 def test_stewards_that_let_everybody_go_at_once_are_rude(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("herodotus.crawl.stewards.windows.Windows.start", lambda *_: None)
     assert complaint_of(live(9)) == POLITE
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_a_month_of_twelve_peers(seed: int) -> None:
+    report, _ = run_scenario(find_scenario("peers"), Options(seed=seed))
+    assert report.ok, report.violation
+    assert (report.peers, report.virtual_s) == (12, 30 * 3_600 - 1.0)
