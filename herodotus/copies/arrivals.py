@@ -1,4 +1,4 @@
-"""What came to be stored here, and who hears of it? From the thread that made it durable to ledger and queues.
+"""What was stored here, and which parts hear of it? From the thread that made it durable to ledger and queues.
 
 The number of what was stored changes last: a reader of it that then calls `hear` has heard of all
 that is counted in it. So nothing is dropped that no other holder was asked about.

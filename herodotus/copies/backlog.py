@@ -1,8 +1,8 @@
 """Which new captures do their holders not have yet, also after a crash? A short list on disk.
 
-Segments of capture keys in `state/copies/`, appended behind the store's back: a key may be lost with a crash, as
-comparing copies finds it anyway. A segment goes when every holder of every key in it has answered. What does not fit
-is not listed; those holders are compared with instead.
+Segments of capture keys in `state/copies/`, written after the store has acknowledged: a crash may lose a key, because
+comparing copies finds it anyway. A segment goes when every holder of every key in it has answered. Captures that do
+not fit are not listed; their holders are compared with instead.
 """
 
 import logging

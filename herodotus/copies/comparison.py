@@ -1,8 +1,8 @@
-"""What do we and another holder not share of a scope? Root, directories, cells, and a plain list where those fail.
+"""What do we and another holder not share of a scope? Root, directories, cells, and a plain list if those fail.
 
-Each step is asked only when the one before found a difference. Nothing of it is remembered: an interrupted peer
-begins again, and what was fetched or sent meanwhile is no difference any more. Both sides may be written to all the
-while; what came in between shows the next time.
+Each step is asked only if the previous one found a difference. Nothing is remembered: an interrupted comparison
+starts again, and captures that were fetched or sent meanwhile are no longer a difference. Both sides may be written
+to meanwhile; new captures show the next time.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

@@ -1,8 +1,8 @@
-"""Is what one peer deleted for good to go everywhere? Only when more than half of the k - 1 other holders deleted it.
+"""When does one peer's deletion hold everywhere? Only when more than half of the k - 1 other holders deleted too.
 
-Anybody can say that something was deleted; if that were enough, one peer could delete the archive. So each holder's
-operator decides for his own copy, and a peer follows when most of the others have. Where there are fewer hosts than
-copies, it still takes more than half of what there should be: in a ring of two, nobody deletes for the other.
+Any peer can claim a deletion; if that were enough, one peer could delete the archive. So each holder's operator
+decides about the own copy, and a peer follows when most of the others have deleted. If there are fewer hosts than
+copies, it still takes more than half of the intended number: in a ring of two, no peer deletes for the other.
 """
 
 from collections import Counter

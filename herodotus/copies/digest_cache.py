@@ -1,4 +1,4 @@
-"""Which digests has a scope, when it was asked about before and nothing was stored or went since? Those of then."""
+"""Which digests does a scope have? The former ones, if nothing was stored or deleted since the last question."""
 
 from collections.abc import Sequence
 

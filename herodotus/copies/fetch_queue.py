@@ -1,7 +1,7 @@
 """How do missing captures come here? From several holders at once, each asked for what few others could give.
 
-What is wanted is in memory only: everything that arrived is durable, and what did not is found missing again by the
-next comparison. So a peer that is killed in the middle loses nothing but the rest of a question.
+Wanted captures are in memory only: arrived ones are durable, and the next comparison finds the others missing again.
+So a peer that is killed in the middle loses only the rest of a question.
 """
 
 import logging

@@ -1,8 +1,9 @@
 """How does a peer that leaves give away all that it holds? Part by part, to those who will hold it without it.
 
-A round compares every part that is not known to be with its heirs, and sends what they lack; the next one looks
-whether that came. A ring that changes meanwhile has other heirs: it is over when all parts of the heirs of that
-moment are. Nothing is remembered on disk, because comparing equal parts costs little: an interrupted peer starts again.
+A round compares every part that its heirs are not known to have, and sends what they lack; the next round checks that
+it came. If the ring changes meanwhile, the heirs change too: the hand-over ends when the heirs of that moment have
+all parts. Nothing is remembered on disk, because comparing equal parts costs little: an interrupted peer starts
+again.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""May this parcel come in? Whatever way it came, each is taken apart, checked and stored here, or refused."""
+"""May this parcel come in? Each is taken apart, checked and stored here, or refused, however it came."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What does the copying say of itself? What `status` and the operator's page show, from what its parts know."""
+"""What does the copying say about itself? The figures for `status` and the operator's page."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypedDict

@@ -1,4 +1,5 @@
-"""What of the archive is this peer's share, what is not, and what of that may go? A look over it now and then."""
+"""Which captures lie outside this peer's share, and which of them may be deleted? A look over the archive now and
+then."""
 
 import logging
 from collections.abc import Callable

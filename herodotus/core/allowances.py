@@ -1,8 +1,7 @@
 """How much may one of very many strangers ask for? A bucket of tokens each, in a table of bounded size.
 
-A bucket fills with time and is emptied by what is asked. A bucket that is full again tells nothing, so only those
-that are not are remembered; where there are too many, the one that was not asked for longest is forgotten, which
-gives it a full one.
+A bucket fills with time and is emptied by questions. A full bucket tells nothing, so only the others are remembered.
+If there are too many, the one that was idle for longest is forgotten, which fills it.
 """
 
 from collections import OrderedDict

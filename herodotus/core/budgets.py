@@ -1,12 +1,12 @@
 """How much of a volunteer's line, disk and day may be used, and when is there more?
 
-Three rules are asked in turn, and the longest wait counts: the hours at which background work may run at all, the
-month's volume, and a bucket for each direction that fills at the rate offered. What was said to wait is not booked;
-it asks again. A bucket may go into debt by one spending, so that large things pass, too, and the rate still holds.
+Three rules are asked in turn, and the longest wait counts: the hours of background work, the month's volume, and a
+bucket for each direction that fills at the offered rate. A spending that has to wait is not booked; it asks again. A
+bucket may go into debt by one spending, so that large things pass too and the rate still holds.
 
-Clocks: buckets live on one that is never set back. Months and hours need the calendar, which may be wrong: a month
-that was begun goes on when the clock comes back to it, so a clock that leapt ahead forgets nothing, and while the
-clock shows a day before this was written, spendings go to the month that was booked last, and background work waits.
+Clocks: buckets use a clock that is never set back. Months and hours need the calendar, which may be wrong. A month
+continues when the clock comes back to it, so a clock that jumped ahead forgets nothing. While the clock shows a day
+before this was written, spendings go to the month that was booked last, and background work waits.
 """
 
 import re

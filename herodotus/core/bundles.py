@@ -1,9 +1,9 @@
 """What is written for a deposit: its record, and those that belong to it?
 
-This is in the path of every capture, so heads are written as text in one go; what a stranger chose (the URL,
-fields of a foreign record) is cleaned of what could break a line. As that may make something else of it, what has
-more of a stranger's than that is read again before it is let in: a name that becomes another one could end a record
-early, or make a list of deletions of it.
+Every capture passes here, so heads are written as text in one go. A stranger's text (the URL, fields of a foreign
+record) is cleaned of everything that could break a line. Cleaning may change the meaning, so a record with more of a
+stranger's text is read again before it is accepted: a changed field name could end a record early, or turn it into a
+list of deletions.
 """
 
 from herodotus.core.archive_errors import MalformedRecordError

@@ -1,8 +1,8 @@
-"""What is handed to the archive, and what names it afterwards?
+"""What does the archive receive, and what names it afterwards?
 
-A deposit is one exchange with an origin, in the words of a WARC record: what to write, when it was, and the
-digests that tell whether it is there already. Making one from the crawler's capture or from a foreign record,
-and writing it out as records, is here; deciding whether it is new is `herodotus.store.intake`.
+A deposit is one exchange with an origin, in the words of a WARC record: what to write, its time, and the digests that
+show whether the archive has it already. This module makes deposits from the crawler's captures and from foreign
+records, and writes them as records; `herodotus.store.intake` decides whether one is new.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Do peers say different things of one page on one day? Both contents are kept, and readers are told.
 
-What a single peer fetched twice on a day is a page that changed. Only where different peers vouch for different
-contents may one of them have altered it, or been shown something else; the archive cannot say which.
+Two contents that one peer fetched on a day are a page that changed. Only if different peers vouch for different
+contents, one of them may have altered it, or the site showed it something else; the archive cannot say which.
 """
 
 from collections import Counter

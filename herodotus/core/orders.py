@@ -1,7 +1,6 @@
-"""What may the operator order of a running peer? Work on its archive, what is to become of its crawl, and whether it
-leaves.
+"""What may the operator order of a running peer? Work on its archive, pausing and resuming its crawl, and leaving.
 
-The door carries these orders; who carries them out is `peer.py`'s choice. Reports are plain JSON.
+The order socket carries these orders; `peer.py` chooses the performer. Reports are plain JSON.
 """
 
 from collections.abc import Callable

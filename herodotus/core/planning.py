@@ -1,7 +1,7 @@
 """How large must a network be to archive so much? The thesis's chapter 6 and table 3.2, for any assumptions.
 
-All of it is arithmetic on a few inputs, whose defaults are the thesis's of 2002. What it printed beside, rounding as it
-went, is in `THESIS`; where its own inputs do not give its numbers, `SLIPS` says so.
+All of it is arithmetic on a few inputs, with the thesis's defaults of 2002. `THESIS` has the results that it printed,
+with its rounding; `SLIPS` lists results that do not follow from its own inputs.
 """
 
 import math

@@ -1,7 +1,7 @@
 """What was removed for good, so that it is neither crawled nor stored again? Hosts with all below them, and pages.
 
-A page is one in both schemes and in every spelling that the crawler takes for the same address. It is the operator's
-own list, for what must not be archived; site owners who ask not to be visited stand in `crawl.opt_out`.
+A page means both schemes and every spelling that the crawler takes for the same address. This is the operator's own
+list of pages that must not be archived; site owners who ask not to be visited stand in `crawl.opt_out`.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """How does a holder show that it has the bytes of a content, and not only its digest?
 
-The asker draws a nonce; the proof is a hash over it, the digest and the body. Whoever has not the body at hand
-cannot make it, and a proof for one nonce says nothing about the next.
+The asker draws a nonce; the proof is a hash over it, the digest and the body. A peer without the body cannot make it,
+and a proof for one nonce says nothing about the next.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Which holder is compared with next? Each once a day, soon after the ring changed, and again after a failure.
 
-A task is a peer and a purpose: what both must hold, or what we have and need not. Those that fail wait longer each
-time, so a dead holder costs little and holds nobody up.
+A task is a peer and a purpose: the share that both must hold, or our surplus. A failing task waits longer each time,
+so a dead holder costs little and delays no other.
 """
 
 from collections.abc import Collection

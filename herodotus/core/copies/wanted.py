@@ -1,7 +1,7 @@
 """What do we lack, who has it, and what is fetched next? Fewest known copies first, then the oldest day.
 
-Several peers may have a member; each is asked for a share of what only it, or few, can give. What one could not give
-stays wanted from the others.
+Several peers may have a member; each is asked for captures that only it, or few, can give. A capture that one could
+not give stays wanted from the others.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,9 @@
 """Which captures of others are checked at the origin, by which peer, and what does the check say of their signers?
 
-Of what came today a share is drawn by a hash of key and day, with a salt that nobody else knows: who alters pages
-cannot tell which are looked at. Pages that another visit finds other once more prove nothing. How often that is by
-chance is bounded: the third look comes as long after the second as that came after the first, so a page that changes
-now and then, with chance p in such a time, speaks against an honest peer with p(1 - p), a quarter at most.
+A share of today's captures is drawn by a hash of key and day, with a salt that no other peer knows: a peer that
+alters pages cannot tell which ones are checked. A page that differs again at another visit proves nothing. The third
+look comes as long after the second as that came after the first. So a page that changes with probability p in such a
+time counts against an honest peer with p(1 - p), a quarter at most.
 """
 
 import hashlib

@@ -2,7 +2,7 @@
 
 A sender may send as many links a second as a crawler finds at its best, and a day's worth at once after a silence.
 Rubbish (no canonical URL, outside of what the network archives) costs it: above one part in twenty it is slowed down,
-longer each time; when most of it is rubbish it is not listened to for a day. A wrong view of the ring is no malice:
+longer each time; if most of it is rubbish, the sender is ignored for a day. A wrong view of the ring is not malice:
 strays count a tenth.
 """
 

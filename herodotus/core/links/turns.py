@@ -1,8 +1,9 @@
 """When does a stand-in ask whether the owner has done its day's work? Late, rank after rank, not all at once.
 
-The owner has the first half of the day for itself. Each stand-in looks a twelfth of the day after the one before it,
-and a little later by its own key, so that not all peers of a ring look in one moment. Whom the ring found dead is no
-holder any more, so the first live one is the owner at once; this is for those who live and do not keep up.
+The owner has the first half of the day for itself. Each stand-in looks a twelfth of the day after the previous one,
+and a little later by its own key, so that not all peers of a ring look at one moment. A peer that the ring found dead
+is no longer a holder, so the first live one is the owner at once; this module is about owners that live and do not
+keep up.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What does a reader see above an archived page? Whose page it is, of when, and the ways to other days.
+"""What does a reader see above an archived page? Its address, its date, and links to other days.
 
 Two forms. *Within the page*: plain links at its start; the page may change or remove them and gains nothing by
 it. *Around the page*: a page of ours with the banner, and the archived page in a frame, where no archived
