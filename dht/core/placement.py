@@ -34,6 +34,10 @@ class Rule:
     wide_of: Callable[[Contact], Hashable] | None = None
     wide_max: int = 0
 
+    def __post_init__(self) -> None:
+        assert self.copies >= 0
+        assert self.wide_of is None or self.wide_max > 0, "a wide place that nobody may be of"
+
     @property
     def is_plain(self) -> bool:
         """Only distinct peers: a member that is passed over was taken already, so no gap is ever filled."""

@@ -20,6 +20,7 @@ class Tenure:
 
     def change(self, arcs: Arcs, now: float) -> None:
         """From now on these are ours; nothing was, before the first call."""
+        assert not self._earlier or self._earlier[-1][0] <= now, "time goes on"
         if arcs == self._arcs and self._earlier:
             return
         self._earlier.append((now, self._arcs))

@@ -91,6 +91,8 @@ class HoldingLedger:
         if len(missing) <= LACKING_MAX:
             known.append(Confirmation(comparison.arcs, comparison.began, is_promise, missing))
             del known[:-CONFIRMATIONS_MAX]
+        assert len(known) <= CONFIRMATIONS_MAX
+        assert all(len(one.lacking) <= LACKING_MAX for one in known), "what is beyond is asked again"
 
     def stored(self, key: bytes) -> None:
         """Something new is here: nobody is known to have it."""
