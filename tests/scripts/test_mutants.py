@@ -110,6 +110,7 @@ def test_a_trial_tells_what_is_noticed_what_hangs_and_what_nobody_notices(tmp_pa
         Verdict.NOT_TRIED: a_mutant(text="def first(a", becomes="def other(a"),
         Verdict.HUNG: a_mutant(text="return a > 1", becomes="while True:\n        pass"),
     }
+    (tmp_path / "test_slow.py").write_text("def test_it() -> None:\n    while True:\n        pass\n")
     with copies_of(tmp_path, 1) as (copy,):
         assert copy.run(["test_thing.py"], 60.0).code == 0
         for expected, mutant in trials.items():
@@ -117,4 +118,9 @@ def test_a_trial_tells_what_is_noticed_what_hangs_and_what_nobody_notices(tmp_pa
             assert trial.verdict is expected, trial
             assert (copy.root / "thing.py").read_text() == SOURCE
         assert copy.attempt(trials[Verdict.KILLED], 60.0).told == "test_it"
+        slow = copy.attempt(replace(a_mutant(), tests=("test_slow.py",)), 3.0)
+        assert (slow.verdict, slow.told) == (
+            Verdict.NOT_TRIED,
+            "they take longer than 3 s without the bug, too",
+        )
     assert (tmp_path / "thing.py").read_text() == SOURCE

@@ -76,3 +76,40 @@ def test_many_holders_that_do_not_answer_hold_up_none_of_the_others() -> None:
         assert all(key in peer.ids() for peer in others)
 
     in_world(play)
+
+
+@pytest.mark.parametrize("outcome", [wire.NOT_MINE, wire.BROKEN, wire.KNOWN])
+def test_only_who_says_that_it_has_a_capture_counts_as_having_it(outcome: int) -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        sender, holder = net.peers
+        await anyio.sleep(60)  # by then they have compared, so that the holder's word is known
+        holder.tamper = lambda service, answer: (
+            bytes([outcome]) * len(answer) if service == wire.LACKS else answer
+        )
+        key = await deposit(sender, "http://example.org/")
+        await anyio.sleep(5)
+        assert not sender.copies._pusher.is_pending(holder.me)
+        assert key not in holder.ids()
+        assert sender.copies.parts.ledger.is_held(holder.me, key) is (outcome == wire.KNOWN)
+
+    in_world(play)
+
+
+def test_a_peer_that_comes_back_without_its_disk_counts_for_nothing_that_it_had() -> None:
+    async def play(net: Net) -> None:
+        await ring_of(net, None, None)
+        keeper, unlucky = net.peers
+        key = await deposit(keeper, "http://example.org/")
+        await net.settle({key}, within_s=900)
+        ledger = keeper.copies.parts.ledger
+        while not ledger.is_held(unlucky.me, key):  # noqa: ASYNC110  # a ledger tells nobody
+            await anyio.sleep(5)
+        net.crash(unlucky, loses_disk=True)
+        await anyio.sleep(5)
+        unlucky.stalls = (wire.CELLS, wire.MEMBERS)
+        await net.start(unlucky)
+        await anyio.sleep(1.5)  # the ring is looked at, and nothing was compared or sent yet
+        assert ledger.is_held(unlucky.me, key) <= (key in unlucky.ids())
+
+    in_world(play)

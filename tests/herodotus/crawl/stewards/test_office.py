@@ -1,0 +1,213 @@
+"""What does a steward refuse, and what does it give back? The office alone, in virtual time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import pytest
+import trio.testing
+
+from crawler.core.capture import Capture
+from crawler.core.errors import UnreachableError
+from crawler.core.leases import LeaseTerms
+from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy, Wait
+from crawler.ports import FetchRequest
+from dht import Contact, Key
+from dht.core.arcs import Arc, Arcs
+from herodotus.core.tenure import Tenure
+from herodotus.crawl.stewards import office as office_module
+from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, key_of_subject
+from herodotus.crawl.stewards.ring_steward import RingSteward, StewardParts
+from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return
+from herodotus.peers.calls import RefusedError
+
+pytestmark = pytest.mark.anyio
+TERMS = LeaseTerms.of(PolitenessPolicy(delay_floor_s=2.0))
+OWN, ASKER, OTHER = bytes(32), b"\x01" * 32, b"\x02" * 32
+HOST, ADDRESS = "host:h.example", "192.0.2.1"
+PUBLIC_ADDRESS = "93.184.0.1"
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
+
+
+@dataclass
+class Scene:
+    """A steward of all hosts and addresses, which it has been for long."""
+
+    address: str = PUBLIC_ADDRESS
+    opted_out: tuple[str, ...] = ()
+    is_new: bool = False
+    left: list[str] = field(default_factory=list)
+    """Windows of addresses that were given back."""
+
+    async def opened(self) -> StewardOffice:
+        self.tenure = Tenure(TERMS.silent_s)
+        self.tenure.change(~Arcs(), anyio.current_time())
+        if not self.is_new:
+            await anyio.sleep(TERMS.silent_s)
+        self.office = StewardOffice(
+            TERMS,
+            self.tenure,
+            OfficeWorld(
+                own_key=OWN,
+                address_of=self._address_of,
+                ask_elsewhere=self._ask,
+                return_elsewhere=self._take_back,
+                rules_number=lambda host: 1,
+                knows_rules=lambda origin: True,
+                may_visit_private=False,
+                opted_out=OptOutList.of(self.opted_out),
+            ),
+        )
+        return self.office
+
+    async def _address_of(self, host: str) -> str | Wait:
+        await anyio.lowlevel.checkpoint()
+        return self.address
+
+    async def _ask(self, ask: Ask) -> tuple[Answer | None, float, float, Contact | None]:
+        now = anyio.current_time()
+        return await self.office.grant(OWN, ask), now, now, None
+
+    def _take_back(self, steward: Contact | None, returned: Return) -> None:
+        assert steward is None
+        self.left.append(returned.subject)
+        self.office.take_back(OWN, returned)
+
+
+def ask(subject: str = HOST, purpose: str = "http://h.example") -> Ask:
+    return Ask(subject=subject, wanted=3, purpose=purpose)
+
+
+async def test_a_host_is_granted_to_whoever_asks_for_one_of_its_origins() -> None:
+    office = await Scene().opened()
+    assert isinstance(await office.grant(ASKER, ask()), Granted)
+    assert isinstance(await office.grant(OTHER, ask(purpose="https://other.example")), No)
+
+
+async def test_a_new_steward_grants_nothing_until_all_leases_of_another_are_over() -> None:
+    office = await Scene(is_new=True).opened()
+    answer = await office.grant(ASKER, ask())
+    assert isinstance(answer, NotYet)
+    assert answer.wait_ms == 1000 * TERMS.silent_s
+    await anyio.sleep(TERMS.silent_s - 1)
+    assert isinstance(await office.grant(ASKER, ask()), NotYet)
+    await anyio.sleep(1)
+    assert isinstance(await office.grant(ASKER, ask()), Granted)
+
+
+async def test_what_is_another_stewards_is_not_granted() -> None:
+    scene = Scene()
+    office = await scene.opened()
+    key = key_of_subject(HOST)
+    only_it = Arcs([Arc(type(key)((int.from_bytes(key, "big") - 1).to_bytes(20, "big")), key)])
+    scene.tenure.change(~only_it, anyio.current_time())
+    assert await office.grant(ASKER, ask()) == No("not-steward")
+    assert isinstance(await office.grant(ASKER, ask("host:i.example", "http://i.example")), Granted)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "fe80::1"])
+async def test_nobody_is_sent_into_a_private_network(address: str) -> None:
+    office = await Scene(address=address).opened()
+    assert await office.grant(ASKER, ask()) == No("not-public")
+    assert await office.grant(ASKER, ask(f"address:{address}", "1 host:h.example")) == No("not-public")
+    assert office.refused == {"not-public": 2}
+
+
+async def test_hosts_that_opted_out_are_granted_to_nobody() -> None:
+    office = await Scene(opted_out=("example",)).opened()
+    assert await office.grant(ASKER, ask()) == No("opted-out")
+    assert isinstance(await office.grant(ASKER, ask("host:h.other", "http://h.other")), Granted)
+
+
+async def test_who_asks_too_much_is_told_when_to_come_back_and_others_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(office_module, "ASKS_BURST", 10.0)
+    monkeypatch.setattr(office_module, "ASKS_PER_S", 2.0)
+    office = await Scene().opened()
+    office.charge(ASKER, 7)
+    with pytest.raises(RefusedError) as refused:
+        office.charge(ASKER, 6)
+    assert refused.value.retry_after_s == 1.5
+    office.charge(OTHER, 10)
+    await anyio.sleep(1.5)
+    office.charge(ASKER, 6)
+    assert office.refused == {"too-many": 1}
+
+
+async def test_an_address_is_free_again_when_its_hosts_window_comes_back() -> None:
+    scene = Scene()
+    office = await scene.opened()
+    granted = await office.grant(ASKER, ask())
+    assert isinstance(granted, Granted)
+    assert office.statistics().windows == 2  # the host's, and within it the address's
+    returned = Return(HOST, granted.number, 1, 200, 100)
+    office.take_back(ASKER, returned)
+    assert scene.left == [f"address:{PUBLIC_ADDRESS}"]
+    assert office.statistics().windows == 0
+
+
+class NewsOfTheRing:
+    """All keys are ours all the time; what is told of changes is up to the test."""
+
+    def __init__(self) -> None:
+        self.news, self._heard = anyio.create_memory_object_stream[bool](10)
+
+    async def owner(self, key: Key) -> Contact | None:
+        raise NotImplementedError
+
+    def my_arcs(self) -> Arcs:
+        return ~Arcs()
+
+    @asynccontextmanager
+    async def changes(self) -> AsyncIterator[AsyncIterator[bool]]:
+        with self.news, self._heard:
+            yield self._heard
+
+
+class Somewhere:
+    """As much of a fetcher as a steward of one host needs."""
+
+    async def fetch(self, request: FetchRequest) -> Capture:
+        raise UnreachableError(request.url, "nobody there")
+
+    async def address_of(self, host: str) -> str:
+        del host
+        return ""
+
+
+async def test_a_steward_that_missed_news_of_the_ring_is_silent_like_a_new_one() -> None:
+    """What is its own now may have been another's meanwhile, which granted it."""
+    ring = NewsOfTheRing()
+    steward = RingSteward(
+        StewardParts(
+            own_key=OWN,
+            terms=TERMS,
+            fetcher=Somewhere(),
+            product_token="Herodotus",
+            wall_clock=lambda: 1.0,
+            slept_s=lambda: 0.0,
+            ring=lambda: ring,
+            calls=lambda: pytest.fail("nobody is called"),
+            may_visit_private=False,
+        ),
+        HostSteward(PolitenessPolicy(delay_floor_s=2.0)),
+    )
+    robots = ask(purpose="")
+    async with steward.running():
+        await anyio.sleep(TERMS.silent_s)
+        assert isinstance(await steward.office.grant(OWN, robots), Granted)
+        ring.news.send_nowait(True)
+        await anyio.sleep(1)
+        assert isinstance(await steward.office.grant(OWN, robots), Granted)
+        ring.news.send_nowait(False)
+        await anyio.sleep(1)
+        assert isinstance(await steward.office.grant(OWN, robots), NotYet)
+        await anyio.sleep(TERMS.silent_s)
+        assert isinstance(await steward.office.grant(OWN, robots), Granted)
