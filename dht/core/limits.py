@@ -49,17 +49,28 @@ class Bucket:
 
     def take(self, now: float) -> bool:
         """Whether one more is allowed. A clock that went back refills nothing, and takes nothing."""
-        tokens = self.tokens
-        if now > self.then:
-            tokens += (now - self.then) * self.per_second
-            if tokens > self.burst:
-                tokens = self.burst
-            self.then = now
-        if tokens < 1:
-            self.tokens = tokens
+        self._refill(now)
+        if self.tokens < 1:
             return False
-        self.tokens = tokens - 1
+        self.tokens -= 1
         return True
+
+    def wait_s(self, now: float, cost: float = 1.0) -> float:
+        """Until so much is there, which is not taken. What costs more than a full bucket waits for a full one."""
+        self._refill(now)
+        missing = min(cost, self.burst) - self.tokens
+        return missing / self.per_second if missing > 0 else 0.0
+
+    def spend(self, now: float, cost: float) -> None:
+        """Take so much whether it is there or not: others wait until the debt is paid."""
+        self._refill(now)
+        self.tokens -= cost
+
+    def _refill(self, now: float) -> None:
+        if now > self.then:
+            tokens = self.tokens + (now - self.then) * self.per_second
+            self.tokens = min(tokens, self.burst)
+            self.then = now
 
 
 class Buckets:
@@ -88,6 +99,16 @@ class Buckets:
 
     def take(self, who: Hashable, rate: Rate, now: float) -> bool:
         return self.of(who, rate, now).take(now)
+
+    def ration(self, who: Hashable, rate: Rate, cost: float, now: float) -> float:
+        """0: taken. Else nothing was, and so many seconds later it can be. What costs more than a full bucket takes a
+        full one.
+        """
+        bucket = self.of(who, rate, now)
+        wait_s = bucket.wait_s(now, cost)
+        if not wait_s:
+            bucket.spend(now, min(cost, rate.burst))
+        return wait_s
 
 
 class AmplificationLedger:

@@ -6,10 +6,6 @@ is counted per prefix: /24 (IPv6 /56) for rates, /16 (IPv6 /32) for diversity.
 
 import hashlib
 import ipaddress
-from collections import OrderedDict
-
-PREFIXES_MAX = 4096
-"""Token buckets kept; 4,096 x some 200 B stays below a megabyte. The least recently used is forgotten."""
 
 Endpoint = tuple[str, int]
 
@@ -48,25 +44,3 @@ def overlay_node_id(host: str, port: int) -> bytes:
         raise ValueError(f"{host!r} is not the address of one host")
     anchor = ip.packed if ip.version == 4 else ip.packed[:8]
     return hashlib.sha1(anchor + port.to_bytes(2, "big"), usedforsecurity=False).digest()
-
-
-class PrefixBuckets:
-    """Token buckets per rate prefix: `rate_per_s` in the long run, as many at once."""
-
-    def __init__(self, rate_per_s: float, prefixes_max: int = PREFIXES_MAX) -> None:
-        self._rate_per_s = rate_per_s
-        self._prefixes_max = prefixes_max
-        self._buckets: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._buckets)
-
-    def take(self, host: str, now: float) -> bool:
-        prefix = rate_prefix(host)
-        tokens, since = self._buckets.pop(prefix, (self._rate_per_s, now))
-        tokens = min(self._rate_per_s, tokens + max(0.0, now - since) * self._rate_per_s)
-        is_allowed = tokens >= 1.0
-        self._buckets[prefix] = (tokens - 1.0 if is_allowed else tokens, now)
-        if len(self._buckets) > self._prefixes_max:
-            self._buckets.popitem(last=False)
-        return is_allowed

@@ -25,7 +25,8 @@ from kademlia.node import Node
 from kademlia.protocol import KademliaProtocol
 from kademlia.routing import RoutingTable
 
-from dht.discovery.addresses import Endpoint, PrefixBuckets, overlay_node_id, parse_ip, rate_prefix
+from dht.core.limits import Buckets, Rate
+from dht.discovery.addresses import Endpoint, overlay_node_id, parse_ip, rate_prefix
 from dht.discovery.record_store import RECORD_BYTES_MAX, RECORDS_PER_KEY_MAX, RecordStore
 
 NEIGHBOURS = 20
@@ -37,6 +38,8 @@ PADDED_BYTES = DATAGRAM_BYTES_MAX // REFLECTION_MAX
 REPLY_TIMEOUT_S = 2.0
 REQUESTS_PER_S = 20.0
 TOKENS_MAX = 4096
+PREFIXES_MAX = 4_096
+"""Whose rates are kept; the least recently used is forgotten."""
 CHORES_MAX = 64
 HAND_OFF_RECORDS_MAX = 32
 NODES_PER_PREFIX_MAX = 16
@@ -113,7 +116,8 @@ class OverlayProtocol(KademliaProtocol):
         self.chores: deque[tuple[str, Node]] = deque(maxlen=CHORES_MAX)
         self._store = store
         self._is_public = is_public
-        self._buckets = PrefixBuckets(requests_per_s)
+        self._buckets = Buckets(PREFIXES_MAX)
+        self._rate = Rate(per_second=requests_per_s, burst=max(1.0, requests_per_s))
         self._reply_timeout_s = reply_timeout_s
         self._tokens: OrderedDict[Endpoint, bytes] = OrderedDict()
         self._silent: OrderedDict[Endpoint, float] = OrderedDict()
@@ -140,7 +144,7 @@ class OverlayProtocol(KademliaProtocol):
         self.counts["system_errors"] += 1
 
     def _may_ask(self, sender: Endpoint) -> bool:
-        is_allowed = self._buckets.take(sender[0], asyncio.get_running_loop().time())
+        is_allowed = self._buckets.take(rate_prefix(sender[0]), self._rate, asyncio.get_running_loop().time())
         self.counts["rate_limited"] += not is_allowed
         return is_allowed
 

@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Self
 
+from dht.core.limits import Bucket, Rate
+
 DAY_S, DAY_MINUTES = 86_400.0, 1_440
 BURST_S = 2.0
 """So much of a rate may go at once: a page comes whole, and a line is not filled for longer than a player buffers."""
@@ -179,36 +181,11 @@ def _month_later(first: datetime, months: int) -> datetime:
     return middle.replace(day=first.day)
 
 
-class _Bucket:
-    def __init__(self, bytes_per_s: float | None) -> None:
-        self._rate = bytes_per_s
-        self._most = max(BURST_BYTES_MIN, (bytes_per_s or 0.0) * BURST_S)
-        self._level = self._most
-        self._at: float | None = None
-
-    @property
-    def is_bounded(self) -> bool:
-        return self._rate is not None
-
-    def wait_s(self, now_s: float) -> float:
-        if self._rate is None:
-            return 0.0
-        passed = 0.0 if self._at is None else max(0.0, now_s - self._at)
-        self._at = now_s if self._at is None else max(self._at, now_s)
-        self._level = min(self._most, self._level + passed * self._rate)
-        # From the first byte on: what is asked for next only has to wait until the debt is paid.
-        return 0.0 if self._level > 0 else (1.0 - self._level) / self._rate
-
-    def take(self, size: int) -> None:
-        if self._rate is not None:
-            self._level -= size
-
-
 class Budgets:
     def __init__(self, limits: TrafficLimits, ledger: TrafficLedger) -> None:
         self.limits = limits
         self.ledger = ledger
-        self._up, self._down = _Bucket(limits.up_bytes_per_s), _Bucket(limits.down_bytes_per_s)
+        self._up, self._down = _bucket(limits.up_bytes_per_s), _bucket(limits.down_bytes_per_s)
         self._month = ("", 0.0, 0.0)
         """The last that was asked for, and from when to when it is: each fetch asks."""
 
@@ -216,7 +193,7 @@ class Budgets:
         """Nothing was ever said against it, whenever it is."""
         is_timed = kind.is_background and bool(self.limits.hours)
         is_counted = self.limits.month_bytes is not None and kind is not Spending.FETCHED
-        return not (is_timed or is_counted or self._bucket(kind).is_bounded)
+        return not (is_timed or is_counted or self._bucket(kind) is not None)
 
     def grant(self, kind: Spending, size: int, now: ClockReading) -> float:
         """0: go ahead, it is booked. Else nothing is, and there is no use in asking before so many seconds."""
@@ -234,7 +211,9 @@ class Budgets:
 
     def charge(self, kind: Spending, size: int, now: ClockReading) -> None:
         """Book what was spent anyway, as when its size is known only afterwards: others then wait for it."""
-        self._bucket(kind).take(size)
+        bucket = self._bucket(kind)
+        if bucket is not None:
+            bucket.spend(now.steady_s, size)
         up, down = (size, 0) if kind.is_upload else (0, size)
         self.ledger.book(self.month_name(now), up=up, down=down)
 
@@ -251,11 +230,17 @@ class Budgets:
         """In the month that now belongs to."""
         return self.ledger.of(self.month_name(now))
 
-    def _bucket(self, kind: Spending) -> _Bucket:
+    def _bucket(self, kind: Spending) -> Bucket | None:
         return self._up if kind.is_upload else self._down
 
     def _wait_for_rate(self, kind: Spending, now: ClockReading) -> float:
-        return self._bucket(kind).wait_s(now.steady_s)
+        bucket = self._bucket(kind)
+        if bucket is None:
+            return 0.0
+        # A spending waits for the debt alone. It waits for a whole byte and goes ahead on any part of one: if it had
+        # to meet what it waited for, rounding could make it wait for ever.
+        wait_s = bucket.wait_s(now.steady_s)
+        return wait_s if bucket.tokens <= 0 else 0.0
 
     def _wait_for_hours(self, kind: Spending, now: ClockReading) -> float:
         if not kind.is_background or not self.limits.hours:
@@ -285,6 +270,13 @@ class Budgets:
 
 
 # -- the disk, and what follows from it -------------------------------------------------------------------
+
+
+def _bucket(bytes_per_s: float | None) -> Bucket | None:
+    """Full at first; None without a bound."""
+    if bytes_per_s is None:
+        return None
+    return Bucket(Rate(per_second=bytes_per_s, burst=max(BURST_BYTES_MIN, bytes_per_s * BURST_S)), 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from math import ceil
 
-from herodotus.core.allowances import Allowances, Rate
+from dht.core.limits import Buckets, Rate
 from herodotus.portal.answer import PUBLIC, Answer, problem
 from herodotus.portal.request import Request
 
 CLIENTS_MAX = 20_000
 """Some 5 MB."""
-RATE = Rate(per_s=20.0, burst=200.0)
+RATE = Rate(per_second=20.0, burst=200.0)
 """A search takes 5: a person never notices, a program that asks 4 times a second without end does."""
 _IPV6_PREFIX_BITS = 64  # what one household has
 
@@ -23,14 +23,14 @@ _IPV6_PREFIX_BITS = 64  # what one household has
 class ClientLimits:
     def __init__(self, now: Callable[[], float], rate: Rate = RATE) -> None:
         self._now = now
-        self._allowances = Allowances(rate, remembered_max=CLIENTS_MAX)
+        self._buckets, self._rate = Buckets(CLIENTS_MAX), rate
         self.refused = 0
 
     def refusal(self, request: Request, cost: float) -> Answer | None:
         who = client_of(request.client)
         if not cost or who == "":
             return None
-        wait_s = self._allowances.take(who, cost, self._now())
+        wait_s = self._buckets.ration(who, self._rate, cost, self._now())
         if not wait_s:
             return None
         self.refused += 1

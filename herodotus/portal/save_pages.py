@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 
 import anyio
 
-from herodotus.core.allowances import Allowances, Rate
+from dht.core.limits import Buckets, Rate
 from herodotus.core.replay import may_change
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
@@ -33,11 +33,11 @@ from herodotus.portal.rendering import render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
 
-OF_ONE = Rate(per_s=1 / 12, burst=5.0)
+OF_ONE = Rate(per_second=1 / 12, burst=5.0)
 """Five a minute: a reader who wants more wants a crawl."""
-OF_PEER = Rate(per_s=1 / 3, burst=20.0)
+OF_PEER = Rate(per_second=1 / 3, burst=20.0)
 """Twenty a minute passed on by one peer for its readers. Anybody may say that he is one: it is no more than that."""
-OF_ALL = Rate(per_s=1.0, burst=20.0)
+OF_ALL = Rate(per_second=1.0, burst=20.0)
 TOLD_BYTES_MAX = 64 * 1024
 """Of another peer's sentence about what it did."""
 _PATH = "/save/"
@@ -75,9 +75,8 @@ class SavePages:
         self._now = now
         self._directions = directions
         self._relay = relay
-        self._shares = Allowances(OF_ONE, remembered_max=CLIENTS_MAX)
-        self._shares_of_peers = Allowances(OF_PEER, remembered_max=CLIENTS_MAX)
-        self._share_of_all = Allowances(OF_ALL, remembered_max=1)
+        self._shares, self._shares_of_peers = Buckets(CLIENTS_MAX), Buckets(CLIENTS_MAX)
+        self._share_of_all = Buckets(1)
         self.asked = 0
 
     async def answer(self, asked: Asked) -> Answer | None:
@@ -102,9 +101,9 @@ class SavePages:
         """All together are rationed once more."""
         now = self._now()
         who = client_of(request.client) or "this machine"
-        shares = self._shares_of_peers if request.header(RELAYED) else self._shares
-        wait_s = shares.take(who, 1.0, now)
-        wait_s = wait_s or self._share_of_all.take("all", 1.0, now)
+        is_relayed = bool(request.header(RELAYED))
+        shares, rate = (self._shares_of_peers, OF_PEER) if is_relayed else (self._shares, OF_ONE)
+        wait_s = shares.ration(who, rate, 1.0, now) or self._share_of_all.ration("all", OF_ALL, 1.0, now)
         if not wait_s:
             self.asked += 1
             return None

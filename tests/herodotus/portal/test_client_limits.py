@@ -2,11 +2,11 @@
 
 import pytest
 
-from herodotus.core.allowances import Rate
+from dht.core.limits import Rate
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.request import Request
 
-RATE = Rate(per_s=2.0, burst=10.0)
+RATE = Rate(per_second=2.0, burst=10.0)
 
 
 class Asked:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from herodotus.core.allowances import Allowances, Rate
+from dht.core.limits import Buckets, Rate
 from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.orders import Import, Order, OrderReport, Say
 from herodotus.home.folder import Home
@@ -349,13 +349,13 @@ def test_a_household_has_one_share_and_this_machine_none() -> None:
 
 
 def test_an_allowance_fills_with_time_and_never_over_its_burst() -> None:
-    shares = Allowances(Rate(per_s=2.0, burst=10.0), remembered_max=10)
-    assert shares.take("a", 10, 0.0) == 0
-    assert shares.take("a", 4, 0.0) == pytest.approx(2.0)
-    assert shares.take("a", 4, 2.0) == 0
-    assert shares.take("a", 10, 1_000.0) == 0
-    assert shares.take("a", 1, 1_000.0) > 0
-    assert shares.take("b", 99, 1_000.0) == 0, "what costs more than a burst takes a full one"
+    shares, rate = Buckets(10), Rate(per_second=2.0, burst=10.0)
+    assert shares.ration("a", rate, 10, 0.0) == 0
+    assert shares.ration("a", rate, 4, 0.0) == pytest.approx(2.0)
+    assert shares.ration("a", rate, 4, 2.0) == 0
+    assert shares.ration("a", rate, 10, 1_000.0) == 0
+    assert shares.ration("a", rate, 1, 1_000.0) > 0
+    assert shares.ration("b", rate, 99, 1_000.0) == 0, "what costs more than a burst takes a full one"
 
 
 @settings(deadline=None)  # a busy machine takes what it takes
@@ -363,12 +363,12 @@ def test_an_allowance_fills_with_time_and_never_over_its_burst() -> None:
 def test_no_one_gets_more_than_burst_and_rate_and_the_table_is_bounded(
     asked_for: list[tuple[int, float, float]],
 ) -> None:
-    rate = Rate(per_s=1.0, burst=10.0)
-    shares, now, taken = Allowances(rate, remembered_max=50), 0.0, dict.fromkeys(range(51), 0.0)
+    rate = Rate(per_second=1.0, burst=10.0)
+    shares, now, taken = Buckets(50), 0.0, dict.fromkeys(range(51), 0.0)
     for who, cost, passed in asked_for:
         now += passed
-        if shares.take(str(who), cost, now) == 0:
+        if shares.ration(str(who), rate, cost, now) == 0:
             taken[who] += min(cost, rate.burst)
         assert len(shares) <= 50
     if len({who for who, _, _ in asked_for}) <= 50:  # nobody was forgotten
-        assert max(taken.values()) <= rate.burst + now * rate.per_s + 1e-6
+        assert max(taken.values()) <= rate.burst + now * rate.per_second + 1e-6
