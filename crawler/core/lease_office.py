@@ -347,11 +347,7 @@ class LeaseOffice:
         rest_s = 0.0
         if policy.delay_floor_s:
             rest_s = min(policy.delay_factor * report.duration_s, measured_delay_max_s(policy))
-        if is_failure:
-            backoff_s = policy.backoff_base_s * 2.0 ** (book.failures - 1)
-            rest_s = max(rest_s, min(backoff_s, policy.backoff_max_s))
-        if report.retry_after_s is not None:
-            rest_s = max(rest_s, min(report.retry_after_s, policy.retry_after_max_s))
+        rest_s = max(rest_s, policy.rest_s(report, book.failures))
         if not is_confirmed:
             rest_s = min(rest_s, UNCONFIRMED_REST_MAX_S)
         book.rests_until = max(book.rests_until, now + rest_s)

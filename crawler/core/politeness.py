@@ -45,6 +45,11 @@ class PolitenessPolicy:
     lease_s: float = 120.0
     """A lease that was not given back ends this long after its last start: longer than a fetch may take."""
 
+    def rest_s(self, report: "OriginReport", failures: int) -> float:
+        """What an answer asks for beyond the usual delay. `failures` in a row, this one included; 0 after a success."""
+        rest_s = min(self.backoff_base_s * 2.0 ** (failures - 1), self.backoff_max_s) if failures else 0.0
+        return max(rest_s, min(report.retry_after_s or 0.0, self.retry_after_max_s))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
@@ -191,13 +196,8 @@ class HostSteward:
             return state.next_start_at
         is_failure = report.status in (None, 429, 503) and not report.is_excused
         state.failures = min(state.failures + 1, 30) if is_failure else 0
-        rest_s = self._delay_s(asked, report.duration_s)
-        if is_failure:
-            backoff_s = self._policy.backoff_base_s * 2.0 ** (state.failures - 1)
-            rest_s = max(rest_s, min(backoff_s, self._policy.backoff_max_s))
-        if report.retry_after_s is not None:
-            rest_s = max(rest_s, min(report.retry_after_s, self._policy.retry_after_max_s))
-        state.next_start_at = now + rest_s
+        rest_s = self._policy.rest_s(report, state.failures)
+        state.next_start_at = now + max(self._delay_s(asked, report.duration_s), rest_s)
         return state.next_start_at
 
     def next_start_at(self, origin: Origin) -> float:
