@@ -18,22 +18,22 @@ def without_chunks(head: bytes, body: bytes) -> bytes:
     """The body itself; `body` as given when it is in no chunks, or not wholly so."""
     if not body or _CODING.search(head) is None:
         return body
+    whole, is_all = dechunked(body)
+    return whole if is_all else body
+
+
+def dechunked(body: bytes) -> tuple[bytes, bool]:
+    """What is in the chunks of a body, as far as they go, and whether the body is chunks to its end."""
     pieces: list[bytes] = []
     at = 0
-    while len(pieces) < CHUNKS_MAX:
-        line = _SIZE.match(body, at)
-        if line is None:
-            return body
+    while len(pieces) < CHUNKS_MAX and (line := _SIZE.match(body, at)) is not None:
         size = int(line[1], 16)
         if size == 0:
             trailer = _TRAILER.match(body, line.end())
-            return b"".join(pieces) if trailer is not None and trailer.end() == len(body) else body
+            return b"".join(pieces), trailer is not None and trailer.end() == len(body)
         end = line.end() + size
         pieces.append(body[line.end() : end])
-        if body[end : end + 2] == b"\r\n":
-            at = end + 2
-        elif body[end : end + 1] == b"\n":
-            at = end + 1
-        else:
-            return body
-    return body
+        at = end + (2 if body[end : end + 2] == b"\r\n" else 1)
+        if body[at - 1 : at] != b"\n":
+            break
+    return b"".join(pieces), False

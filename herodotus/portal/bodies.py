@@ -5,16 +5,15 @@ that cannot be decoded stays as it is stored, and is shown without its coding: a
 undo it would find a page in it that nobody looked at.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from crawler.core.content import decoded
 from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, StoredCapture
+from herodotus.core.chunked import dechunked
 
 DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
 Fields = list[tuple[str, str]]
-_CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,256}\r?\n")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,9 @@ def payload_of(
     fields = head_fields(capture) if fields is None else fields
     body = capture.body
     if any(name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields):
-        body = dechunked(body)
+        # A body that is not in chunks after all (many archives undo them and keep the header) stays as it is.
+        inside, is_all = dechunked(body)
+        body = inside if inside or is_all else body
     codings = (value for name, value in fields if name.lower() == "content-encoding")
     encoding = ",".join(one for one in _listed(codings) if one != "identity")
     if encoding and encoding not in keep_encodings:
@@ -80,22 +81,3 @@ def payload_of(
 def _listed(values: Iterable[str]) -> Iterator[str]:
     for value in values:
         yield from (one for one in (part.strip().lower() for part in value.split(",")) if one)
-
-
-def dechunked(body: bytes) -> bytes:
-    """A body that is not in chunks after all (many archives undo them and keep the header) stays as it is."""
-    parts: list[bytes] = []
-    at = 0
-    while True:
-        size_line = _CHUNK.match(body, at)
-        if size_line is None:
-            return b"".join(parts) if parts else body
-        size = int(size_line[1], 16)
-        if size == 0:
-            return b"".join(parts)
-        start = size_line.end()
-        parts.append(body[start : start + size])
-        at = start + size
-        at += 2 if body[at : at + 2] == b"\r\n" else 1
-        if at >= len(body):
-            return b"".join(parts)
