@@ -25,8 +25,7 @@ from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import AT_ONCE, BODY_BYTES_MAX, HttpRelay
 from herodotus.portal.server import Portal
-from herodotus.store.slices import LocalStorage
-from herodotus.store.threads import ThreadWorkers
+from herodotus.store import LocalStorage, ThreadWorkers
 
 
 class Machine(ThreadWorkers, LocalStorage):

@@ -51,8 +51,7 @@ from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.replay_origin import replay_place
 from herodotus.portal.routes import PortalRooms, RoomParts
-from herodotus.store.home_archive import HomeArchive
-from herodotus.store.settings import archive_settings
+from herodotus.store import HomeArchive, archive_settings
 from herodotus.world import World
 
 LOG_READING = Lane("reading the log", 1)
@@ -256,7 +255,7 @@ class Peer:
             DailyParts(
                 home=parts.home,
                 order=order,
-                holdings=self._archive,
+                archive=self._archive,
                 make_steward=lambda _fetcher, sink: self._steward.attach(sink),
                 world=self._world,
                 wall_clock=self._world.unix_s,

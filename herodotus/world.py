@@ -22,7 +22,7 @@ from herodotus.peers.net.line import Line
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.other_holders import OpenRelay
-from herodotus.store.home_archive import StoreWorld
+from herodotus.store import StoreWorld
 
 
 class PortalServer(Protocol):

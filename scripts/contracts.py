@@ -1,8 +1,9 @@
-"""Which rules of the architecture can `lint-imports` not say by itself? Two contract types of our own.
+"""Which rules of the architecture can `lint-imports` not say by itself? Three contract types of our own.
 
 `CorePurity`: a module below a folder `core/` imports, of ours, only modules that are themselves in a core,
 and of the rest of the world nothing that reads clocks, files or the network. As purity is a folder, a new
-module is covered from birth. `StandardLibraryOnly`: a package that knows the standard library only.
+module is covered from birth. `StandardLibraryOnly`: a package that knows the standard library only. `Faces`: a room
+is imported from outside by its package alone, which shows what others may use.
 """
 
 import sys
@@ -66,3 +67,25 @@ class StandardLibraryOnly(_OffenceContract):
                 if not is_own and (top not in sys.stdlib_module_names or top in self.forbidden):
                     pairs.append((importer, imported))
         return self._verdict(graph, pairs)
+
+
+class Faces(_OffenceContract):
+    """`rooms` are packages that have a face; `open_to` are modules (with all below them) that may look behind it."""
+
+    rooms: Any = fields.ListField(subfield=fields.StringField())
+    open_to: Any = fields.ListField(subfield=fields.StringField(), required=False)
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
+        del verbose
+        pairs = []
+        for importer in graph.modules:
+            for imported in graph.find_modules_directly_imported_by(importer):
+                rooms = [room for room in self.rooms if imported.startswith(f"{room}.")]
+                welcome = [*rooms, *(self.open_to or ())]
+                if rooms and not any(_is_in(importer, package) for package in welcome):
+                    pairs.append((importer, imported))
+        return self._verdict(graph, pairs)
+
+
+def _is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

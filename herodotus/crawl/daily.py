@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from typing import Protocol
 
 import anyio
 
@@ -37,8 +38,7 @@ from herodotus.crawl.gear import (
 from herodotus.home.durable import write_durably
 from herodotus.home.folder import Home
 from herodotus.home.seeds import seeds_of
-from herodotus.store.home_archive import HomeArchive
-from herodotus.store.store import DiskStore
+from herodotus.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -76,11 +76,19 @@ class NotCrawling(WorldFailure):
         )
 
 
+class WaitedArchive(Protocol):
+    """What a crawl asks of the peer's archive, which may take a while to open."""
+
+    async def wait_open(self) -> Store:
+        """Never returns where it cannot be opened."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DailyParts:
     home: Home
     order: CrawlOrder
-    holdings: HomeArchive
+    archive: WaitedArchive
     make_steward: StewardMaker
     world: WebWorld
     wall_clock: Callable[[], float]
@@ -270,7 +278,7 @@ class DailyCrawl:
         backoff_s = BACKOFF_FIRST_S
         while not self._is_leaving:
             self._state = CrawlState.WAITING
-            store = await self._parts.holdings.wait_open()
+            store = await self._parts.archive.wait_open()
             began = anyio.current_time()
             try:
                 await self._crawl_into(store)
@@ -281,7 +289,7 @@ class DailyCrawl:
                 await self._wait_for_room_or(backoff_s, store)
                 backoff_s = min(2 * backoff_s, BACKOFF_MAX_S)
 
-    async def _crawl_into(self, store: DiskStore) -> None:
+    async def _crawl_into(self, store: Store) -> None:
         """Runs until we leave. After an error everything is opened again, so that nothing half-done is trusted."""
         parts = self._parts
         async with parts.open_gear(
@@ -301,7 +309,7 @@ class DailyCrawl:
                 self._retire_crawler()
                 self._gear = None
 
-    async def _crawl_a_day(self, gear: CrawlGear, store: DiskStore) -> None:
+    async def _crawl_a_day(self, gear: CrawlGear, store: Store) -> None:
         self._state = CrawlState.CRAWLING
         today = max(self._order.day(self._parts.wall_clock()), gear.frontier.day)
         if today > gear.frontier.day:
@@ -315,7 +323,7 @@ class DailyCrawl:
             self._news = anyio.Event()
             if self._is_paused:
                 await self._rest(CrawlState.PAUSED)
-            elif not store.archive.has_room(0):
+            elif not store.has_room(0):
                 self._problem = "the disk is full"
                 await self._wait_for_room_or(0.0, store)
             elif self._parts.closed_s() > 0.0:
@@ -372,11 +380,11 @@ class DailyCrawl:
             with anyio.move_on_after(min(self._left_s(day), LOOK_EVERY_S)):
                 await event.wait()
 
-    async def _wait_for_room_or(self, least_s: float, store: DiskStore) -> None:
+    async def _wait_for_room_or(self, least_s: float, store: Store) -> None:
         """For `least_s`, and for as long as nothing more can be stored."""
         with anyio.move_on_after(least_s):
             await anyio.sleep_forever()
-        while not self._is_leaving and not store.archive.has_room(ROOM_AGAIN_BYTES):
+        while not self._is_leaving and not store.has_room(ROOM_AGAIN_BYTES):
             self._state = CrawlState.NO_ROOM
             self._news = anyio.Event()
             with anyio.move_on_after(LOOK_EVERY_S):
@@ -454,7 +462,7 @@ class DailyCrawl:
             setattr(sums, name, getattr(sums, name) + getattr(counts, name))
         self._crawler = None
 
-    def _note_failure(self, error: Exception, store: DiskStore, again_in_s: float) -> None:
+    def _note_failure(self, error: Exception, store: Store, again_in_s: float) -> None:
         self._restarts += 1
         self._state = CrawlState.FAILED
         cause = _cause(error)

@@ -42,9 +42,7 @@ from herodotus.core.errors import SettingError
 from herodotus.core.notes import Visit
 from herodotus.core.ports import Workers
 from herodotus.core.settings.sections import Settings
-from herodotus.store.settings import ArchiveSettings
-from herodotus.store.slices import archive_at
-from herodotus.store.store import ArchiveStore, DiskStore, open_store
+from herodotus.store import ArchiveSettings, DiskStore, Store, archive_at, open_store
 
 ROBOT = "Herodotus"
 LOOKOUT_CONNECTIONS = 16
@@ -54,9 +52,7 @@ PUBLIC_POLITENESS = PolitenessPolicy()
 class ArchiveSink:
     """The crawler's `CaptureSink` on an archive store."""
 
-    def __init__(
-        self, store: ArchiveStore, *, wall_clock: Callable[[], float], rules: UrlRules = STANDARD
-    ) -> None:
+    def __init__(self, store: Store, *, wall_clock: Callable[[], float], rules: UrlRules = STANDARD) -> None:
         self._store = store
         self._wall_clock = wall_clock
         self._rules = rules
@@ -201,7 +197,7 @@ def local_steward(order: CrawlOrder, core: HostSteward, *, wall_clock: Callable[
 @asynccontextmanager
 async def open_gear(
     home: Path,
-    store: ArchiveStore,
+    store: Store,
     order: CrawlOrder,
     make_steward: StewardMaker,
     world: WebWorld,
@@ -241,7 +237,7 @@ async def open_gear(
 @asynccontextmanager
 async def open_crawler(
     home: Path,
-    store: ArchiveStore,
+    store: Store,
     order: CrawlOrder,
     world: WebWorld,
     *,

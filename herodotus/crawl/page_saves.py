@@ -35,7 +35,7 @@ from herodotus.crawl.gear import (
     opt_outs,
     url_rules,
 )
-from herodotus.store.store import ArchiveStore
+from herodotus.store import Store
 
 PATIENCE_S = 8.0
 """The asker waits so long for the host's turn and its answer; a relaying peer gives up after ten."""
@@ -197,7 +197,7 @@ class HomeSaves:
 
     def __init__(
         self,
-        store: Callable[[], ArchiveStore],
+        store: Callable[[], Store],
         charter: Charter,
         settings: Settings,
         world: WebWorld,
@@ -267,9 +267,7 @@ class HomeSaves:
 class _OpenSink:
     """The archive as it is when it is asked for: it opens after the peer has begun to serve."""
 
-    def __init__(
-        self, store: Callable[[], ArchiveStore], rules: UrlRules, wall_clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, store: Callable[[], Store], rules: UrlRules, wall_clock: Callable[[], float]) -> None:
         self._store = store
         self._rules = rules
         self._wall_clock = wall_clock

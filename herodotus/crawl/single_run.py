@@ -26,9 +26,7 @@ from herodotus.core.settings.sections import BudgetSettings, Settings
 from herodotus.crawl.gear import CrawlOrder, WebWorld, open_archive_at, open_crawler, summary
 from herodotus.home.folder import Home
 from herodotus.peers.budget import Budget, BudgetedFetcher, moment_by
-from herodotus.store.home_archive import StoreWorld
-from herodotus.store.settings import ArchiveSettings, archive_settings
-from herodotus.store.upkeep import tidy_before_leaving
+from herodotus.store import ArchiveSettings, StoreWorld, archive_settings, tidy_before_leaving
 
 logger = logging.getLogger(__name__)
 

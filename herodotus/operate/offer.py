@@ -12,7 +12,7 @@ from herodotus.core.settings.sections import Settings
 from herodotus.home.durable import storage_failure
 from herodotus.home.folder import Home
 from herodotus.home.identity import PeerId, load_key, peer_id
-from herodotus.store.disk import OsDisk
+from herodotus.store import free_bytes_at
 
 
 def step_back(niceness: int) -> None:
@@ -44,7 +44,7 @@ def with_offered_positions(home: Home, charter: Charter, settings: Settings) -> 
     if settings.ring.virtual_nodes > 0:
         return settings
     disk = settings.budget.disk
-    offered = offered_bytes(disk, used=archive_bytes_used(home), free=OsDisk(home.path).free_bytes())
+    offered = offered_bytes(disk, used=archive_bytes_used(home), free=free_bytes_at(home.path))
     positions = virtual_nodes_for(
         offered,
         positions_max=max(1, charter.positions_per_address // charter.slots),

@@ -10,21 +10,19 @@ import anyio
 
 from herodotus.core.orders import ArchiveOrder, Import, OrderReport, Performer, Say
 from herodotus.home import clock
-from herodotus.store.engine import Archive
-from herodotus.store.performer import perform
-from herodotus.store.settings import ArchiveSettings
-from herodotus.store.slices import archive_at
-from herodotus.store.store import DiskStore, open_store
-from herodotus.store.threads import ThreadWorkers
-from herodotus.store.upkeep import tidy_before_leaving
-
-
-def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
-    return archive_at(home, clock.unix_seconds, settings)
+from herodotus.store import (
+    ArchiveSettings,
+    DiskStore,
+    ThreadWorkers,
+    archive_at,
+    open_store,
+    perform,
+    tidy_before_leaving,
+)
 
 
 def opened(home: Path, settings: ArchiveSettings | None = None) -> AbstractAsyncContextManager[DiskStore]:
-    return open_store(archive_of(home, settings), ThreadWorkers())
+    return open_store(archive_at(home, clock.unix_seconds, settings), ThreadWorkers())
 
 
 def performer_of(home: Path, settings: ArchiveSettings | None = None) -> Performer:

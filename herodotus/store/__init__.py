@@ -6,8 +6,8 @@ Other rooms import what stands here, and no module below. `faces` says what they
 
 from herodotus.store.bell import Bell, current_bell
 from herodotus.store.deletion import as_warc
+from herodotus.store.disk import free_bytes_at
 from herodotus.store.faces import (
-    Acknowledge,
     Broken,
     Catalogue,
     ContainerFacts,
@@ -16,47 +16,71 @@ from herodotus.store.faces import (
     OnStored,
     Parcel,
     Sign,
+    Store,
     Stretch,
     Taken,
     VersionEntry,
 )
+from herodotus.store.home_archive import HomeArchive, StoreWorld
 from herodotus.store.host_stream import HostPlace, HostStream
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.members import MEMBER_BYTES_MAX
 from herodotus.store.neighbours import Around
-from herodotus.store.performer import history_as_json
+from herodotus.store.performer import export_to, history_as_json, perform
 from herodotus.store.reader import Version
+from herodotus.store.settings import ArchiveSettings, archive_settings
+from herodotus.store.slices import LocalStorage, add_slice, archive_at
+from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store
 from herodotus.store.streams import Cursor, Query, Stream
 from herodotus.store.survey import Property, Span, Tally, tally_key
+from herodotus.store.threads import ThreadWorkers
+from herodotus.store.upkeep import tidy_before_leaving
 
 __all__ = [
     "MEMBER_BYTES_MAX",
     "Acknowledge",
+    "ArchiveSettings",
     "Around",
     "Bell",
     "Broken",
     "Catalogue",
     "ContainerFacts",
     "Cursor",
+    "DiskStore",
     "Held",
     "Holdings",
+    "HomeArchive",
     "HostPlace",
     "HostStream",
+    "LocalStorage",
     "OnStored",
+    "Page",
     "Parcel",
     "Property",
     "Query",
     "Sign",
     "Span",
+    "Store",
     "StoreOutcome",
+    "StoreWorld",
+    "Stored",
     "Stream",
     "Stretch",
     "Taken",
     "Tally",
+    "ThreadWorkers",
     "Version",
     "VersionEntry",
+    "add_slice",
+    "archive_at",
+    "archive_settings",
     "as_warc",
     "current_bell",
+    "export_to",
+    "free_bytes_at",
     "history_as_json",
+    "open_store",
+    "perform",
     "tally_key",
+    "tidy_before_leaving",
 ]

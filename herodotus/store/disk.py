@@ -144,3 +144,8 @@ def read_file(disk: Disk, path: str, bytes_max: int) -> bytes:
         return disk.pread(fd, bytes_max, 0)
     finally:
         disk.close(fd)
+
+
+def free_bytes_at(folder: Path) -> int:
+    """Of the disk on which it lies."""
+    return OsDisk(folder).free_bytes()

@@ -6,17 +6,19 @@ their locks. The one function that goes in is the guard of `drop`: it is asked u
 looks at must not change between the look and the deed.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from herodotus.core.captures import CaptureId, Deposit, StoredCapture
+from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.copies.proofs import Proof
+from herodotus.core.notes import Visit
 from herodotus.store.host_stream import HostPlace, HostStream
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.neighbours import Around
 from herodotus.store.reader import Version
+from herodotus.store.store import STREAM_PAGE, Acknowledge, Page, Stored
 from herodotus.store.streams import Cursor, Query, Stream
 from herodotus.store.survey import Property, Span, Tally
 
@@ -26,7 +28,6 @@ Sign = Callable[[Deposit], Deposit]
 """Gives the very same deposit where somebody vouches for it already."""
 OnStored = Callable[[Sequence[CaptureId]], None]
 """Told what is durable from now on, in the thread that committed it: it must be quick."""
-Acknowledge = Callable[[CaptureId], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,38 @@ class Broken:
     """Of captures that still lie where some is."""
     is_scan: bool
     """All of the index was read for it."""
+
+
+class Store(Protocol):
+    """For whoever brings captures in, or reads one by its name."""
+
+    def has_room(self, bytes_: int) -> bool:
+        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
+        ...
+
+    def is_removed(self, url: str) -> bool:
+        """Whether the operator removed it for good: then nothing of it is stored."""
+        ...
+
+    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
+        """Durable when it returns. StoreRefusedError when the disk cannot take it."""
+        ...
+
+    async def note_visits(self, visits: Sequence[Visit]) -> None:
+        """Found unchanged: some bytes each, durable when it returns."""
+        ...
+
+    async def newest(self, url: str, not_after_s: int) -> StoredCapture | None: ...
+
+    async def read(self, id_: CaptureId) -> StoredCapture | None:
+        """DamagedRecordError when it is there and damaged."""
+        ...
+
+    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
+        """A stream by pieces: give the cursor of one page for the next."""
+        ...
+
+    async def delete(self, ids: Iterable[CaptureId]) -> int: ...
 
 
 class Holdings(Protocol):

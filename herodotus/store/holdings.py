@@ -14,7 +14,7 @@ from herodotus.core.disputes import disputed
 from herodotus.core.index_rows import CAPTURE, after, capture_key, decode_entry
 from herodotus.core.signatures import SIGNATURE, voucher_in
 from herodotus.store.engine import Archive
-from herodotus.store.faces import Acknowledge, Broken, Held, OnStored, Parcel, Sign, Stretch, Taken
+from herodotus.store.faces import Broken, Held, OnStored, Parcel, Sign, Stretch, Taken
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.parcels import (
     buried,
@@ -32,7 +32,7 @@ from herodotus.store.parcels import (
     unpacked,
 )
 from herodotus.store.reader import Reader
-from herodotus.store.store import READING, UPKEEP, DiskStore
+from herodotus.store.store import READING, UPKEEP, Acknowledge, DiskStore
 
 T = TypeVar("T")
 _NEW = (StoreOutcome.NEW, StoreOutcome.REVISIT)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from threading import Event
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -80,59 +80,6 @@ class Page:
     skipped: int
 
 
-class ArchiveStore(Protocol):
-    acknowledge: Acknowledge
-    """Waited for before a new capture counts as stored: until other peers have it, where that is wanted."""
-
-    def is_removed(self, url: str) -> bool:
-        """Whether the operator removed it for good: then nothing of it is stored."""
-        ...
-
-    async def store(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Stored:
-        """Durable when it returns. StoreRefusedError when the disk cannot take it."""
-        ...
-
-    async def note_visits(self, visits: Sequence[Visit]) -> None:
-        """Found unchanged: some bytes each, durable when it returns."""
-        ...
-
-    async def newest(self, url: str, not_after_s: int) -> StoredCapture | None: ...
-
-    async def read(self, id_: CaptureId) -> StoredCapture | None:
-        """DamagedRecordError when it is there and broken."""
-        ...
-
-    async def history(
-        self, url: str, from_s: int = 0, to_s: int = TIME_MAX_S, limit: int = HISTORY_MAX
-    ) -> list[Version]:
-        """Oldest first, both ends included, at most `limit`."""
-        ...
-
-    async def of_payload(self, digest: bytes) -> list[CaptureId]: ...
-
-    async def page(self, query: Query, cursor: Cursor | None = None, limit: int = STREAM_PAGE) -> Page:
-        """A stream by pieces: give the cursor of one page for the next."""
-        ...
-
-    def stream(self, query: Query, cursor: Cursor | None = None) -> AsyncIterator[StoredCapture]: ...
-
-    async def delete(self, ids: Iterable[CaptureId]) -> int: ...
-
-    async def expunge(self, before_s: int, limit: int = 10_000) -> Sequence[CaptureId]:
-        """Old versions that newer ones follow; what went, for the crawler."""
-        ...
-
-    async def verify(self, *, repair: bool = False) -> Verification: ...
-
-    async def rebuild(self) -> None: ...
-
-    async def seal(self) -> Sealed: ...
-
-    async def compact(self) -> Sealed: ...
-
-    async def statistics(self) -> ArchiveStatistics: ...
-
-
 class DiskStore:
     """The archive of a peer. Made by `open_store`, which also closes it."""
 
@@ -157,6 +104,9 @@ class DiskStore:
         self.archive.close()
 
     # -- storing ------------------------------------------------------------------------------------------
+
+    def has_room(self, bytes_: int) -> bool:
+        return self.archive.has_room(bytes_)
 
     def is_removed(self, url: str) -> bool:
         return self.archive.removed.covers(url)

@@ -39,7 +39,7 @@ from herodotus.core.warc import (
 )
 from herodotus.store.foreign_records import Broken, ForeignRecord, RecordReader
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.store import ArchiveStore
+from herodotus.store.store import DiskStore
 
 COMPANIONS_MAX = 64  # beside one capture, and together no larger than COMPANIONS_BYTES_MAX
 PROBLEMS_MAX = 1_000
@@ -109,7 +109,7 @@ class _Group:
 
 
 async def import_file(
-    store: ArchiveStore,
+    store: DiskStore,
     file: BinaryIO,
     *,
     start: int = 0,
@@ -134,7 +134,7 @@ async def import_file(
 
 
 async def _store_all(
-    store: ArchiveStore, groups: list[_Group], canonical: Callable[[str], str], report: ImportReport
+    store: DiskStore, groups: list[_Group], canonical: Callable[[str], str], report: ImportReport
 ) -> None:
     """Together, so that they share flushes; but revisits after the captures that they may refer to."""
     try:
@@ -229,7 +229,7 @@ def _belongs(record: WarcRecord, capture: WarcRecord) -> bool:
 
 
 async def _store_one(
-    store: ArchiveStore, group: _Group, canonical: Callable[[str], str], report: ImportReport
+    store: DiskStore, group: _Group, canonical: Callable[[str], str], report: ImportReport
 ) -> None:
     record = group.found.record
     try:
@@ -293,7 +293,7 @@ def _check_payload(stated: str, payloads: Sequence[bytes]) -> None:
 
 
 async def _deposit_of_revisit(
-    store: ArchiveStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
+    store: DiskStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
 ) -> Deposit | None:
     """With the body of what it refers to, to be deduplicated here again. A visit that found the version before
     unchanged is only noted."""
@@ -320,7 +320,7 @@ async def _deposit_of_revisit(
     return replace(deposit, head=head, body=shown.body, sha256=hashlib.sha256(shown.body).digest())
 
 
-async def _resolved(store: ArchiveStore, record: WarcRecord, url: str) -> Shown:
+async def _resolved(store: DiskStore, record: WarcRecord, url: str) -> Shown:
     steps = resolution(replace(record, fields=(("WARC-Target-URI", url), *_without_url(record))))
     stated = record.get("WARC-Payload-Digest")
     try:
@@ -353,7 +353,7 @@ def _as_written_elsewhere(capture: StoredCapture, stated: str | None) -> WarcRec
     return WarcRecord(fields=tuple(fields), block=capture.head + capture.body)
 
 
-async def _find(store: ArchiveStore, reference: Reference, url: str) -> StoredCapture | None:
+async def _find(store: DiskStore, reference: Reference, url: str) -> StoredCapture | None:
     """A digest is looked for among the versions of the URL, and everywhere if it is our own; a record's name only
     among the newest, as there is no index of names."""
     if reference.record_id is not None:
@@ -373,7 +373,7 @@ async def _find(store: ArchiveStore, reference: Reference, url: str) -> StoredCa
     return await store.newest(reference.url, reference.before_s - 1) if reference.before_s else None
 
 
-async def _of_sha256(store: ArchiveStore, digest: str) -> StoredCapture | None:
+async def _of_sha256(store: DiskStore, digest: str) -> StoredCapture | None:
     name, _, value = digest.partition(":")
     sha256 = decode_digest(value, 32) if name.lower() == "sha256" else None
     if sha256 is None:
@@ -384,7 +384,7 @@ async def _of_sha256(store: ArchiveStore, digest: str) -> StoredCapture | None:
 
 
 async def _version(
-    store: ArchiveStore, url: str, is_that: Callable[[StoredCapture], bool], versions_max: int
+    store: DiskStore, url: str, is_that: Callable[[StoredCapture], bool], versions_max: int
 ) -> StoredCapture | None:
     """The newest that is; a record that refers to it need not be newer, as clocks differ."""
     not_after_s = TIME_MAX_S

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Protocol
 
 from herodotus.core.captures import Mode
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
 from herodotus.store.reader import Reader
@@ -25,6 +24,7 @@ from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.streams import Query, Stream
 from tests.herodotus.deposits import make_deposit
+from tests.herodotus.store.making import archive_of
 
 BUCKET_BYTES = 64 * 1024
 LEAF_BYTES = 8 * 1024

@@ -34,7 +34,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.rocks import RocksIndex
-from herodotus.store.store import ArchiveStore, open_store
+from herodotus.store.store import DiskStore, open_store
 from simnet.memory_store import AtOnce
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.copies.test_comparison import THEM
@@ -144,7 +144,7 @@ async def archives(count: int, differences: int, scratch: Path) -> None:
             )
 
 
-async def fill(store: ArchiveStore, count: int, more: int, rng: random.Random) -> None:
+async def fill(store: DiskStore, count: int, more: int, rng: random.Random) -> None:
     bodies = [random_text(rng, 12_000) for _ in range(64)]
 
     async def one(number: int, limiter: anyio.CapacityLimiter) -> None:

@@ -23,7 +23,6 @@ import anyio
 
 from herodotus.core.index_rows import FilePlace
 from herodotus.machine import Machine
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.members import decode_member
 from herodotus.store.store import open_store
 from scripts.benches.store_corpus import Pages, load_corpus, load_versions
@@ -36,6 +35,7 @@ from scripts.benches.store_upkeep import (
     measure_streaming,
     measure_versions,
 )
+from tests.herodotus.store.making import archive_of
 
 CLIENTS = (1, 5, 25)
 SHARES = (0.0, 0.5, 1.0)

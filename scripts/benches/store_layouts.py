@@ -17,12 +17,12 @@ from typing import Protocol
 
 from herodotus.core.captures import Deposit
 from herodotus.core.index_rows import FilePlace, decode_entry
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import Intake
 from herodotus.store.items import Item
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from tests.herodotus.deposits import make_deposit
+from tests.herodotus.store.making import archive_of
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nServer: bench\r\n\r\n"
 NOW_S = 1_700_000_000

@@ -15,7 +15,6 @@ from fastwarc.warc import ArchiveIterator
 from herodotus.core.captures import CaptureId
 from herodotus.core.index_rows import FilePlace, IndexEntry, RowKind, arrival_of
 from herodotus.core.positions import position_of
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.holdings import digests_of
 from herodotus.store.index import IndexBatch
@@ -27,6 +26,7 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.streams import Query, Stream
 from scripts.benches.store_corpus import Pages
 from scripts.benches.store_layouts import NOW_S, OurLog, deposit_for
+from tests.herodotus.store.making import archive_of
 
 BATCH = 64
 ROUNDS = 3

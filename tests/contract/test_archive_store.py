@@ -10,7 +10,7 @@ import pytest
 from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.store import ArchiveStore
+from herodotus.store.store import DiskStore
 from herodotus.store.streams import Query
 from tests.contract.opened_stores import KINDS, opened_store
 from tests.herodotus.store.making import NOW_S, page
@@ -21,12 +21,12 @@ END_S = 2**32 - 1
 
 
 @pytest.fixture(params=KINDS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ArchiveStore]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DiskStore]:
     async with opened_store(request.param, tmp_path) as opened:
         yield opened
 
 
-async def test_what_was_stored_is_read(store: ArchiveStore) -> None:
+async def test_what_was_stored_is_read(store: DiskStore) -> None:
     stored = await store.store(page(URL, NOW_S, b"body"))
     assert stored.outcome is StoreOutcome.NEW
     found = await store.read(stored.id)
@@ -35,7 +35,7 @@ async def test_what_was_stored_is_read(store: ArchiveStore) -> None:
     assert (await store.statistics()).captures == 1
 
 
-async def test_many_stores_at_once_are_all_durable_and_duplicates_are_seen(store: ArchiveStore) -> None:
+async def test_many_stores_at_once_are_all_durable_and_duplicates_are_seen(store: DiskStore) -> None:
     outcomes: list[StoreOutcome] = []
 
     async def one(n: int) -> None:
@@ -48,7 +48,7 @@ async def test_many_stores_at_once_are_all_durable_and_duplicates_are_seen(store
     assert [version.id.time_s for version in await store.history(URL)] == list(range(NOW_S, NOW_S + 200))
 
 
-async def test_history_counts_unchanged_visits(store: ArchiveStore) -> None:
+async def test_history_counts_unchanged_visits(store: DiskStore) -> None:
     await store.store(page(URL, NOW_S))
     await store.note_visits([Visit(url=URL, time_s=NOW_S + n, status=304) for n in (10, 20)])
     [version] = await store.history(URL)
@@ -56,7 +56,7 @@ async def test_history_counts_unchanged_visits(store: ArchiveStore) -> None:
     assert (version.url, version.status, version.mime) == (URL, 200, "text/html")
 
 
-async def test_newest_not_newer_than(store: ArchiveStore) -> None:
+async def test_newest_not_newer_than(store: DiskStore) -> None:
     for at in (0, 10):
         await store.store(page(URL, NOW_S + at, b"at %d" % at))
     found = await store.newest(URL, NOW_S + 9)
@@ -66,7 +66,7 @@ async def test_newest_not_newer_than(store: ArchiveStore) -> None:
     assert await store.newest("http://example.org/other", END_S) is None
 
 
-async def test_deleting_an_original_leaves_the_body_to_its_revisits(store: ArchiveStore) -> None:
+async def test_deleting_an_original_leaves_the_body_to_its_revisits(store: DiskStore) -> None:
     ids = [(await store.store(page(URL, NOW_S + n, b"shared"))).id for n in range(4)]
     assert await store.delete([ids[0]]) == 1
     assert await store.read(ids[0]) is None
@@ -82,7 +82,7 @@ async def test_deleting_an_original_leaves_the_body_to_its_revisits(store: Archi
     assert await store.read(ids[0]) is None
 
 
-async def test_the_deleted_does_not_come_back(store: ArchiveStore) -> None:
+async def test_the_deleted_does_not_come_back(store: DiskStore) -> None:
     stored = await store.store(page(URL, NOW_S))
     assert await store.delete([stored.id]) == 1
     assert (await store.store(page(URL, NOW_S))).outcome is StoreOutcome.DELETED
@@ -93,7 +93,7 @@ async def test_the_deleted_does_not_come_back(store: ArchiveStore) -> None:
     assert (await store.statistics()).captures == 0
 
 
-async def test_deleting_a_payload_takes_every_capture_of_it(store: ArchiveStore) -> None:
+async def test_deleting_a_payload_takes_every_capture_of_it(store: DiskStore) -> None:
     for n in range(3):
         await store.store(page(URL, NOW_S + n, b"unwanted"))
     await store.store(page(URL, NOW_S + 9, b"wanted"))
@@ -101,7 +101,7 @@ async def test_deleting_a_payload_takes_every_capture_of_it(store: ArchiveStore)
     assert [version.id.time_s for version in await store.history(URL)] == [NOW_S + 9]
 
 
-async def test_expunging_leaves_the_newest_and_says_what_went(store: ArchiveStore) -> None:
+async def test_expunging_leaves_the_newest_and_says_what_went(store: DiskStore) -> None:
     for n in range(4):
         await store.store(page(URL, NOW_S + n, b"%d" % n))
     await store.store(page("http://example.org/single", NOW_S))
@@ -111,7 +111,7 @@ async def test_expunging_leaves_the_newest_and_says_what_went(store: ArchiveStor
     assert (await store.statistics()).captures == 2
 
 
-async def test_a_stream_goes_on_over_sealing_and_gives_its_snapshot_once(store: ArchiveStore) -> None:
+async def test_a_stream_goes_on_over_sealing_and_gives_its_snapshot_once(store: DiskStore) -> None:
     for n in range(30):
         await store.store(page(f"http://example.org/{n}", NOW_S + n, b"%d" % n))
     seen = []
@@ -127,7 +127,7 @@ async def test_a_stream_goes_on_over_sealing_and_gives_its_snapshot_once(store: 
     assert seen == sorted(expected, key=lambda url: hashlib.sha1(url.encode()).digest())
 
 
-async def test_streams_filter(store: ArchiveStore) -> None:
+async def test_streams_filter(store: DiskStore) -> None:
     await store.store(page("http://a.example.org/", NOW_S, b"a"))
     await store.store(page("http://b.example.net/", NOW_S + 10, b"b", "image/png"))
     queries = [Query(host="org"), Query(mime="image/"), Query(from_s=NOW_S + 5), Query(status=404)]
@@ -135,10 +135,10 @@ async def test_streams_filter(store: ArchiveStore) -> None:
     assert found == [[b"a"], [b"b"], [b"b"], []]
 
 
-async def test_a_forged_digest_loses_nothing_in_compare_mode(store: ArchiveStore) -> None:
+async def test_a_forged_digest_loses_nothing_in_compare_mode(store: DiskStore) -> None:
     from dataclasses import replace
 
-    archive = store.archive  # type: ignore[attr-defined]  # both have one; the port does not show it
+    archive = store.archive
     archive.digest_of = lambda body: bytes(32)
     first, second = (replace(page(URL, NOW_S + n, b"body %d" % n), sha256=bytes(32)) for n in range(2))
     longer = replace(page(URL, NOW_S + 2, b"a longer body"), sha256=bytes(32))
@@ -154,7 +154,7 @@ async def test_a_forged_digest_loses_nothing_in_compare_mode(store: ArchiveStore
             assert found.body == deposit.body
 
 
-async def test_verifying_a_sound_archive_finds_nothing(store: ArchiveStore) -> None:
+async def test_verifying_a_sound_archive_finds_nothing(store: DiskStore) -> None:
     for n in range(10):
         await store.store(page(URL, NOW_S + n, b"%d" % (n % 3)))
     await store.seal()

@@ -3,7 +3,7 @@
 import hashlib
 
 from herodotus.core.captures import Deposit, parse_http_head
-from herodotus.store.store import ArchiveStore
+from herodotus.store.store import DiskStore
 
 
 def make_deposit(
@@ -22,5 +22,5 @@ def make_deposit(
     )
 
 
-async def delete_url(store: ArchiveStore, url: str) -> int:
+async def delete_url(store: DiskStore, url: str) -> int:
     return await store.delete([version.id for version in await store.history(url)])

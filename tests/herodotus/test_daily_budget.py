@@ -74,7 +74,7 @@ async def crawling(
         DailyParts(
             home=home,
             order=what,
-            holdings=holdings,
+            archive=holdings,
             make_steward=local_steward(what, core, wall_clock=clock.unix_seconds),
             world=Machine(),
             wall_clock=clock.unix_seconds,

@@ -62,7 +62,7 @@ def archive_access(
         else:
             from herodotus.operate.offer import own_peer_id
             from herodotus.operate.offline_archive import performer_of
-            from herodotus.store.settings import archive_settings
+            from herodotus.store import archive_settings
 
             files = archive_settings(effective.settings, charter, own_peer_id(frame.home)) if stores else None
             performer = performer_of(frame.home.path, files)

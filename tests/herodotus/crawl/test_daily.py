@@ -73,7 +73,7 @@ async def crawling(
         DailyParts(
             home=home,
             order=what,
-            holdings=holdings,
+            archive=holdings,
             make_steward=make_steward or local_steward(what, core, wall_clock=now),
             world=Machine(),
             wall_clock=now,

@@ -8,7 +8,6 @@ from pathlib import Path
 from herodotus.core.captures import Deposit, RecordType
 from herodotus.core.layout import Compression
 from herodotus.core.notes import Visit
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
@@ -16,7 +15,7 @@ from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.settings import ArchiveSettings
 from tests.herodotus.deposits import make_deposit
-from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, page, store
+from tests.herodotus.store.making import DAY_S, NOW_S, archive_of, note_visits, page, store
 
 SITE = "http://example.org/"
 VERSIONED = f"{SITE}versions"

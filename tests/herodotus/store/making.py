@@ -11,6 +11,7 @@ from pathlib import Path
 from herodotus.core.captures import Deposit, Mode
 from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
+from herodotus.home.clock import unix_seconds
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
@@ -19,6 +20,7 @@ from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.items import Item, NewVisits
 from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
+from herodotus.store.slices import archive_at
 from herodotus.store.warc_export import export_warc
 from simnet.memory_store import MemoryIndex
 from tests.herodotus.deposits import make_deposit
@@ -129,3 +131,8 @@ def two_versions_file(folder: Path, url: str) -> Path:
     file = folder / "two.warc.gz"
     file.write_bytes(out.getvalue())
     return file
+
+
+def archive_of(home: Path, settings: ArchiveSettings | None = None) -> Archive:
+    """Of a home, by the machine's clock."""
+    return archive_at(home, unix_seconds, settings)

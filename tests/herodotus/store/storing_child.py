@@ -9,10 +9,9 @@ import anyio
 
 from herodotus.core.notes import Visit
 from herodotus.machine import Machine
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store
-from tests.herodotus.store.making import NOW_S, page, random_text
+from tests.herodotus.store.making import NOW_S, archive_of, page, random_text
 
 WRITERS = 16
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
-from tests.herodotus.store.making import NOW_S, page, random_text
+from tests.herodotus.store.making import NOW_S, archive_of, page, random_text
 
 ROOT = Path(__file__).parents[3]
 

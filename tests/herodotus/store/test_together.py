@@ -8,12 +8,11 @@ import pytest
 
 from herodotus.core.captures import CaptureId
 from herodotus.machine import Machine
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.streams import Query
-from tests.herodotus.store.making import NOW_S, page, random_text
+from tests.herodotus.store.making import NOW_S, archive_of, page, random_text
 
 pytestmark = pytest.mark.anyio
 STORES = 400

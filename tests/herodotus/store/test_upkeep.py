@@ -11,12 +11,11 @@ import pytest
 from herodotus.core.archive_errors import StoreRefusedError, UpkeepStoppedError
 from herodotus.core.captures import Deposit
 from herodotus.machine import Machine
-from herodotus.operate.offline_archive import archive_of
 from herodotus.store.sealing import NOTHING
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.upkeep import keep_tidy, tidy, tidy_before_leaving
-from tests.herodotus.store.making import NOW_S, page, random_text
+from tests.herodotus.store.making import NOW_S, archive_of, page, random_text
 
 pytestmark = pytest.mark.anyio
 

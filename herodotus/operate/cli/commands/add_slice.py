@@ -22,11 +22,11 @@ def add_slice(frame: CommandFrame, folder: Path) -> None:
     Example:
       herodotus add-slice /mnt/disk2/herodotus
     """
-    from herodotus.store import slices
+    from herodotus.store import add_slice as added_slice
 
     with archive_access(frame) as access:
         if access.is_running:
             raise click.UsageError("stop the peer first: it has to open the slice")
         archive = access.folder / "archive"
         archive.mkdir(parents=True, exist_ok=True)
-        say(f"{folder} is slice {slices.add_slice(archive, folder)} of the archive")
+        say(f"{folder} is slice {added_slice(archive, folder)} of the archive")

@@ -110,7 +110,7 @@ def crawl(
     from herodotus.operate.daemon import check_contact
     from herodotus.operate.heap import keep_heap_small
     from herodotus.operate.offer import own_peer_id, step_back
-    from herodotus.store.settings import archive_settings
+    from herodotus.store import archive_settings
 
     if resume and (urls or any(asked[name] is not None for name in ("scope", "depth", "content"))):
         raise click.UsageError(

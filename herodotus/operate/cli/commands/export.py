@@ -79,7 +79,7 @@ def _export_to_stdout(home: Path, order: Export) -> dict[str, Any]:
     from anyio import from_thread, to_thread
 
     from herodotus.operate.offline_archive import opened
-    from herodotus.store.performer import export_to
+    from herodotus.store import export_to
 
     async def main() -> dict[str, Any]:
         async with opened(home) as store:
