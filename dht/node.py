@@ -33,13 +33,13 @@ from dht.core.seat import (
     CreateRing,
     HostSeen,
     JoinRing,
+    LeaveAsked,
     LeaveRing,
-    Leaving,
-    Order,
     PortFound,
     Reason,
     RetestReachability,
     SearchEnded,
+    SeatOrder,
     StartMachine,
     WaitForSlot,
 )
@@ -163,11 +163,11 @@ class RingNode(RingReader):
             transport=self._transport.statistics(),
             is_ideal=is_ideal(self.machine, ring),
             is_joined=is_joined(ring),
-            restarts=self._seated.seat.restarts,
+            restarts=self._seated.keeper.restarts,
             standing=self._reach.standing,
             reachability=self._reach.reason,
             dial_backs=MappingProxyType(dict(self._dial_backs.counts)),
-            slot=self._seated.seat.place.slot,
+            slot=self._seated.keeper.seat.slot,
         )
 
     # --- what the peer tells
@@ -181,7 +181,7 @@ class RingNode(RingReader):
 
     def leave(self) -> None:
         """Say goodbye to the ring. Hand over the data first."""
-        self._loop.tell(Leaving())
+        self._loop.tell(LeaveAsked())
 
     def advertise_port(self, port: int) -> None:
         """A router gives our port this number outside: our record says so from now on."""
@@ -256,13 +256,13 @@ class RingNode(RingReader):
             case _:
                 self._subscribers.tell(effect)
 
-    def _heed(self, order: Order) -> None:
+    def _heed(self, order: SeatOrder) -> None:
         """What the seat has just had done."""
         match order:
-            case StartMachine(place=place, reason=reason):
+            case StartMachine(seat=seat, reason=reason):
                 self._lookups.end_all()
                 level = logging.INFO if reason in _USUAL else logging.WARNING
-                logger.log(level, "joining as a new machine reason=%r slot=%d", reason.value, place.slot)
+                logger.log(level, "joining as a new machine reason=%r slot=%d", reason.value, seat.slot)
             case JoinRing(failed=failed) if failed:
                 logger.warning("joining failed, trying again attempt=%d", failed)
             case CreateRing(failed=failed) if failed:

@@ -1,8 +1,8 @@
 """Where does a peer sit in the ring, and what does it do when it cannot sit there?
 
-A place is an address, a slot among the peers behind that address, and whether the peer may own keys (a leaf may not).
-Positions on the circle follow from the place, so a peer that changes its place is a new `RingMachine`, which joins as
-after a restart. `Seat` decides when that happens. It takes events and gives orders, and the four phases are
+A seat is an address, a slot among the peers behind that address, and whether the peer may own keys (a leaf may not).
+Positions on the circle follow from the seat, so a peer that changes its seat is a new `RingMachine`, which joins as
+after a restart. `SeatKeeper` decides when that happens. It takes events and gives orders, and the four phases are
 
     event \\ phase     SEARCHING        IN                  WAITING            FULL
     SearchEnded       join or create   -                   -                  -
@@ -10,12 +10,12 @@ after a restart. `Seat` decides when that happens. It takes events and gives ord
     JoinFailed        -                WAITING             -                  -
     PositionTaken     -                the next slot       the next slot      -
                                        or FULL             or FULL
-    HostSeen          a new place      start over there    start over there   start over there
-    PortFound         a new place      start over there    start over there   start over there
-    StandingChanged   a new place      start over          start over         start over
+    HostSeen          another seat     start over there    start over there   start over there
+    PortFound         another seat     start over there    start over there   start over there
+    StandingChanged   another seat     start over          start over         start over
     ClockJumped       -                start over          start over         start over
     (its time comes)                                       join or create     first slot, start over
-    Leaving           goodbye; from here on every event is ignored
+    LeaveAsked        goodbye; from here on every event is ignored
 
 IN means that the machine is at it: it joins, or it is a member, or a ring of one. To *start over* is: a new machine,
 which joins through the members that the old one knew and through the contacts that we were given; without any of both
@@ -67,7 +67,7 @@ class Reason(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Seat:
     """What our positions follow from."""
 
     address: Address
@@ -75,8 +75,8 @@ class Place:
     is_leaf: bool = False
 
     @staticmethod
-    def of(record: PeerRecord) -> "Place":
-        return Place(address=record.addresses[0], slot=record.slot, is_leaf=bool(record.flags & LEAF))
+    def of(record: PeerRecord) -> "Seat":
+        return Seat(address=record.addresses[0], slot=record.slot, is_leaf=bool(record.flags & LEAF))
 
 
 # --- events
@@ -114,7 +114,7 @@ class ClockJumped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
+class LeaveAsked:
     """The peer stops; its data is handed over."""
 
 
@@ -127,7 +127,7 @@ SeatEvent = (
     | PortFound
     | StandingChanged
     | ClockJumped
-    | Leaving
+    | LeaveAsked
 )
 
 # --- orders, to be carried out in order
@@ -137,7 +137,7 @@ SeatEvent = (
 class StartMachine:
     """Put a new machine in place of the old one, which does nothing any more."""
 
-    place: Place
+    seat: Seat
     reason: Reason
 
 
@@ -170,11 +170,11 @@ class LeaveRing:
     """Say goodbye to the neighbours."""
 
 
-Order = StartMachine | JoinRing | CreateRing | LeaveRing | WaitForSlot | RetestReachability
+SeatOrder = StartMachine | JoinRing | CreateRing | LeaveRing | WaitForSlot | RetestReachability
 
 
 class Surroundings(Protocol):
-    """What a seat asks of the machine that sits in it, at the moment of a decision."""
+    """What the keeper asks of the machine in the seat, at the moment of a decision."""
 
     def contacts(self) -> Sequence[Contact]:
         """Contacts for joining: members that the machine knows, then contacts that we were given."""
@@ -185,12 +185,12 @@ class Surroundings(Protocol):
         ...
 
 
-class Seat:
+class SeatKeeper:
     """`tell` it what happened, and `advance` it when `due_at` is reached; both give orders."""
 
     def __init__(
         self,
-        place: Place,
+        seat: Seat,
         around: Surroundings,
         random: Random,
         *,
@@ -200,7 +200,7 @@ class Seat:
         """`is_address_guessed`: nobody stated it, so what others see is better. `is_tested_first`: others must have
         reached us before we own keys.
         """
-        self.place = place
+        self.seat = seat
         self.phase = Phase.SEARCHING
         self.due_at: float | None = None
         self.restarts = 0
@@ -208,12 +208,12 @@ class Seat:
         self._random = random
         self._is_address_guessed = is_address_guessed
         self._is_untested = is_tested_first
-        self._first_slot = place.slot
+        self._first_slot = seat.slot
         self._taken: set[int] = set()  # slots of other peers behind our address
         self._failed = 0  # joins since the machine was started
-        self._orders: list[Order] = []
+        self._orders: list[SeatOrder] = []
 
-    def tell(self, event: SeatEvent, now: float) -> list[Order]:
+    def tell(self, event: SeatEvent, now: float) -> list[SeatOrder]:
         if self.phase is Phase.LEFT:
             return []
         match event:
@@ -234,12 +234,12 @@ class Seat:
             case ClockJumped():
                 if self.phase is not Phase.SEARCHING:  # else the machine has dated nothing yet
                     self._start_over(Reason.CLOCK)
-            case Leaving():
+            case LeaveAsked():
                 self.phase, self.due_at = Phase.LEFT, None
                 self._orders.append(LeaveRing())
         return self._take_orders()
 
-    def advance(self, now: float) -> list[Order]:
+    def advance(self, now: float) -> list[SeatOrder]:
         if self.due_at is None or now < self.due_at:
             return []
         assert self.phase in (Phase.WAITING, Phase.FULL), self.phase
@@ -255,15 +255,15 @@ class Seat:
     def _begin(self, seen_host: bytes | None) -> None:
         assert self.phase is Phase.SEARCHING, "a peer searches once; later it is shown others"
         contacts = tuple(self._around.contacts())
-        place = self.place
+        seat = self.seat
         if seen_host is not None and self._is_address_guessed:
-            place = replace(place, address=replace(place.address, host=seen_host))
+            seat = replace(seat, address=replace(seat.address, host=seen_host))
         if contacts and self._is_untested:
             # A leaf until others have reached us. Without contacts there is nobody to try it: we are a ring of one, or
             # there would never be a first member.
-            place = replace(place, is_leaf=True)
-        if place != self.place:
-            self._start_machine(place, Reason.SEARCH)
+            seat = replace(seat, is_leaf=True)
+        if seat != self.seat:
+            self._start_machine(seat, Reason.SEARCH)
         self._join(contacts)
 
     def _join_failed(self, now: float) -> None:
@@ -285,7 +285,7 @@ class Seat:
         """Another peer behind our address is there already, or was there first: the next slot, then."""
         if self.phase not in (Phase.IN, Phase.WAITING):
             return
-        self._taken.add(self.place.slot)
+        self._taken.add(self.seat.slot)
         free = [slot for slot in range(SLOTS) if slot not in self._taken]
         if free:
             self._start_over(Reason.SLOT_TAKEN, slot=free[0])
@@ -294,21 +294,21 @@ class Seat:
             self._wait(Phase.FULL, SLOTS_AGAIN_S, now)
 
     def _seen_at(self, host: bytes) -> None:
-        if self._is_address_guessed and host != self.place.address.host:  # what the operator stated stays
+        if self._is_address_guessed and host != self.seat.address.host:  # what the operator stated stays
             self._taken.clear()  # those peers are behind the old address
-            self._start_over(Reason.HOST, address=replace(self.place.address, host=host))
+            self._start_over(Reason.HOST, address=replace(self.seat.address, host=host))
             self._orders.append(RetestReachability())
 
     def _found_port(self, port: int) -> None:
-        if port != self.place.address.port:
-            self._start_over(Reason.PORT, address=replace(self.place.address, port=port))
+        if port != self.seat.address.port:
+            self._start_over(Reason.PORT, address=replace(self.seat.address, port=port))
             self._orders.append(RetestReachability())
 
     def _found_standing(self, standing: Reachability) -> None:
         """A leaf and a member differ in their positions."""
         self._is_untested = False
         is_leaf = standing is Reachability.LEAF
-        if is_leaf != self.place.is_leaf:
+        if is_leaf != self.seat.is_leaf:
             self._start_over(Reason.REACHABILITY, is_leaf=is_leaf)
 
     # --- what comes of them
@@ -322,21 +322,21 @@ class Seat:
         is_leaf: bool | None = None,
     ) -> None:
         contacts = tuple(self._around.contacts())  # before the old machine and its table go
-        place = Place(
-            address=self.place.address if address is None else address,
-            slot=self.place.slot if slot is None else slot,
-            is_leaf=self.place.is_leaf if is_leaf is None else is_leaf,
+        seat = Seat(
+            address=self.seat.address if address is None else address,
+            slot=self.seat.slot if slot is None else slot,
+            is_leaf=self.seat.is_leaf if is_leaf is None else is_leaf,
         )
-        self._start_machine(place, reason)
+        self._start_machine(seat, reason)
         if self.phase is not Phase.SEARCHING:  # otherwise the search finds contacts to join through
             self.restarts += 1
             self._failed = 0
             self._join(contacts)
 
-    def _start_machine(self, place: Place, reason: Reason) -> None:
-        assert 0 <= place.slot < SLOTS
-        self.place = place
-        self._orders.append(StartMachine(place=place, reason=reason))
+    def _start_machine(self, seat: Seat, reason: Reason) -> None:
+        assert 0 <= seat.slot < SLOTS
+        self.seat = seat
+        self._orders.append(StartMachine(seat=seat, reason=reason))
 
     def _join(self, contacts: tuple[Contact, ...]) -> None:
         self._enter()
@@ -349,7 +349,7 @@ class Seat:
         self.phase = phase
         self.due_at = now + wait_s * self._random.uniform(0.5, 1.5)  # those who failed together try apart
 
-    def _take_orders(self) -> list[Order]:
+    def _take_orders(self) -> list[SeatOrder]:
         # `due_at` is set exactly in the two phases that end by themselves.
         assert (self.due_at is None) == (self.phase not in (Phase.WAITING, Phase.FULL))
         orders, self._orders = self._orders, []

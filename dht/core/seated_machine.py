@@ -4,9 +4,9 @@
     loop: tell(event, now) / seated.machine.receive(message, sender, now) / advance(now);
           then take_effects(now) until there are none; wait until next_deadline()
 
-`Seat` decides, and here its orders are carried out on the machine. Shells and simulators drive this one class; they are
-told each order after it was carried out, for what is theirs: to log, to end the waiting for lookups of a machine that
-is gone, to test reachability again.
+`SeatKeeper` decides, and here its orders are carried out on the machine. Shells and simulators drive this one class;
+they are told each order after it was carried out, for what is theirs: to log, to end the waiting for lookups of a
+machine that is gone, to test reachability again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,12 +22,12 @@ from dht.core.seat import (
     CreateRing,
     JoinRing,
     LeaveRing,
-    Order,
-    Place,
     Restored,
     RetestReachability,
     Seat,
     SeatEvent,
+    SeatKeeper,
+    SeatOrder,
     StartMachine,
     WaitForSlot,
 )
@@ -38,7 +38,7 @@ _FOR_THE_SEAT: Final = frozenset((JoinFailed, PositionTaken))
 
 
 class SeatedMachine:
-    __slots__ = ("_build", "_given", "_id_check", "_news", "_on_order", "_virtual_nodes", "machine", "seat")
+    __slots__ = ("_build", "_given", "_id_check", "_news", "_on_order", "_virtual_nodes", "keeper", "machine")
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class SeatedMachine:
         given: Callable[[], Iterable[Contact]],
         id_check: IdCheck,
         random: Random,
-        on_order: Callable[[Order], None] = lambda _order: None,
+        on_order: Callable[[SeatOrder], None] = lambda _order: None,
         is_address_guessed: bool = False,
         is_tested_first: bool = False,
     ) -> None:
         """`given` are contacts from elsewhere (an operator, the last run), asked for whenever we must join."""
-        self.seat = Seat(
-            Place.of(record),
+        self.keeper = SeatKeeper(
+            Seat.of(record),
             self,
             random,
             is_address_guessed=is_address_guessed,
@@ -71,7 +71,7 @@ class SeatedMachine:
     # --- events
 
     def tell(self, event: SeatEvent, now: float) -> None:
-        self._carry_out(self.seat.tell(event, now), now)
+        self._carry_out(self.keeper.tell(event, now), now)
 
     def restore(self, lists: Sequence[tuple[Contact | None, tuple[Contact, ...]]], now: float) -> None:
         """As `RingMachine.restore`, in place of a search and a join."""
@@ -79,12 +79,12 @@ class SeatedMachine:
         self.machine.restore(lists, now)
 
     def advance(self, now: float) -> None:
-        if self.seat.due_at is not None:
-            self._carry_out(self.seat.advance(now), now)
+        if self.keeper.due_at is not None:
+            self._carry_out(self.keeper.advance(now), now)
         self.machine.advance(now)
 
     def next_deadline(self) -> float | None:
-        due_at, deadline = self.seat.due_at, self.machine.next_deadline()
+        due_at, deadline = self.keeper.due_at, self.machine.next_deadline()
         if due_at is None:
             return deadline
         return due_at if deadline is None else min(due_at, deadline)
@@ -127,11 +127,11 @@ class SeatedMachine:
 
     # --- orders
 
-    def _carry_out(self, orders: list[Order], now: float) -> None:
+    def _carry_out(self, orders: list[SeatOrder], now: float) -> None:
         for order in orders:
             match order:
                 case StartMachine():
-                    self._start(order.place)
+                    self._start(order.seat)
                 case JoinRing():
                     self.machine.join(order.contacts, now)
                 case CreateRing():
@@ -144,17 +144,17 @@ class SeatedMachine:
                     pass  # for the shell alone
             self._on_order(order)
 
-    def _start(self, place: Place) -> None:
+    def _start(self, seat: Seat) -> None:
         """From the incarnation of the last machine on: the others take the newer of two records."""
         last = self.machine
         record = replace(
             last.own_record,
-            addresses=(place.address,),
-            slot=place.slot,
-            virtual_nodes=1 if place.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
-            flags=LEAF if place.is_leaf else 0,
+            addresses=(seat.address,),
+            slot=seat.slot,
+            virtual_nodes=1 if seat.is_leaf else self._virtual_nodes,  # a leaf has none: weigh little
+            flags=LEAF if seat.is_leaf else 0,
         )
         self.machine = self._build(record)
         assert self.machine.me.peer == last.me.peer
-        if place.is_leaf and last.arcs():
+        if seat.is_leaf and last.arcs():
             self._news.append(ArcsChanged(arcs=()))  # the new machine never had any, so it reports none

@@ -17,11 +17,9 @@ from dht.core.seat import (
     CreateRing,
     HostSeen,
     JoinRing,
+    LeaveAsked,
     LeaveRing,
-    Leaving,
-    Order,
     Phase,
-    Place,
     PortFound,
     Reason,
     Restored,
@@ -29,6 +27,8 @@ from dht.core.seat import (
     SearchEnded,
     Seat,
     SeatEvent,
+    SeatKeeper,
+    SeatOrder,
     StartMachine,
     WaitForSlot,
 )
@@ -36,7 +36,7 @@ from simnet.rings import peer_number
 
 HOME = Address(host=bytes((192, 0, 2, 1)), port=4484)
 OUTSIDE = bytes((198, 51, 100, 7))
-PLACE = Place(address=HOME, slot=0)
+SEAT = Seat(address=HOME, slot=0)
 ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))
 ME = first_contact_of(peer_number(0), "ip")
 FAILED = JoinFailed(contact=ME)
@@ -62,49 +62,49 @@ class NoJitter(Random):
         return (a + b) / 2
 
 
-def seat_of(
+def keeper_of(
     *known: Contact,
-    place: Place = PLACE,
+    seat: Seat = SEAT,
     has_position: bool = False,
     is_guessed: bool = False,
     is_tested: bool = False,
-) -> Seat:
+) -> SeatKeeper:
     """One that still searches."""
     around = Around(list(known), has_position)
-    return Seat(place, around, NoJitter(), is_address_guessed=is_guessed, is_tested_first=is_tested)
+    return SeatKeeper(seat, around, NoJitter(), is_address_guessed=is_guessed, is_tested_first=is_tested)
 
 
 def joining(
-    *known: Contact, place: Place = PLACE, has_position: bool = False, is_guessed: bool = False
-) -> Seat:
-    seat = seat_of(*known, place=place, has_position=has_position, is_guessed=is_guessed)
-    seat.tell(SearchEnded(), 0.0)
-    return seat
+    *known: Contact, seat: Seat = SEAT, has_position: bool = False, is_guessed: bool = False
+) -> SeatKeeper:
+    keeper = keeper_of(*known, seat=seat, has_position=has_position, is_guessed=is_guessed)
+    keeper.tell(SearchEnded(), 0.0)
+    return keeper
 
 
-def start(reason: Reason, place: Place = PLACE) -> StartMachine:
-    return StartMachine(place=place, reason=reason)
+def start(reason: Reason, seat: Seat = SEAT) -> StartMachine:
+    return StartMachine(seat=seat, reason=reason)
 
 
 def join(*contacts: Contact, failed: int = 0) -> JoinRing:
     return JoinRing(contacts=contacts, failed=failed)
 
 
-def phase_of(seat: Seat) -> Phase:
+def phase_of(keeper: SeatKeeper) -> Phase:
     """By a call, since the type checker believes that an attribute stays as it was."""
-    return seat.phase
+    return keeper.phase
 
 
-def due_at(seat: Seat) -> float:
-    assert seat.due_at is not None
-    return seat.due_at
+def due_at(keeper: SeatKeeper) -> float:
+    assert keeper.due_at is not None
+    return keeper.due_at
 
 
-def fill(seat: Seat, now: float = 0.0) -> list[Order]:
+def fill(keeper: SeatKeeper, now: float = 0.0) -> list[SeatOrder]:
     """Every slot turns out to be taken; the orders of the last one."""
-    orders: list[Order] = []
+    orders: list[SeatOrder] = []
     for _ in range(SLOTS):
-        orders = seat.tell(TAKEN, now)
+        orders = keeper.tell(TAKEN, now)
     return orders
 
 
@@ -112,188 +112,191 @@ def fill(seat: Seat, now: float = 0.0) -> list[Order]:
 
 
 def test_a_peer_joins_through_those_whom_its_search_found() -> None:
-    assert seat_of(ANNA, BERT).tell(SearchEnded(), 0.0) == [join(ANNA, BERT)]
+    assert keeper_of(ANNA, BERT).tell(SearchEnded(), 0.0) == [join(ANNA, BERT)]
 
 
 def test_a_peer_that_finds_nobody_is_a_ring_of_one() -> None:
-    assert seat_of().tell(SearchEnded(), 0.0) == [CreateRing()]
+    assert keeper_of().tell(SearchEnded(), 0.0) == [CreateRing()]
 
 
 def test_a_guessed_address_gives_way_to_what_the_first_contacts_saw() -> None:
-    there = replace(PLACE, address=Address(host=OUTSIDE, port=4484))
-    seat = seat_of(ANNA, is_guessed=True)
-    assert seat.tell(SearchEnded(seen_host=OUTSIDE), 0.0) == [start(Reason.SEARCH, there), join(ANNA)]
-    assert seat.place == there
-    assert seat.restarts == 0
+    there = replace(SEAT, address=Address(host=OUTSIDE, port=4484))
+    keeper = keeper_of(ANNA, is_guessed=True)
+    assert keeper.tell(SearchEnded(seen_host=OUTSIDE), 0.0) == [start(Reason.SEARCH, there), join(ANNA)]
+    assert keeper.seat == there
+    assert keeper.restarts == 0
 
 
 def test_a_stated_address_stays_whatever_others_see() -> None:
-    seat = seat_of(ANNA)
-    assert seat.tell(SearchEnded(seen_host=OUTSIDE), 0.0) == [join(ANNA)]
-    assert seat.tell(HostSeen(host=OUTSIDE), 1.0) == []
+    keeper = keeper_of(ANNA)
+    assert keeper.tell(SearchEnded(seen_host=OUTSIDE), 0.0) == [join(ANNA)]
+    assert keeper.tell(HostSeen(host=OUTSIDE), 1.0) == []
 
 
 def test_a_peer_that_must_be_tested_begins_as_a_leaf() -> None:
-    leaf = replace(PLACE, is_leaf=True)
-    assert seat_of(ANNA, is_tested=True).tell(SearchEnded(), 0.0) == [start(Reason.SEARCH, leaf), join(ANNA)]
+    leaf = replace(SEAT, is_leaf=True)
+    assert keeper_of(ANNA, is_tested=True).tell(SearchEnded(), 0.0) == [
+        start(Reason.SEARCH, leaf),
+        join(ANNA),
+    ]
 
 
 def test_a_first_peer_is_a_member_untested_for_nobody_could_test_it() -> None:
-    assert seat_of(is_tested=True).tell(SearchEnded(), 0.0) == [CreateRing()]
+    assert keeper_of(is_tested=True).tell(SearchEnded(), 0.0) == [CreateRing()]
 
 
 def test_a_verdict_before_the_first_join_is_not_asked_for_again() -> None:
-    seat = seat_of(ANNA, is_tested=True)
-    assert seat.tell(MEMBER, 0.0) == []
-    assert seat.tell(SearchEnded(), 1.0) == [join(ANNA)]
+    keeper = keeper_of(ANNA, is_tested=True)
+    assert keeper.tell(MEMBER, 0.0) == []
+    assert keeper.tell(SearchEnded(), 1.0) == [join(ANNA)]
 
 
 @pytest.mark.parametrize("event", [HostSeen(host=OUTSIDE), PortFound(port=50_001)])
 def test_an_address_found_during_the_search_moves_the_peer_without_a_ring_of_its_own(
     event: SeatEvent,
 ) -> None:
-    seat = seat_of(ANNA, is_guessed=True)
-    moved, test = seat.tell(event, 0.0)
+    keeper = keeper_of(ANNA, is_guessed=True)
+    moved, test = keeper.tell(event, 0.0)
     assert isinstance(moved, StartMachine)
-    assert moved.place == seat.place != PLACE
+    assert moved.seat == keeper.seat != SEAT
     assert test == RetestReachability()
-    assert phase_of(seat) is Phase.SEARCHING
-    assert seat.tell(SearchEnded(), 1.0) == [join(ANNA)]
+    assert phase_of(keeper) is Phase.SEARCHING
+    assert keeper.tell(SearchEnded(), 1.0) == [join(ANNA)]
 
 
 def test_a_clock_that_jumps_during_the_search_changes_nothing() -> None:
-    seat = seat_of(ANNA)
-    assert seat.tell(ClockJumped(), 0.0) == []
-    assert seat.tell(SearchEnded(), 1.0) == [join(ANNA)]
+    keeper = keeper_of(ANNA)
+    assert keeper.tell(ClockJumped(), 0.0) == []
+    assert keeper.tell(SearchEnded(), 1.0) == [join(ANNA)]
 
 
 def test_a_peer_that_begins_with_its_neighbours_searches_nothing() -> None:
-    seat = seat_of(ANNA)
-    assert seat.tell(Restored(), 0.0) == []
-    assert seat.tell(ClockJumped(), 1.0) == [start(Reason.CLOCK), join(ANNA)]
+    keeper = keeper_of(ANNA)
+    assert keeper.tell(Restored(), 0.0) == []
+    assert keeper.tell(ClockJumped(), 1.0) == [start(Reason.CLOCK), join(ANNA)]
 
 
 # --- joining that fails
 
 
 def test_a_failed_join_is_tried_once_more_and_then_the_peer_is_a_ring_of_one() -> None:
-    seat = joining(ANNA, BERT)
-    assert seat.tell(FAILED, 10.0) == []
-    assert due_at(seat) == 11.0
-    assert seat.advance(10.9) == []
-    assert seat.advance(11.0) == [join(ANNA, BERT, failed=1)]
-    assert phase_of(seat) is Phase.IN
-    assert seat.tell(FAILED, 20.0) == []
-    assert seat.advance(22.0) == [CreateRing(meet=(ANNA, BERT), failed=2)]
-    assert seat.due_at is None
+    keeper = joining(ANNA, BERT)
+    assert keeper.tell(FAILED, 10.0) == []
+    assert due_at(keeper) == 11.0
+    assert keeper.advance(10.9) == []
+    assert keeper.advance(11.0) == [join(ANNA, BERT, failed=1)]
+    assert phase_of(keeper) is Phase.IN
+    assert keeper.tell(FAILED, 20.0) == []
+    assert keeper.advance(22.0) == [CreateRing(meet=(ANNA, BERT), failed=2)]
+    assert keeper.due_at is None
 
 
 def test_whom_a_ring_of_one_is_shown_is_bounded() -> None:
     many = [first_contact_of(peer_number(number), "ip") for number in range(1, 2 * MEET_MAX)]
-    seat = joining(*many)
-    seat.tell(FAILED, 0.0)
-    seat.advance(due_at(seat))
-    seat.tell(FAILED, 10.0)
-    assert seat.advance(due_at(seat)) == [CreateRing(meet=tuple(many[:MEET_MAX]), failed=2)]
+    keeper = joining(*many)
+    keeper.tell(FAILED, 0.0)
+    keeper.advance(due_at(keeper))
+    keeper.tell(FAILED, 10.0)
+    assert keeper.advance(due_at(keeper)) == [CreateRing(meet=tuple(many[:MEET_MAX]), failed=2)]
 
 
 def test_a_peer_with_one_of_its_positions_never_creates_a_second_ring() -> None:
-    seat = joining(ANNA, has_position=True)
+    keeper = joining(ANNA, has_position=True)
     for failed in range(1, 8):
-        seat.tell(FAILED, 100.0 * failed)
-        assert seat.advance(due_at(seat)) == [join(ANNA, failed=failed)]
+        keeper.tell(FAILED, 100.0 * failed)
+        assert keeper.advance(due_at(keeper)) == [join(ANNA, failed=failed)]
 
 
 def test_a_peer_whose_contacts_are_gone_does_not_wait_for_a_second_failure() -> None:
     around = Around([ANNA])
-    seat = Seat(PLACE, around, NoJitter())
-    seat.tell(SearchEnded(), 0.0)
-    seat.tell(FAILED, 0.0)
+    keeper = SeatKeeper(SEAT, around, NoJitter())
+    keeper.tell(SearchEnded(), 0.0)
+    keeper.tell(FAILED, 0.0)
     around.known.clear()
-    assert seat.advance(due_at(seat)) == [CreateRing(failed=1)]
+    assert keeper.advance(due_at(keeper)) == [CreateRing(failed=1)]
 
 
 def test_the_waits_between_joins_grow_to_half_a_minute() -> None:
-    seat = joining(ANNA, has_position=True)
+    keeper = joining(ANNA, has_position=True)
     waits = []
     for number in range(7):
         now = 100.0 * number
-        seat.tell(FAILED, now)
-        waits.append(due_at(seat) - now)
-        seat.advance(due_at(seat))
+        keeper.tell(FAILED, now)
+        waits.append(due_at(keeper) - now)
+        keeper.advance(due_at(keeper))
     assert waits == [1.0, 2.0, 5.0, 10.0, 30.0, 30.0, 30.0]
 
 
 def test_peers_that_failed_together_try_again_apart() -> None:
     waits = set()
     for number in range(20):
-        seat = Seat(PLACE, Around([ANNA]), Random(number))
-        seat.tell(SearchEnded(), 0.0)
-        seat.tell(FAILED, 0.0)
-        waits.add(due_at(seat))
+        keeper = SeatKeeper(SEAT, Around([ANNA]), Random(number))
+        keeper.tell(SearchEnded(), 0.0)
+        keeper.tell(FAILED, 0.0)
+        waits.add(due_at(keeper))
     assert len(waits) == 20
     assert all(JOIN_AGAIN_S[0] / 2 <= wait <= JOIN_AGAIN_S[0] * 1.5 for wait in waits)
 
 
 def test_a_failure_that_comes_while_the_peer_waits_already_does_not_move_its_time() -> None:
-    seat = joining(ANNA)
-    seat.tell(FAILED, 0.0)
-    assert seat.tell(FAILED, 0.5) == []
-    assert due_at(seat) == 1.0
-    assert seat.advance(1.0) == [join(ANNA, failed=1)]
+    keeper = joining(ANNA)
+    keeper.tell(FAILED, 0.0)
+    assert keeper.tell(FAILED, 0.5) == []
+    assert due_at(keeper) == 1.0
+    assert keeper.advance(1.0) == [join(ANNA, failed=1)]
 
 
 def test_who_starts_over_counts_its_failures_from_the_beginning() -> None:
-    seat = joining(ANNA)
-    seat.tell(FAILED, 0.0)
-    assert seat.tell(ClockJumped(), 0.5) == [start(Reason.CLOCK), join(ANNA)]
-    assert seat.due_at is None, "the old machine's next try is off"
-    seat.tell(FAILED, 10.0)
-    assert seat.advance(11.0) == [join(ANNA, failed=1)]
+    keeper = joining(ANNA)
+    keeper.tell(FAILED, 0.0)
+    assert keeper.tell(ClockJumped(), 0.5) == [start(Reason.CLOCK), join(ANNA)]
+    assert keeper.due_at is None, "the old machine's next try is off"
+    keeper.tell(FAILED, 10.0)
+    assert keeper.advance(11.0) == [join(ANNA, failed=1)]
 
 
 # --- slots
 
 
 def test_a_taken_position_leads_to_the_next_free_slot() -> None:
-    seat = joining(ANNA)
-    assert seat.tell(TAKEN, 0.0) == [start(Reason.SLOT_TAKEN, replace(PLACE, slot=1)), join(ANNA)]
-    assert seat.tell(TAKEN, 1.0) == [start(Reason.SLOT_TAKEN, replace(PLACE, slot=2)), join(ANNA)]
-    assert seat.restarts == 2
+    keeper = joining(ANNA)
+    assert keeper.tell(TAKEN, 0.0) == [start(Reason.SLOT_TAKEN, replace(SEAT, slot=1)), join(ANNA)]
+    assert keeper.tell(TAKEN, 1.0) == [start(Reason.SLOT_TAKEN, replace(SEAT, slot=2)), join(ANNA)]
+    assert keeper.restarts == 2
 
 
 def test_the_slots_before_the_stated_one_are_tried_too() -> None:
-    seat = joining(ANNA, place=replace(PLACE, slot=SLOTS - 1))
-    (moved, _) = seat.tell(TAKEN, 0.0)
-    assert moved == start(Reason.SLOT_TAKEN, PLACE)
+    keeper = joining(ANNA, seat=replace(SEAT, slot=SLOTS - 1))
+    (moved, _) = keeper.tell(TAKEN, 0.0)
+    assert moved == start(Reason.SLOT_TAKEN, SEAT)
 
 
 def test_a_taken_position_is_left_also_while_the_peer_waits_to_join_again() -> None:
-    seat = joining(ANNA)
-    seat.tell(FAILED, 0.0)
-    assert seat.tell(TAKEN, 0.1) == [start(Reason.SLOT_TAKEN, replace(PLACE, slot=1)), join(ANNA)]
-    assert seat.due_at is None
+    keeper = joining(ANNA)
+    keeper.tell(FAILED, 0.0)
+    assert keeper.tell(TAKEN, 0.1) == [start(Reason.SLOT_TAKEN, replace(SEAT, slot=1)), join(ANNA)]
+    assert keeper.due_at is None
 
 
 def test_when_all_slots_are_taken_the_peer_waits_and_begins_again_with_the_stated_one() -> None:
-    stated = replace(PLACE, slot=3)
-    seat = joining(ANNA, place=stated)
-    assert fill(seat) == [WaitForSlot()]
-    assert phase_of(seat) is Phase.FULL
-    assert seat.tell(TAKEN, 1.0) == seat.tell(FAILED, 1.0) == [], "known already"
-    assert due_at(seat) == SLOTS_AGAIN_S
-    assert seat.advance(SLOTS_AGAIN_S) == [start(Reason.SLOTS_AGAIN, stated), join(ANNA)]
-    assert fill(seat, SLOTS_AGAIN_S) == [WaitForSlot()], "all eight were tried again"
+    stated = replace(SEAT, slot=3)
+    keeper = joining(ANNA, seat=stated)
+    assert fill(keeper) == [WaitForSlot()]
+    assert phase_of(keeper) is Phase.FULL
+    assert keeper.tell(TAKEN, 1.0) == keeper.tell(FAILED, 1.0) == [], "known already"
+    assert due_at(keeper) == SLOTS_AGAIN_S
+    assert keeper.advance(SLOTS_AGAIN_S) == [start(Reason.SLOTS_AGAIN, stated), join(ANNA)]
+    assert fill(keeper, SLOTS_AGAIN_S) == [WaitForSlot()], "all eight were tried again"
 
 
 def test_another_address_has_slots_of_its_own() -> None:
-    seat = joining(ANNA, is_guessed=True)
-    fill(seat)
-    moved, *_ = seat.tell(HostSeen(host=OUTSIDE), 1.0)
+    keeper = joining(ANNA, is_guessed=True)
+    fill(keeper)
+    moved, *_ = keeper.tell(HostSeen(host=OUTSIDE), 1.0)
     assert isinstance(moved, StartMachine)
     assert moved.reason is Reason.HOST
-    assert seat.due_at is None, "a seat at the new address is not given up when the old wait ends"
-    orders = seat.tell(TAKEN, 2.0)
+    assert keeper.due_at is None, "a seat at the new address is not given up when the old wait ends"
+    orders = keeper.tell(TAKEN, 2.0)
     assert [type(order) for order in orders] == [StartMachine, JoinRing]
 
 
@@ -301,9 +304,9 @@ def test_another_address_has_slots_of_its_own() -> None:
 
 
 def test_a_clock_that_jumped_starts_over_at_the_same_place() -> None:
-    seat = joining(ANNA)
-    assert seat.tell(ClockJumped(), 0.0) == [start(Reason.CLOCK), join(ANNA)]
-    assert seat.restarts == 1
+    keeper = joining(ANNA)
+    assert keeper.tell(ClockJumped(), 0.0) == [start(Reason.CLOCK), join(ANNA)]
+    assert keeper.restarts == 1
 
 
 def test_who_starts_over_and_knows_nobody_is_a_ring_of_one() -> None:
@@ -311,43 +314,52 @@ def test_who_starts_over_and_knows_nobody_is_a_ring_of_one() -> None:
 
 
 def test_a_changed_address_moves_a_guesser_which_keeps_its_own_port() -> None:
-    seat = joining(ANNA, is_guessed=True)
-    there = replace(PLACE, address=Address(host=OUTSIDE, port=HOME.port))
-    assert seat.tell(HostSeen(host=OUTSIDE), 0.0) == [
+    keeper = joining(ANNA, is_guessed=True)
+    there = replace(SEAT, address=Address(host=OUTSIDE, port=HOME.port))
+    assert keeper.tell(HostSeen(host=OUTSIDE), 0.0) == [
         start(Reason.HOST, there),
         join(ANNA),
         RetestReachability(),
     ]
-    assert seat.tell(HostSeen(host=OUTSIDE), 1.0) == [], "no news"
+    assert keeper.tell(HostSeen(host=OUTSIDE), 1.0) == [], "no news"
 
 
 def test_a_port_with_another_number_outside_is_the_one_to_advertise() -> None:
-    seat = joining(ANNA)
-    there = replace(PLACE, address=Address(host=HOME.host, port=50_001))
-    assert seat.tell(PortFound(port=50_001), 0.0) == [
+    keeper = joining(ANNA)
+    there = replace(SEAT, address=Address(host=HOME.host, port=50_001))
+    assert keeper.tell(PortFound(port=50_001), 0.0) == [
         start(Reason.PORT, there),
         join(ANNA),
         RetestReachability(),
     ]
-    assert seat.tell(PortFound(port=50_001), 1.0) == []
+    assert keeper.tell(PortFound(port=50_001), 1.0) == []
 
 
 def test_a_peer_behind_a_closed_router_becomes_a_leaf_and_a_member_when_it_opens() -> None:
-    seat = joining(ANNA)
-    leaf = replace(PLACE, is_leaf=True)
-    assert seat.tell(LEAF, 0.0) == [start(Reason.REACHABILITY, leaf), join(ANNA)]
-    assert seat.tell(LEAF, 1.0) == []
-    assert seat.tell(MEMBER, 2.0) == [start(Reason.REACHABILITY), join(ANNA)]
-    assert seat.tell(MEMBER, 3.0) == []
+    keeper = joining(ANNA)
+    leaf = replace(SEAT, is_leaf=True)
+    assert keeper.tell(LEAF, 0.0) == [start(Reason.REACHABILITY, leaf), join(ANNA)]
+    assert keeper.tell(LEAF, 1.0) == []
+    assert keeper.tell(MEMBER, 2.0) == [start(Reason.REACHABILITY), join(ANNA)]
+    assert keeper.tell(MEMBER, 3.0) == []
 
 
 @pytest.mark.parametrize(
     "event",
-    [SearchEnded(), FAILED, TAKEN, HostSeen(host=OUTSIDE), PortFound(port=1), LEAF, ClockJumped(), Leaving()],
+    [
+        SearchEnded(),
+        FAILED,
+        TAKEN,
+        HostSeen(host=OUTSIDE),
+        PortFound(port=1),
+        LEAF,
+        ClockJumped(),
+        LeaveAsked(),
+    ],
 )
 def test_a_peer_that_said_goodbye_does_not_come_back(event: SeatEvent) -> None:
-    seat = joining(ANNA, is_guessed=True)
-    seat.tell(FAILED, 0.0)
-    assert seat.tell(Leaving(), 0.5) == [LeaveRing()]
-    assert seat.tell(event, 1.0) == []
-    assert seat.advance(1_000.0) == []
+    keeper = joining(ANNA, is_guessed=True)
+    keeper.tell(FAILED, 0.0)
+    assert keeper.tell(LeaveAsked(), 0.5) == [LeaveRing()]
+    assert keeper.tell(event, 1.0) == []
+    assert keeper.advance(1_000.0) == []

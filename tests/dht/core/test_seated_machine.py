@@ -13,11 +13,11 @@ from dht.core.seat import (
     ClockJumped,
     CreateRing,
     JoinRing,
-    Leaving,
-    Order,
+    LeaveAsked,
     PortFound,
     Reason,
     SearchEnded,
+    SeatOrder,
     StartMachine,
 )
 from dht.core.seated_machine import SeatedMachine
@@ -25,7 +25,7 @@ from simnet.rings import NETWORK, START_S, SimulatedNotary, peer_number
 
 RULES = RingRules(network=NETWORK)
 NOW = START_S
-PLACE = peer_number(0)
+RECORD = peer_number(0)
 ANNA, BERT = (first_contact_of(peer_number(number), "ip") for number in (1, 2))
 
 
@@ -33,20 +33,20 @@ def build(record: PeerRecord) -> RingMachine:
     return RingMachine(record=record, rules=RULES, notary=SimulatedNotary(record.peer), random=Random(1))
 
 
-def seated_with(*given: Contact, orders: list[Order] | None = None) -> SeatedMachine:
+def seated_with(*given: Contact, orders: list[SeatOrder] | None = None) -> SeatedMachine:
     """One that still searches."""
     told = [] if orders is None else orders
     return SeatedMachine(
-        record=PLACE, build=build, given=lambda: given, id_check="ip", random=Random(1), on_order=told.append
+        record=RECORD, build=build, given=lambda: given, id_check="ip", random=Random(1), on_order=told.append
     )
 
 
-def alone(*given: Contact, virtual_nodes: int = 1, orders: list[Order] | None = None) -> SeatedMachine:
+def alone(*given: Contact, virtual_nodes: int = 1, orders: list[SeatOrder] | None = None) -> SeatedMachine:
     """A ring of one, drained; it is given these contacts and tells its orders from now on."""
     contacts: list[Contact] = []
-    told: list[Order] = [] if orders is None else orders
+    told: list[SeatOrder] = [] if orders is None else orders
     seated = SeatedMachine(
-        record=replace(PLACE, virtual_nodes=virtual_nodes),
+        record=replace(RECORD, virtual_nodes=virtual_nodes),
         build=build,
         given=lambda: contacts,
         id_check="ip",
@@ -98,7 +98,7 @@ def test_a_new_machine_goes_on_from_the_last_ones_incarnation_where_the_clock_wa
 
 
 def test_who_starts_over_joins_through_the_members_it_knew_and_then_through_those_given() -> None:
-    orders: list[Order] = []
+    orders: list[SeatOrder] = []
     seated = alone(BERT, orders=orders)
     hear(seated, record_of(1), record_of(3, LEAF))
     seated.tell(ClockJumped(), NOW)
@@ -122,7 +122,7 @@ class Hasty(Random):
 
 
 def test_the_deadline_is_the_seats_where_that_comes_first() -> None:
-    seated = SeatedMachine(record=PLACE, build=build, given=lambda: [ANNA], id_check="ip", random=Hasty())
+    seated = SeatedMachine(record=RECORD, build=build, given=lambda: [ANNA], id_check="ip", random=Hasty())
     seated.tell(SearchEnded(), NOW)
     drain(seated)
     of_machine = seated.next_deadline()
@@ -130,7 +130,7 @@ def test_the_deadline_is_the_seats_where_that_comes_first() -> None:
     assert of_machine > NOW + 0.01
     seated.machine._host.effects.append(JoinFailed(contact=seated.machine.me))
     drain(seated)
-    assert seated.next_deadline() == seated.seat.due_at == NOW + 0.01
+    assert seated.next_deadline() == seated.keeper.due_at == NOW + 0.01
 
 
 def test_a_position_that_two_others_claim_costs_one_slot() -> None:
@@ -140,8 +140,8 @@ def test_a_position_that_two_others_claim_costs_one_slot() -> None:
     seated.machine._host.effects += taken
     effects = drain(seated)
     assert [effect for effect in effects if isinstance(effect, PositionTaken)] == taken
-    assert seated.seat.place.slot == seated.machine.me.slot == 1
-    assert seated.seat.restarts == 1
+    assert seated.keeper.seat.slot == seated.machine.me.slot == 1
+    assert seated.keeper.restarts == 1
     assert seated.machine.me.position != mine.position
 
 
@@ -167,7 +167,7 @@ def test_the_port_found_outside_is_in_the_record() -> None:
 def test_a_join_that_nobody_answers_is_tried_again_at_the_seats_time_and_then_there_is_a_ring_of_one() -> (
     None
 ):
-    orders: list[Order] = []
+    orders: list[SeatOrder] = []
     seated = seated_with(ANNA, orders=orders)
     seated.tell(SearchEnded(), NOW)
     now = NOW
@@ -190,7 +190,7 @@ def test_after_its_goodbye_a_peer_sends_nothing_more() -> None:
     seated = alone(ANNA)
     seated.machine.restore([(ANNA, (ANNA,))], NOW)
     drain(seated)
-    seated.tell(Leaving(), NOW)
+    seated.tell(LeaveAsked(), NOW)
     assert sent_to(drain(seated)) == {ANNA}
     seated.tell(ClockJumped(), NOW)
     seated.advance(NOW + 3_600)
