@@ -7,7 +7,7 @@
 A `RingProgram` drives a `SeatedMachine`, as the node shell does: that one starts a new machine after a jump of the
 clock or a new address, and joins again when joining failed. Messages go through `dht.wire` and are as long as sealed
 ones; the sealing itself (handshakes, keys) is left out: a frame names its sender, and nobody can forge it.
-Whole peers with their sessions live on the other carrier (`simnet.host`, `simnet.whole`).
+Whole peers with their sessions live on the other carrier (`simnet.host`).
 """
 
 from collections.abc import Callable

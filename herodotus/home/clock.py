@@ -1,15 +1,10 @@
 """What time is it on this machine? The one module that reads its clocks; everything else can be given another."""
 
 import time
-from datetime import UTC, datetime
 
 
 def unix_seconds() -> float:
     return time.time()
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 def steady_seconds() -> float:

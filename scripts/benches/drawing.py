@@ -23,9 +23,9 @@ import anyio
 from herodotus.core.warc import parse_digits
 from herodotus.store.warc_export import export_warc
 from scripts.benches.portal import SITE, html, our_peer, pywb
-from simnet.memory_store import MemoryStore
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.browser import Browser, browser
+from tests.herodotus.store.memory_store import MemoryStore
 
 DAY = "20260103060000"
 PICTURES = 12

@@ -37,8 +37,8 @@ import anyio
 from herodotus.core.warc import parse_digits
 from herodotus.store.warc_export import export_warc
 from scripts.benches.crawling.starting import CLIENT_CORE, ORIGIN_CORE, free_port, pinned
-from simnet.memory_store import MemoryStore
 from tests.herodotus.deposits import make_deposit
+from tests.herodotus.store.memory_store import MemoryStore
 
 SITE = "http://bench.example"
 DAYS = [f"2026010{day}060000" for day in range(1, 6)]

@@ -35,10 +35,10 @@ from herodotus.store.files import Files
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.store import DiskStore, open_store
-from simnet.memory_store import AtOnce
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.copies.test_comparison import THEM
 from tests.herodotus.store.making import NOW_S, page, random_text
+from tests.herodotus.store.memory_store import AtOnce
 
 GOALS = {0: 6_000, 10: 8_000, 1_000: 48_000, 100_000: 4_500_000}
 THESIS_GOAL = 150

@@ -21,9 +21,9 @@ from simnet.ringprogram import SimulatedRing
 from simnet.rings import NETWORK, RingWorld, peer_number
 from simnet.runs import patient_collector
 from simnet.scenarios import find_scenario
-from simnet.whole import WholeNodes
 from simnet.world.network import LineQuality
 from simnet.world.world import World
+from tests.simnet.whole_nodes import WholeNodes
 
 RULES = RingRules(network=NETWORK)
 ROUTING_ONLY = RingRules(network=NETWORK, gossips=False)

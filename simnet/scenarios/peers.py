@@ -198,10 +198,6 @@ class _Month:
             KEPT: _first(_lost(peers)),
         }
 
-    def _unchecked(self, captures: int, checked: int) -> str | None:
-        is_due = self._settings.cross_fetch_share * captures > LOOKS_LEAST
-        return "no capture of another peer was fetched again" if is_due and not checked else None
-
 
 def _crowded(peers: Peers, delay_s: float) -> list[str]:
     return [

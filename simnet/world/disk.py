@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from simnet.world.crash import CrashRules, crash_images, leave_crash_image
 from simnet.world.disk_values import (
     CHANGES,
-    READS,
     SYNCS,
     WRITES,
     Buffer,
@@ -45,7 +44,6 @@ from simnet.world.inodes import Directory, EntryChange, File, Inode, Resize, Tra
 from simnet.world.paths import Path, contains, files_of, find, must_find, os_error, parent_of, parts_of, walk
 
 __all__ = [
-    "READS",
     "SYNCS",
     "WRITES",
     "DiskStatistics",
@@ -163,15 +161,6 @@ class SimulatedDisk:
         self._spend(len(data))
         return data
 
-    def lseek(self, fd: int, position: int, how: int) -> int:
-        opened = self._descriptor(fd)
-        size = len(opened.inode.cached)
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: opened.position, os.SEEK_END: size}[how]
-        if base + position < 0:
-            raise os_error(errno.EINVAL, opened.path)
-        opened.position = base + position
-        return opened.position
-
     def pwrite(self, fd: int, data: Buffer, offset: int) -> int:
         opened, file = self._file(fd, "pwrite")
         return self._write(opened, file, offset, bytes(data))
@@ -195,13 +184,6 @@ class SimulatedDisk:
         self._need_writable(opened)
         self._reserve(length - len(file.cached), opened.path)
         self._resize(file, length)
-
-    def truncate(self, path: Path, length: int) -> None:
-        fd = self.open(path, os.O_WRONLY)
-        try:
-            self.ftruncate(fd, length)
-        finally:
-            self.close(fd)
 
     def posix_fallocate(self, fd: int, offset: int, length: int) -> None:
         opened, file = self._file(fd, "posix_fallocate")
@@ -329,9 +311,6 @@ class SimulatedDisk:
 
     def isdir(self, path: Path) -> bool:
         return isinstance(find(self.root, path), Directory)
-
-    def isfile(self, path: Path) -> bool:
-        return isinstance(find(self.root, path), File)
 
     # -- faults -------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 import errno
 from dataclasses import dataclass
 
-READS = frozenset({"pread", "read"})
 WRITES = frozenset({"pwrite", "write", "writev", "ftruncate", "posix_fallocate"})
 SYNCS = frozenset({"fsync", "fdatasync"})
 NAMES = frozenset({"open", "rename", "unlink", "mkdir", "rmdir", "link"})

@@ -11,7 +11,6 @@ world.
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from simnet.world.latency import Latency, Uniform
 from simnet.world.nat import Nat, NatKind
@@ -20,7 +19,6 @@ from simnet.world.trace import Trace
 
 Address = tuple[str, int]
 Receive = Callable[[bytes, Address], None]
-Fate = Literal["lost", "cut", "nowhere", "refused", "too long", "delivered", "full"]
 
 DATAGRAM_BYTES_MAX = 65_507
 HELD_MAX = 100_000

@@ -10,8 +10,8 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.rocks import RocksIndex
 from herodotus.store.store import DiskStore, open_store
-from simnet.memory_store import MemoryStore
 from tests.herodotus.store.making import NOW_S
+from tests.herodotus.store.memory_store import MemoryStore
 
 KINDS = ("disk", "memory")
 

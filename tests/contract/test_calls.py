@@ -11,8 +11,8 @@ import pytest
 from dht import Contact
 from dht.core.handshake import raw_public_key
 from herodotus.peers.calls import CALL_BYTES_MAX, Calls, PeerUnreachableError, RefusedError, Services
-from simnet.memory_calls import MemoryCalls
 from tests.dht.link_world import key_from
+from tests.herodotus.peers.net.memory_calls import MemoryCalls
 from tests.herodotus.peers.net.peers import called, caller, contact
 
 pytestmark = pytest.mark.anyio

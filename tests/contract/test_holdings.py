@@ -16,9 +16,9 @@ from herodotus.core.signatures import signed
 from herodotus.store import MEMBER_BYTES_MAX, Held, Holdings, StoreOutcome
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.store import DiskStore
-from simnet.memory_store import MemoryStore
 from tests.contract.opened_stores import KINDS, opened_store
 from tests.herodotus.store.making import NOW_S, page
+from tests.herodotus.store.memory_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
 URL = "http://example.org/"

@@ -30,10 +30,10 @@ from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
 from herodotus.store.reader import Reader
 from herodotus.store.sealing import seal
-from simnet.memory_store import AtOnce
 from tests.herodotus.copies.world import new_store
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.store.making import NOW_S, open_on, store
+from tests.herodotus.store.memory_store import AtOnce
 
 pytestmark = pytest.mark.anyio
 NAME = b"http://example.org/caf\xe9/\xff"

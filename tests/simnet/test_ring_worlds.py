@@ -20,10 +20,10 @@ from simnet.rings import NETWORK, owner_in, ring_of
 from simnet.ringwatch import RingHeals, RingIsSound
 from simnet.runs import Options, RunReport, ScenarioRun, run_scenario
 from simnet.scenarios import find_scenario
-from simnet.whole import WholeNodes
 from simnet.world.faults import Fault
 from simnet.world.network import LineQuality
 from simnet.world.world import World
+from tests.simnet.whole_nodes import WholeNodes
 
 RULES = RingRules(network=NETWORK)
 

@@ -21,9 +21,9 @@ from herodotus.core.digests import member_of
 from herodotus.core.index_rows import capture_key
 from herodotus.peers.calls import Services
 from herodotus.store.holdings import ArchiveHoldings
-from simnet.memory_store import AtOnce, MemoryStore
 from tests.herodotus.copies.sets import Straight
 from tests.herodotus.store.making import NOW_S, page, store
+from tests.herodotus.store.memory_store import AtOnce, MemoryStore
 
 pytestmark = pytest.mark.anyio
 PEER = Contact.at(PeerKey(b"\x05" * 32), Address(host=bytes((10, 0, 0, 5)), port=4484), 0, 0, "ip")

@@ -17,8 +17,8 @@ from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies.directories import Range, Scope, arcs_of
-from simnet.memory_store import AtOnce
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
+from tests.herodotus.store.memory_store import AtOnce
 
 pytestmark = pytest.mark.anyio
 THEM = Contact.at(PeerKey(b"\1" * 32), Address(host=bytes(4), port=1), 0, 0, "off")

@@ -14,10 +14,10 @@ from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store.reader import Reader
 from herodotus.store.settings import ArchiveSettings
 from simnet.host import TrioCarrier, run_world
-from simnet.memory_store import MemoryStore
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.copies.world import Net, Peer, deposit, key_of
 from tests.herodotus.store.making import DAY_S, NOW_S, page
+from tests.herodotus.store.memory_store import MemoryStore
 
 
 def in_world(play: Callable[[Net], Awaitable[None]], *, seed: int = 1) -> None:

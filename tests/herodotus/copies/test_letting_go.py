@@ -23,9 +23,9 @@ from herodotus.store.engine import Archive
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import Intake
 from herodotus.store.parcels import drop
-from simnet.memory_store import AtOnce, MemoryStore
 from tests.herodotus.copies.sets import WHOLE_RING, Straight
 from tests.herodotus.store.making import NOW_S, page
+from tests.herodotus.store.memory_store import AtOnce, MemoryStore
 
 pytestmark = pytest.mark.anyio
 ME, OTHERS = b"\0" * 32, tuple(bytes((number,)) * 32 for number in range(1, 7))

@@ -25,9 +25,9 @@ from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import signed
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
-from simnet.memory_store import AtOnce
 from tests.herodotus.copies.world import new_store
 from tests.herodotus.store.making import NOW_S, page
+from tests.herodotus.store.memory_store import AtOnce
 
 pytestmark = pytest.mark.anyio
 SENDER = PeerKey(b"\2" * 32)

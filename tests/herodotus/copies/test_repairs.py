@@ -16,9 +16,9 @@ from herodotus.copies.shared_state import Parts
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store import engine
 from herodotus.store.holdings import ArchiveHoldings
-from simnet.memory_store import AtOnce
 from tests.herodotus.copies.world import key_of, new_store
 from tests.herodotus.store.making import NOW_S, page
+from tests.herodotus.store.memory_store import AtOnce
 
 
 class Looking:

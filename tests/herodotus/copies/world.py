@@ -28,8 +28,8 @@ from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.signatures import signed
 from herodotus.peers.calls import Calls, PeerUnreachableError, Services
 from herodotus.store.holdings import ArchiveHoldings
-from simnet.memory_store import AtOnce, MemoryStore
 from tests.herodotus.store.making import NOW_S, page
+from tests.herodotus.store.memory_store import AtOnce, MemoryStore
 
 LATENCY_S = 0.05
 DAY_S = 86_400.0

@@ -17,10 +17,10 @@ from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue
-from simnet.memory_store import MemoryStore
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.portal.statuses import STATUS
 from tests.herodotus.store.making import NOW_S
+from tests.herodotus.store.memory_store import MemoryStore
 
 SITE = "https://example.org"
 HOME = f"{SITE}/"

@@ -17,10 +17,10 @@ from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED
 from herodotus.portal.request import Request
-from simnet.memory_store import MemoryStore
 from tests.crawler.origin import Origin, origin, says
 from tests.herodotus.portal.library import HOME, HOST, SITE
 from tests.herodotus.portal.rooms import Ring, Room
+from tests.herodotus.store.memory_store import MemoryStore
 
 NOW_S = 1_767_300_000.0  # 2026-01-01T20:40:00Z
 

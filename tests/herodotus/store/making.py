@@ -22,8 +22,8 @@ from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
 from herodotus.store.warc_export import export_warc
-from simnet.memory_store import MemoryIndex
 from tests.herodotus.deposits import make_deposit
+from tests.herodotus.store.memory_store import MemoryIndex
 
 NOW_S = 1_700_000_000
 DAY_S = 86_400

@@ -30,9 +30,9 @@ from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
-from simnet.memory_store import MemoryIndex
 from simnet.world.disk import PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, page, random_text
+from tests.herodotus.store.memory_store import MemoryIndex
 
 URLS = [f"http://example.org/{n}" for n in range(6)]
 

@@ -17,8 +17,8 @@ from herodotus.store.intake import Intake
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
-from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import NOW_S, open_on, page, store
+from tests.herodotus.store.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.power import JournalledIndex
 
 

@@ -24,9 +24,9 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
-from simnet.memory_store import MemoryIndex
 from simnet.world.disk import Failure, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, random_text, store
+from tests.herodotus.store.memory_store import MemoryIndex
 
 URL = "http://example.org/"
 

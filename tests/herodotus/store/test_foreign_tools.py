@@ -12,9 +12,9 @@ import pytest
 from herodotus.home import clock
 from herodotus.store.foreign_records import ForeignRecord, RecordReader
 from herodotus.store.warc_import import ImportReport, import_file
-from simnet.memory_store import MemoryStore
 from tests.herodotus.store.judging import BARE, PYTHON, WAIT_S, fetch, judge, pywb, run, system_tool
 from tests.herodotus.store.making import NOW_S
+from tests.herodotus.store.memory_store import MemoryStore
 from tests.herodotus.store.sending import Site, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]

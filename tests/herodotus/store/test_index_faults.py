@@ -20,9 +20,9 @@ from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at
 from herodotus.store.store import DiskStore, open_store
 from herodotus.store.verification import verify
-from simnet.memory_store import MemoryIndex
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, store
+from tests.herodotus.store.memory_store import MemoryIndex
 
 
 def _pages(count: int) -> list[Deposit]:

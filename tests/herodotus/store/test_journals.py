@@ -19,9 +19,9 @@ from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.verification import verify
-from simnet.memory_store import MemoryIndex
 from simnet.world.disk import Failure, PowerCut, SimulatedDisk
 from tests.herodotus.store.making import NOW_S, open_on, page, store
+from tests.herodotus.store.memory_store import MemoryIndex
 
 DEPOSITS = [page(f"http://example.org/{n}", NOW_S + n, b"body %d" % n) for n in range(40)]
 """In all buckets, so that every slice gets some of them."""

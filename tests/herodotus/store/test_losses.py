@@ -37,7 +37,6 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify
 from herodotus.store.warc_import import import_file
-from simnet.memory_store import MemoryIndex, MemoryStore
 from simnet.world.disk import Failure, PowerCut, SimulatedDisk
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.operate.cli.test_archive import run
@@ -50,6 +49,7 @@ from tests.herodotus.store.making import (
     random_text,
     store,
 )
+from tests.herodotus.store.memory_store import MemoryIndex, MemoryStore
 from tests.herodotus.store.power import JournalledIndex
 
 URL = "http://example.org/"

@@ -28,7 +28,6 @@ from herodotus.store.holdings import digests_of
 from herodotus.store.wacz import export_wacz
 from herodotus.store.warc_export import export_warc
 from herodotus.store.warc_import import ImportReport, import_file
-from simnet.memory_store import MemoryStore
 from tests.herodotus.store.making import (
     NOW_S,
     foreign_response,
@@ -37,6 +36,7 @@ from tests.herodotus.store.making import (
     random_text,
     sha1_text,
 )
+from tests.herodotus.store.memory_store import MemoryStore
 
 pytestmark = pytest.mark.anyio
 

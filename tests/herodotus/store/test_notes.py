@@ -28,9 +28,9 @@ from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import archive_at
 from herodotus.store.stored_records import end_of_companion
-from simnet.memory_store import MemoryIndex
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, random_text, store
+from tests.herodotus.store.memory_store import MemoryIndex
 
 URLS = [f"http://example.org/{n}" for n in range(40)]
 

@@ -32,8 +32,8 @@ from herodotus.store.parcels import (
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
-from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
+from tests.herodotus.store.memory_store import MemoryDisk, MemoryIndex
 
 URL = "http://example.org/"
 ALL = (bytes(12), None)

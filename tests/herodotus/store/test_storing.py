@@ -13,8 +13,8 @@ from herodotus.core.notes import Visit
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
-from simnet.memory_store import MemoryIndex
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, store
+from tests.herodotus.store.memory_store import MemoryIndex
 
 URL = "http://example.org/"
 

@@ -31,8 +31,8 @@ from herodotus.store.survey import (
     tally_key,
 )
 from herodotus.store.threads import ThreadWorkers
-from simnet.memory_store import MemoryDisk, MemoryIndex
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
+from tests.herodotus.store.memory_store import MemoryDisk, MemoryIndex
 
 A, B, C = "https://a.example/", "https://b.example/", "https://c.example/x"
 

@@ -17,8 +17,8 @@ from herodotus.crawl.links import comparison, exchange
 from herodotus.crawl.links.wire import MalformedLinksError, decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services
 from simnet.linkworld import contact_of
-from simnet.memory_calls import LineFaults
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
+from tests.herodotus.peers.net.memory_calls import LineFaults
 
 pytestmark = pytest.mark.anyio
 HIGHEST = Key(b"\xff" * 20)

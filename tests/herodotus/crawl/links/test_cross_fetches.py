@@ -27,13 +27,13 @@ from herodotus.crawl.links.cross_fetches import ACCUSATION
 from herodotus.crawl.stewards import RingSteward
 from herodotus.peer import Peer
 from simnet.host import open_world
-from simnet.memory_calls import LineFaults
 from simnet.origins import SimulatedFetcher
 from simnet.peers import Peers, PeersSettings
 from simnet.web import Web, WebSettings
 from simnet.world.world import World
 from tests.herodotus.crawl.links.world import DAY_S, LinkPeer, LinkWorld
 from tests.herodotus.deposits import make_deposit
+from tests.herodotus.peers.net.memory_calls import LineFaults
 
 pytestmark = pytest.mark.anyio
 DELAY_S = 0.5

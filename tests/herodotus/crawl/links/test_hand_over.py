@@ -15,8 +15,8 @@ from herodotus.crawl.links.wire import OutLink, encode_batch, in_order
 from herodotus.peers.calls import RefusedError, Services
 from herodotus.peers.net.own_calls import closed_at_once
 from simnet.linkworld import contact_of
-from simnet.memory_calls import LineFaults
 from tests.herodotus.crawl.links.world import LinkWorld
+from tests.herodotus.peers.net.memory_calls import LineFaults
 
 pytestmark = pytest.mark.anyio
 

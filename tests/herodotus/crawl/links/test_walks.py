@@ -19,7 +19,7 @@ from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
 from herodotus.peers.ring_view import RingView
 from simnet.linkworld import TableRing, link_peer
-from simnet.memory_calls import PIECE_DEADLINE_S
+from tests.herodotus.peers.net.memory_calls import PIECE_DEADLINE_S
 
 pytestmark = pytest.mark.anyio
 COPIES = 2

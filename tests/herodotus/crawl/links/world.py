@@ -26,7 +26,7 @@ from herodotus.crawl.daily import CrawlState, NotCrawling
 from herodotus.crawl.links.exchange import Exchange, ExchangeParts
 from herodotus.peers.calls import Services
 from simnet.linkworld import TableRing, link_peer
-from simnet.memory_calls import GOOD_LINE, LineFaults, MemoryCalls
+from tests.herodotus.peers.net.memory_calls import GOOD_LINE, LineFaults, MemoryCalls
 
 DAY_S = 86_400.0
 

@@ -9,8 +9,8 @@ import pytest
 import trio.testing
 
 from herodotus.peers.calls import CallError, PeerUnreachableError, RefusedError, Services
-from simnet.memory_calls import LineFaults, MemoryCalls
 from tests.dht.link_world import key_from
+from tests.herodotus.peers.net.memory_calls import LineFaults, MemoryCalls
 from tests.herodotus.peers.net.peers import contact
 
 pytestmark = pytest.mark.anyio
