@@ -61,7 +61,7 @@ def dead(folder: Path, *, peer: str = "", store: str = "", simulator: str = "") 
         file.write_text(dedent(text))
     (folder / "simnet").mkdir(exist_ok=True)
     (folder / "simnet" / "__main__.py").write_text(dedent(simulator))
-    found = dead_in(folder, ["herodotus.peer", "simnet.__main__"], kept=["on_bytes"])
+    found, _ = dead_in(folder, ["herodotus.peer", "simnet.__main__"], kept=["on_bytes"])
     return {unit.path.partition(":")[2] for unit in found}
 
 
@@ -90,7 +90,7 @@ def test_a_method_a_setting_and_a_kind_that_nobody_reads_are_dead(tmp_path: Path
     store = store.replace("PAGE = 1", "PAGE = 1\n        LOST = 2")
     assert dead(tmp_path) == set()
     (tmp_path / "herodotus" / "store.py").write_text(dedent(store))
-    found = dead_in(tmp_path, ["herodotus.peer"])
+    found, _ = dead_in(tmp_path, ["herodotus.peer"])
     assert {unit.path.partition(":")[2] for unit in found} == {"Store.lost", "Rules.lost_s", "Kind.LOST"}
     assert {unit.what for unit in found} == {"method", "field", "member"}
 
@@ -148,3 +148,13 @@ def test_what_a_template_asks_for_is_alive(tmp_path: Path) -> None:
         "{% if status.is_late %}{{ row.at.path | shown }}{% endif %} no.thing"
     )
     assert names_in_templates(tmp_path, ["herodotus"]) == {"is_late", "at", "path"}
+
+
+def test_an_exception_keeps_what_it_names_and_is_reported_once_nothing_needs_it(tmp_path: Path) -> None:
+    dead(tmp_path, store="\n    def lost() -> None:\n        gone()\n\n    def gone() -> None: ...\n")
+    assert dead_in(
+        tmp_path, ["herodotus.peer"], exceptions=["herodotus.store:lost", "herodotus.store:keep"]
+    ) == (
+        [],
+        {"herodotus.store:keep"},
+    )
