@@ -435,7 +435,7 @@ def decode_record(data: bytes) -> SignedRecord | MessageRefused:
     """A signed record standing alone: in the handshake, in files, in kademlia. Not yet verified."""
     try:
         return _to_signed(_signed_decode(data))
-    except (msgspec.MsgspecError, RecursionError, MalformedMessageError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, MalformedMessageError):
         return MessageRefused(reason="malformed")
 
 
@@ -543,7 +543,7 @@ class MessageCodec:
         decode, build = found
         try:
             return build(decode(data))
-        except (msgspec.MsgspecError, RecursionError, MalformedMessageError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, MalformedMessageError):
             return MessageRefused(reason="malformed")
 
 

@@ -88,7 +88,7 @@ _T = TypeVar("_T")
 def _decode(data: bytes, type_: type[_T]) -> _T:
     try:
         return msgspec.msgpack.decode(data, type=type_)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedCopiesError(str(error)[:200]) from error
 
 

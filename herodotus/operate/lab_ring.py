@@ -119,7 +119,7 @@ def load(folder: Path) -> Lab:
         return msgspec.json.decode(note_in(folder).read_bytes(), type=Lab)
     except FileNotFoundError:
         raise NoLab(folder) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LabDamaged(folder) from error
 
 

@@ -143,7 +143,7 @@ def _order(line: bytes) -> Order:
     try:
         message = msgspec.json.decode(line, type=dict[str, Any])
         return msgspec.convert(message["arguments"], type=ORDERS[message["order"]])
-    except (msgspec.MsgspecError, KeyError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
         raise OrderRefused(
             f"the peer does not understand this order, its release may be another: {error}", 1
         ) from error
@@ -171,7 +171,7 @@ def ask_at_door(home: Home, order: Order, say: Say) -> OrderReport:
                 else:
                     content = channel.read(int(message["content_bytes"]))
                     return OrderReport(facts=message["facts"], content=content)
-        except (OSError, msgspec.MsgspecError, KeyError) as error:
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
             raise NoDoor(home, str(error)) from error
     raise NoDoor(home, "it ended before the order was performed")
 

@@ -81,7 +81,7 @@ def _read(path: Path | None) -> dict[str, _Mark]:
     try:
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(MARKS_BYTES_MAX), type=dict[str, _Mark])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return {}
 
 

@@ -239,7 +239,7 @@ def decode_taken(data: bytes, sent: int, id_check: IdCheck) -> Taken:
         raise MalformedLinksError("size")
     try:
         version, strays, rubbish, contacts = _decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedLinksError("answer") from error
     places = (*strays, *rubbish)
     if version != VERSION or len(contacts) > CONTACTS_MAX or len({*places}) != len(places):

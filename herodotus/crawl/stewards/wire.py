@@ -213,7 +213,7 @@ def decode_rules(body: bytes) -> RulesAnswer:
 def _decoded(decoder: msgspec.msgpack.Decoder[T], body: bytes) -> T:
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError(str(error)[:200]) from error
 
 

@@ -93,6 +93,14 @@ def test_polls_and_proofs() -> None:
     assert wire.decode_proofs(data, 2) == [[proof], []]
 
 
+@pytest.mark.parametrize("body", ["a180", "81a18001", "92a18090", "9281a1800190"])
+def test_a_text_that_is_no_utf_8_is_malformed(body: str) -> None:
+    with pytest.raises(MalformedCopiesError):
+        wire.decode_proofs(bytes.fromhex(body), 1)
+    with pytest.raises(MalformedCopiesError):
+        wire.decode_poll(bytes.fromhex(body))
+
+
 @pytest.mark.parametrize(
     "decode",
     [

@@ -114,6 +114,12 @@ def test_a_small_batch_that_unpacks_to_very_much_is_refused_early() -> None:
         decode_batch(bomb)
 
 
+@pytest.mark.parametrize("body", ["a180", "81a18001", "9401a1809090", "94019090a180", "9401909081a18001"])
+def test_a_text_that_is_no_utf_8_is_no_answer(body: str) -> None:
+    with pytest.raises(MalformedLinksError):
+        decode_taken(bytes.fromhex(body), 10, "ip")
+
+
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_answer_or_refused(data: bytes) -> None:
     with suppress(MalformedLinksError):

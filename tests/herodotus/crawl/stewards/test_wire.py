@@ -1,5 +1,6 @@
 """The bytes of leases: as the protocol's page has them, there and back, and safe from whatever a stranger sends."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -108,6 +109,16 @@ def test_asks_that_break_the_bounds_are_refused(message: Asks) -> None:
 def test_answers_that_break_the_bounds_are_refused(answers: list[wire.Answer]) -> None:
     with pytest.raises(MalformedError):
         wire.decode_answers(msgspec.msgpack.encode(LeaseAnswers(1, answers)), expected=1)
+
+
+@pytest.mark.parametrize("decode", [wire.decode_asks, wire.decode_rules_ask, wire.decode_rules])
+@pytest.mark.parametrize(
+    "body", ["a180", "81a18001", "9201a180", "920181a18001", "9301a18001", "929301a180a180"]
+)
+def test_a_text_that_is_no_utf_8_is_malformed(decode: Callable[[bytes], object], body: str) -> None:
+    """Found by random bytes: the decoder raises another error than for everything else."""
+    with pytest.raises(MalformedError):
+        decode(bytes.fromhex(body))
 
 
 @given(st.binary(max_size=200))
