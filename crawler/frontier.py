@@ -175,6 +175,7 @@ class Frontier:
             via=link.via,
             due_day=self._day,
             hops=link.hops,
+            flags=link.flags,
         )
         batch.put(row, encode_known(known))
         self._turns.put_due(batch, origin_id, known, row[1:])
@@ -189,12 +190,14 @@ class Frontier:
             return
         origin_id = origin_id_of(origin_of(known.url))
         old_due = due_row(origin_id, known, key)
-        known.depth, known.priority = min(link.depth, known.depth), min(link.priority, known.priority)
+        if link.priority < known.priority:
+            known.priority, known.flags = link.priority, link.flags
+        known.depth = min(link.depth, known.depth)
         known.hops = min(link.hops, known.hops)
         entry = self._turns.taken.get(key)
         if entry is not None:  # being fetched: its links will be given the new depth
             entry.known.depth, entry.known.priority = known.depth, known.priority
-            entry.known.hops = known.hops
+            entry.known.hops, entry.known.flags = known.hops, known.flags
             batch.put(KNOWN + key, encode_known(known))
             self._turns.move_taken(batch, entry)
             return

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from crawler.core.recrawl import Known, priority_of
+from crawler.core.recrawl import Known, flags_of, priority_of
 from crawler.core.urls import Origin, UrlKey, host_of, url_key
 
 KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
@@ -34,6 +34,10 @@ class FoundLink(NamedTuple):
     via: str = ""
     hops: int = 0
     """Redirects between the page that links and this URL."""
+
+    @property
+    def flags(self) -> int:
+        return flags_of(is_embedded=self.is_embedded, is_doubtful=self.is_doubtful)
 
     @property
     def priority(self) -> int:

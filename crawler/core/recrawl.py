@@ -19,6 +19,8 @@ GONE_DAYS_MAX = 64
 TRIES_PER_DAY = 3
 PRIORITY_MAX = 255
 DOUBTFUL_FROM = 128
+EMBEDDED, DOUBTFUL = 1, 2
+"""Flags of a known URL: a page shows it in itself; it was found on a page much like others."""
 
 
 class Recrawl(Enum):
@@ -67,10 +69,22 @@ class Known(msgspec.Struct, array_like=True, kw_only=True):
     """SHA-256 of the last archived payload."""
     hops: int = 0
     """Redirects between the page that links and this URL, by the shortest way known."""
+    flags: int = 0
+    """`EMBEDDED` and `DOUBTFUL`, as the link by which its priority was found."""
+
+    @property
+    def is_embedded(self) -> bool:
+        return bool(self.flags & EMBEDDED)
+
+    @property
+    def is_doubtful(self) -> bool:
+        return bool(self.flags & DOUBTFUL)
 
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Known)
+_WITH_FLAGS = 0x90 + len(Known.__struct_fields__)
+"""The first byte of a row, which says how many fields it has."""
 
 
 def encode_known(known: Known) -> bytes:
@@ -79,7 +93,24 @@ def encode_known(known: Known) -> bytes:
 
 def decode_known(record: bytes) -> Known:
     """Raises msgspec.MsgspecError for bytes that are no record."""
-    return _DECODER.decode(record)
+    known = _DECODER.decode(record)
+    if record[0] < _WITH_FLAGS:
+        known.flags = _flags_by_parity(known.priority)
+    return known
+
+
+def flags_of(*, is_embedded: bool, is_doubtful: bool) -> int:
+    return is_embedded * EMBEDDED | is_doubtful * DOUBTFUL
+
+
+def _flags_by_parity(priority: int) -> int:
+    """Of a row that an earlier release wrote: only what a page embeds has an even priority, only what is doubtful a
+    high one. A seed has the lowest and a retry the highest; what they were is not known any more."""
+    if priority in (0, PRIORITY_MAX):
+        return 0
+    is_doubtful = priority > DOUBTFUL_FROM
+    place = priority - DOUBTFUL_FROM if is_doubtful else priority
+    return flags_of(is_embedded=place % 2 == 0, is_doubtful=is_doubtful)
 
 
 def priority_of(depth: int, *, is_embedded: bool, is_seed: bool = False, is_doubtful: bool = False) -> int:

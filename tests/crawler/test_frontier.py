@@ -567,3 +567,28 @@ def test_whatever_is_left_and_taken_back_nothing_is_lost_or_visited_twice(seed: 
             frontier.record(entry, Result.CHANGED)
         frontier.close()
     assert sorted(visited) == sorted(urls), f"seed {seed}"
+
+
+def test_what_a_page_embeds_stays_so_when_it_failed(tmp_path: Path) -> None:
+    """Its priority becomes that of a retry, and later that of a page; other holders are told what it is."""
+    frontier = Frontier(frontier_rows(tmp_path), day=1)
+    frontier.add([link("http://a.example/image", is_embedded=True)])
+    for day in (1, 2):
+        frontier.start_day(day)
+        frontier.activate(1)
+        entry = taken(frontier, A)
+        assert entry.known.is_embedded
+        frontier.record(entry, Result.FAILED if day == 1 else Result.CHANGED)
+        frontier.retire(A)
+    frontier.close()
+
+
+def test_a_shorter_way_to_a_url_says_what_it_is(tmp_path: Path) -> None:
+    frontier = Frontier(frontier_rows(tmp_path), day=1, limits=FrontierLimits(tracks_depth=True))
+    frontier.add([link("http://a.example/x", depth=3)])
+    frontier.add([link("http://a.example/x", depth=5, is_embedded=True)])
+    frontier.add([link("http://a.example/x", depth=1, is_embedded=True)])
+    frontier.activate(1)
+    entry = taken(frontier, A)
+    assert (entry.known.depth, entry.known.priority, entry.known.is_embedded) == (1, 4, True)
+    frontier.close()

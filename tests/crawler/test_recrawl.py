@@ -92,15 +92,43 @@ def test_records_round_trip_and_foreign_bytes_are_refused() -> None:
 
 def test_the_record_of_a_new_url_has_these_bytes() -> None:
     assert encode_known(Known(url="http://a.example/", depth=1, priority=3)).hex() == (
-        "9e"  # fourteen fields
+        "9f"  # fifteen fields
         "b1687474703a2f2f612e6578616d706c652f"  # url
         "0103a0"  # depth, priority, via
         "00ff000000a0"  # due_day, last_day -1, visits, unchanged, failures, last_result
         "a0a0c400"  # etag, last_modified, digest
-        "00"  # hops
+        "0000"  # hops, flags
     )
 
 
 def test_a_record_of_an_older_release_is_read_with_defaults_for_what_it_lacks() -> None:
     old = bytes.fromhex("9db1687474703a2f2f612e6578616d706c652f0103a000ff000000a0a0a0c400")
     assert decode_known(old) == Known(url="http://a.example/", depth=1, priority=3, hops=0)
+
+
+@pytest.mark.parametrize(
+    ("priority", "is_embedded", "is_doubtful"),
+    [
+        (0, False, False),  # a seed
+        (3, False, False),
+        (4, True, False),
+        (127, False, False),
+        (128 + 3, False, True),
+        (128 + 4, True, True),
+        (254, True, True),
+        (255, False, False),  # a retry
+    ],
+)
+@pytest.mark.parametrize("fields", [13, 14])
+def test_a_row_without_flags_is_read_by_the_parity_of_its_priority(
+    fields: int, priority: int, is_embedded: bool, is_doubtful: bool
+) -> None:
+    row = b"\xb1http://a.example/\x01" + msgspec.msgpack.encode(priority)
+    row += bytes.fromhex("a000ff000000a0a0a0c400") + b"\x00" * (fields - 13)
+    known = decode_known(bytes((0x90 + fields,)) + row)
+    assert (known.depth, known.priority) == (1, priority)
+    assert (known.is_embedded, known.is_doubtful) == (is_embedded, is_doubtful)
+    # Written again it says so itself, whatever becomes of its priority.
+    known.priority = 255
+    again = decode_known(encode_known(known))
+    assert (again.is_embedded, again.is_doubtful) == (is_embedded, is_doubtful)

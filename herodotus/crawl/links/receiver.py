@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import anyio
 
 from crawler.core.errors import MalformedUrlError
-from crawler.core.recrawl import DOUBTFUL_FROM, Known
+from crawler.core.recrawl import Known
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules, host_of
 from crawler.frontier import FoundLink
@@ -201,8 +201,4 @@ def out_link(link: FoundLink) -> OutLink:
 
 
 def out_of(known: Known) -> OutLink:
-    """As it was found: an even priority is of what a page embeds, a high one of what is doubtful."""
-    is_doubtful = DOUBTFUL_FROM < known.priority < 255
-    priority = known.priority - DOUBTFUL_FROM if is_doubtful else known.priority
-    is_embedded = 0 < priority < 255 and priority % 2 == 0
-    return OutLink(known.url, known.depth, is_embedded, is_doubtful)
+    return OutLink(known.url, known.depth, known.is_embedded, known.is_doubtful)

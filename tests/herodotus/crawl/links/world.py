@@ -71,7 +71,7 @@ class MemoryFrontier:
             if key not in self._known:
                 priority = priority_of(link.depth, is_embedded=link.is_embedded)
                 self._known[key] = Known(
-                    url=link.url, depth=link.depth, priority=priority, due_day=self.today
+                    url=link.url, depth=link.depth, priority=priority, due_day=self.today, flags=link.flags
                 )
                 insort(self._keys, key)
                 new += 1
