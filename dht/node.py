@@ -79,7 +79,7 @@ class _ReachPorts:
         return self._node.owners_that_are_well()
 
     def await_nonces(self, seconds: float) -> None:
-        self._node.endpoint.link.nonces_awaited_until = anyio.current_time() + seconds
+        self._node.endpoint.link.strangers.nonces_awaited_until = anyio.current_time() + seconds
 
     def standing_changed(self, change: StandingChanged) -> None:
         self._node._loop.tell(change)

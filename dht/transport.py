@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from dht.core.limits import Rate
-from dht.core.link import HELLO_PER_PREFIX, LinkLimits
 from dht.core.messages import Message
 from dht.core.records import Address, Contact, SignedRecord
+from dht.core.strangers import HELLO_PER_PREFIX, LinkLimits
 
 Received = tuple[Message, Contact]  # who sent it: the session's key, at the address it came from
 FIND: Final = Rate(per_second=50, burst=100)  # ring.md 5, with two seconds' worth at once

@@ -7,7 +7,7 @@ it. It knows nothing of messages: a payload is bytes. `docs/protocol/ring.md` §
 The initiator's handshakes are `Dials`, in three phases; the responder's have one phase and are in `HalfOpenTable`.
 
 Two rules keep strangers cheap. Before an address has shown with a cookie that it hears us, we begin no handshake with
-it and make and check no signature; and what we send there is bounded by what came from there (`AmplificationLedger`).
+it and make and check no signature; and what we send there is bounded by what came from there (`StrangerReplies`).
 """
 
 from collections import Counter
@@ -23,7 +23,6 @@ from dht.core.frames import (
     DATAGRAM_BYTES_MAX,
     FINISH,
     MAGIC,
-    NO_COOKIE,
     PAYLOAD_BYTES_MAX,
     SEALED_HEADER_BYTES,
     TAG_BYTES,
@@ -48,30 +47,15 @@ from dht.core.handshake import (
     raw_public_key,
     sign_finish,
 )
-from dht.core.limits import AmplificationLedger, Buckets, Rate, prefix_of
+from dht.core.limits import Buckets, Rate
 from dht.core.sessions import Session, SessionTable
+from dht.core.strangers import LinkLimits, StrangerReplies
 
 DIAL_QUEUE_MAX: Final = 32
 _REDIAL: Final = Rate(per_second=1 / 30, burst=2)  # handshakes that hints may cause, per address
 SWEEP_S: Final = 60.0
-HELLO_PER_PREFIX: Final = Rate(per_second=5, burst=10)  # ring.md 5
-RETRY_OVERALL: Final = Rate(per_second=2_000, burst=2_000)  # 70 kB/s and about 2 % of a core
-HINT_PER_PREFIX: Final = Rate(per_second=5, burst=5)
-NONCE_PER_PREFIX: Final = Rate(per_second=5, burst=5)
-HINT_OVERALL: Final = Rate(per_second=100, burst=100)
 EVENTS_MAX: Final = 4_096
 SEALED_BYTES_MIN: Final = SEALED_HEADER_BYTES + TAG_BYTES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkLimits:
-    """How much work strangers may cause. The defaults are for the open internet (ring.md 5)."""
-
-    hello_per_prefix: Rate = HELLO_PER_PREFIX
-    retry_overall: Rate = RETRY_OVERALL
-    hint_per_prefix: Rate = HINT_PER_PREFIX
-    hint_overall: Rate = HINT_OVERALL
-    sessions_max: int = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +108,6 @@ class SessionKeeper:
         self.events: list[LinkEvent] = []
         self.dropped: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
-        self.ledger = AmplificationLedger()
         self.limits = limits or LinkLimits()
         self.sessions = SessionTable(self.limits.sessions_max)
         self._key = key
@@ -132,12 +115,18 @@ class SessionKeeper:
         self._record = record
         self._is_record_good = is_record_good
         self._entropy = entropy
-        self._cookies = CookieJar(entropy(32))
-        self._buckets = Buckets()
+        self.strangers = StrangerReplies(
+            network=network,
+            limits=self.limits,
+            cookies=CookieJar(entropy(32)),
+            put=lambda frame, address: self.outgoing.append((frame, address)),
+            dropped=self.dropped,
+            done=self.done,
+        )
+        self._redials = Buckets()
         self._dials = Dials()
         self._half_open = HalfOpenTable()
         self._sweep_at = 0.0
-        self.nonces_awaited_until = float("-inf")
 
     # --- sending
 
@@ -288,8 +277,8 @@ class SessionKeeper:
         elif session.address != address:
             self.dropped["moved"] += 1
             self._report(AddressChanged(session=session, address=address))
-            self.ledger.received(address, size_bytes)
-            self._hint(session.local_id, address, now)
+            self.strangers.ledger.received(address, size_bytes)
+            self.strangers.hint(session.local_id, address, now)
         elif session.is_initiator:
             self._confirm(session)
 
@@ -306,14 +295,14 @@ class SessionKeeper:
             if len(data) > DATAGRAM_BYTES_MAX:
                 self.dropped["oversized"] += 1
                 return
-            self.ledger.received(address, len(data))
+            self.strangers.ledger.received(address, len(data))
             self._receive_unsettled(data, address, now)
             return
         frame = parse_greeting(data, self._network)
         if isinstance(frame, str):
             self.dropped[frame] += 1
             return
-        self.ledger.received(address, len(data))
+        self.strangers.ledger.received(address, len(data))
         match frame:
             case DatagramHello():
                 self._on_hello(frame, data, address, now)
@@ -324,34 +313,9 @@ class SessionKeeper:
             case Hint():
                 self._on_hint(frame, address, now)
             case Nonce():
-                self._on_nonce(frame, address, now)
+                self.strangers.echo(frame, address, now)
             case Echo():
                 self.dropped["unasked"] += 1  # those that are awaited go to a socket of their own
-
-    def _reply(self, frame: bytes, address: Address) -> bool:
-        """To an address that need not be who it says: never more than the ledger allows."""
-        if not self.ledger.spend(address, len(frame)):
-            self.dropped["amplification"] += 1
-            return False
-        self.outgoing.append((frame, address))
-        return True
-
-    def _hint(self, session_id: bytes, address: Address, now: float) -> None:
-        take = self._buckets.take
-        if take(("hint", prefix_of(address)), self.limits.hint_per_prefix, now) and take(
-            "hint", self.limits.hint_overall, now
-        ):
-            self._reply(Hint(network=self._network, session_id=session_id).pack(), address)
-            self.done["hints"] += 1
-
-    def _on_nonce(self, nonce: Nonce, address: Address, now: float) -> None:
-        """A peer dials us back, as we asked. Whichever it is, it gets no more bytes than it sent."""
-        if now >= self.nonces_awaited_until:
-            self.dropped["unasked"] += 1
-        elif not self._buckets.take(("nonce", prefix_of(address)), NONCE_PER_PREFIX, now):
-            self.dropped["flood"] += 1
-        elif self._reply(Echo(network=self._network, value=nonce.value).pack(), address):
-            self.done["echoes"] += 1
 
     # --- the responder's side
 
@@ -361,18 +325,9 @@ class SessionKeeper:
             return
         known = self._half_open.answer_to(data, hello.initiator_id, address)
         if known is not None:
-            self._reply(known, address)
+            self.strangers.reply(known, address)
             return
-        if hello.cookie == NO_COOKIE or not self._cookies.is_ours(hello, address, now):
-            if hello.cookie != NO_COOKIE:
-                self.dropped["cookie"] += 1
-            if not self._buckets.take("retry", self.limits.retry_overall, now):
-                self.dropped["flood"] += 1
-                return
-            cookie = self._cookies.bake(hello, address, now)
-            self._reply(
-                Retry(network=self._network, initiator_id=hello.initiator_id, cookie=cookie).pack(), address
-            )
+        if not self.strangers.has_cookie(hello, address, now):
             return
         dial = self._dials.at(address)
         # Both have dialled each other. The one with the smaller key goes on as the initiator and the other answers: of
@@ -380,8 +335,7 @@ class SessionKeeper:
         if dial is not None and dial.session is None and self.public_key < hello.public_key:
             self.dropped["yielded"] += 1
             return
-        if not self._buckets.take(("hello", prefix_of(address)), self.limits.hello_per_prefix, now):
-            self.dropped["flood"] += 1
+        if not self.strangers.may_begin(address, now):
             return
         self._answer(hello, data, address, now)
 
@@ -413,7 +367,7 @@ class SessionKeeper:
         )
         self._half_open.add(session, data, frame, agreement.transcript, now)
         self._sweep_half_open(now)
-        self._reply(frame, address)
+        self.strangers.reply(frame, address)
 
     def _receive_unsettled(self, data: bytes, address: Address, now: float) -> None:
         """A sealed frame that is a FINISH, or whose session is half-open, expired or unknown."""
@@ -431,7 +385,7 @@ class SessionKeeper:
                 self._on_repeated_finish(session, data, address)
             return
         self.dropped["unknown"] += 1
-        self._hint(local_id, address, now)
+        self.strangers.hint(local_id, address, now)
 
     def _on_finish(self, half: HalfOpen, data: bytes, address: Address, now: float) -> None:
         session = half.session
@@ -469,7 +423,7 @@ class SessionKeeper:
             self.outgoing.append((session.seal(b""), address))
 
     def _open_session(self, session: Session, seen: Address | None, now: float) -> None:
-        self.ledger.forget(session.address)
+        self.strangers.ledger.forget(session.address)
         if self.sessions.add(session, now) is not None:
             self.dropped["sessions_evicted"] += 1
         self.done["opened"] += 1
@@ -540,7 +494,7 @@ class SessionKeeper:
         if session is None or session.remote_id != hint.session_id:
             self.dropped["unasked"] += 1
             return
-        if not self._buckets.take(("redial", address), _REDIAL, now):
+        if not self._redials.take(("redial", address), _REDIAL, now):
             self.dropped["flood"] += 1
             return
         waiting: list[bytes] = []

@@ -27,8 +27,8 @@ from dht.core import messages as m
 from dht.core.frames import DATAGRAM_BYTES_MAX
 from dht.core.ids import Key, NetworkId, PeerKey
 from dht.core.limits import Rate
-from dht.core.link import LinkLimits
 from dht.core.records import Address, Contact, PeerRecord
+from dht.core.strangers import LinkLimits
 from dht.endpoint import SessionEndpoint, socket_address
 from dht.identity import peer_key, sign_record
 from dht.transport import Received, TransportLimits

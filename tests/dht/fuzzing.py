@@ -29,7 +29,7 @@ def connected() -> tuple[SessionEndpoint, SessionEndpoint]:
     """Two endpoints with an open session."""
     left, right = fresh_endpoint("left"), fresh_endpoint("right")
     left.link.dial(THERE, None, 0.0)
-    right.link.nonces_awaited_until = float("inf")
+    right.link.strangers.nonces_awaited_until = float("inf")
     while left.link.outgoing or right.link.outgoing:
         sent, left.link.outgoing[:] = left.link.outgoing[:], []
         right.receive([(data, HERE) for data, _ in sent], 0.0)

@@ -8,7 +8,8 @@ from random import Random
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dht.core.frames import Address
-from dht.core.link import LinkEvent, LinkLimits, SessionKeeper, SessionOpened
+from dht.core.link import LinkEvent, SessionKeeper, SessionOpened
+from dht.core.strangers import LinkLimits
 
 NETWORK = bytes.fromhex("00112233aabbccdd")
 LATENCY_S = 0.05

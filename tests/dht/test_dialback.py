@@ -298,7 +298,7 @@ async def test_an_answer_of_somebody_who_was_not_asked_is_for_nobody() -> None:
 def test_a_dial_back_reaches_an_open_peer_on_the_loops_of_production_too(use_uvloop: bool) -> None:
     async def reached() -> bool:
         async with opened("anna", 1, 0) as anna:
-            anna.endpoint.link.nonces_awaited_until = float("inf")
+            anna.endpoint.link.strangers.nonces_awaited_until = float("inf")
             address = anna.me.address
             target = (".".join(map(str, address.host)), address.port)
             return await dial_back("127.2.0.1", NETWORK, b"n" * 32, target, Counter())

@@ -22,8 +22,9 @@ from dht.core.frames import (
 )
 from dht.core.half_open import HALF_OPEN_MAX
 from dht.core.limits import Rate
-from dht.core.link import DIAL_QUEUE_MAX, AddressChanged, DialFailed, LinkLimits
+from dht.core.link import DIAL_QUEUE_MAX, AddressChanged, DialFailed
 from dht.core.sessions import LIFE_S, REKEY_AS_INITIATOR_S
+from dht.core.strangers import LinkLimits
 from tests.dht.link_world import NETWORK, LinkWorld, deliver_all, key_from
 
 A: Address = ("192.0.2.1", 4484)
@@ -421,7 +422,7 @@ def test_half_open_handshakes_have_a_bound() -> None:
             public_key=b"k" * 32,
             ephemeral=b"e" * 32,
         )
-        cookie = bert._cookies.bake(hello, C, world.now)
+        cookie = bert.strangers.cookies.bake(hello, C, world.now)
         data = DatagramHello(
             network=NETWORK,
             initiator_id=hello.initiator_id,
@@ -501,7 +502,7 @@ def test_a_nonce_is_echoed_only_while_dial_backs_are_awaited_and_an_echo_never()
         link.receive(echo, B, 0.0)
         assert link.outgoing == []
     assert link.dropped["unasked"] == 4
-    link.nonces_awaited_until = 10.0
+    link.strangers.nonces_awaited_until = 10.0
     link.receive(echo, B, 1.0)
     assert link.outgoing == []
     link.receive(nonce, B, 1.0)

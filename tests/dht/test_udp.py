@@ -13,8 +13,8 @@ from dht.core import messages as m
 from dht.core.frames import DATA, DATAGRAM_BYTES_MAX
 from dht.core.ids import NetworkId
 from dht.core.limits import Rate
-from dht.core.link import LinkLimits
 from dht.core.records import Address, Contact
+from dht.core.strangers import LinkLimits
 from dht.endpoint import SessionEndpoint, packed_address
 from dht.errors import RequestFailedError, TransportClosedError
 from dht.identity import peer_key, sign_record
