@@ -31,6 +31,7 @@ from herodotus.store.stored_records import end_of_companion
 from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, random_text, store
 from tests.herodotus.store.memory_store import MemoryIndex
+from tests.herodotus.store.power import JournalledIndex
 
 URLS = [f"http://example.org/{n}" for n in range(40)]
 
@@ -224,3 +225,22 @@ def test_what_a_killed_sealing_was_sorting_goes_at_the_next_opening(tmp_path: Pa
     archive = archive_at(tmp_path, lambda: float(NOW_S))
     assert not left.exists()
     archive.index.close()
+
+
+def test_visits_are_not_forgotten_when_the_power_goes_after_their_log_was_sealed() -> None:
+    """The index counts visits once, from the log. Of what it wrote since its last flush the cut takes all."""
+
+    class TakesAll(random.Random):
+        def randint(self, a: int, b: int) -> int:
+            del b
+            return a
+
+    disk, index = SimulatedDisk(), JournalledIndex()
+    archive = open_on(disk, index)
+    store(archive, page(URLS[0], NOW_S))
+    note_visits(archive, _visit(URLS[0], 1), _visit(URLS[0], 2))
+    assert seal(archive).captures == 1
+    again = open_on(disk, index.after_crash(TakesAll()))
+    assert _counted(again)[URLS[0]] == 2
+    rebuild(again)
+    assert _counted(again)[URLS[0]] == 2

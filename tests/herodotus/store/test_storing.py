@@ -1,6 +1,7 @@
 """What is stored comes back, also after the index is lost and after the process is."""
 
 import hashlib
+import random
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -10,9 +11,10 @@ import pytest
 from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import Mode
 from herodotus.core.notes import Visit
-from herodotus.store.intake import StoreOutcome
+from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
+from simnet.world.disk import SimulatedDisk
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryIndex
 
@@ -165,3 +167,21 @@ def test_a_capture_that_refers_to_what_is_not_its_body_is_damaged_and_not_served
     with pytest.raises(DamagedRecordError, match="original"):
         Reader(archive).read(honest.id)
     archive.close()
+
+
+def test_what_is_served_after_a_crash_of_the_process_outlives_a_power_cut() -> None:
+    """It was in the log and nobody had flushed it; whoever read it meanwhile may have acted on it."""
+    disk = SimulatedDisk()
+    archive = open_on(disk)
+    promised, late = page(URL, NOW_S), page(f"{URL}late", NOW_S)
+    store(archive, promised)
+    prepared = Intake(archive).prepare(late)
+    assert prepared.item is not None
+    archive.log.write(prepared.item.members)  # and the process was killed
+    again = open_on(disk)
+    assert Reader(again).read(late.id) is not None
+    images = list(disk.crash_images(random.Random(1), limit=20))
+    assert images
+    for image in images:
+        reader = Reader(open_on(image))
+        assert [reader.read(one.id) is not None for one in (promised, late)] == [True, True]
