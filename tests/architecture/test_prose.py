@@ -31,3 +31,11 @@ def test_a_page_uses_the_common_word(page: Path) -> None:
 
 def test_a_rare_word_is_found_with_the_common_one() -> None:
     assert rare("Copies are\nmade Anew by\npeers.") == ["made Anew by: again"]
+
+
+def test_the_glossary_has_each_word_once() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ")[0].strip("| ") for line in page.splitlines() if line.startswith("| ")]
+    words = [word for row in rows if row != "word" for word in row.split(", ")]
+    assert sorted(word for word in set(words) if words.count(word) > 1) == []
+    assert len(words) > 100
