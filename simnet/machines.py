@@ -276,7 +276,7 @@ class MachinePort:
 
 
 class SimulatedPortal:
-    """Implements `PortalServer`: answers whoever asks in this world."""
+    """Implements `PortalServer`: answers all askers in this world."""
 
     refused = left = malformed = 0
 

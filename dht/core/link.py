@@ -330,7 +330,7 @@ class SessionKeeper:
         if not self.strangers.has_cookie(hello, address, now):
             return
         dial = self._dials.at(address)
-        # Both have dialled each other. The one with the smaller key goes on as the initiator and the other answers: of
+        # Both have dialled each other. The one with the smaller key stays the initiator and the other answers: of
         # two sessions each side might use another one.
         if dial is not None and dial.session is None and self.public_key < hello.public_key:
             self.dropped["yielded"] += 1
@@ -506,6 +506,6 @@ class SessionKeeper:
         dial = self.dial(address, session.public_key, now)
         if dial is not None:
             # A HINT is not signed, so it ends no session: payloads wait until a handshake has shown who is there, and
-            # the session goes on should nobody answer.
+            # the session continues if nobody answers.
             session.is_doubtful = True
             dial.waiting.extend(waiting)

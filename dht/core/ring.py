@@ -162,7 +162,7 @@ class VirtualNode:
         if self.is_busy:
             self._schedule(now, self._soon())
             return
-        self.is_busy = True  # until `_finish`: whoever asks for our state meanwhile is told BUSY
+        self.is_busy = True  # until `_finish`: a peer that asks for our state meanwhile gets BUSY
         self._are_pinged = self._is_desperate = False
         self._tried.clear()
         self._ask_next(deque(self._living_successors()), now)

@@ -94,7 +94,7 @@ class StrangerReplies:
             self._done["hints"] += 1
 
     def echo(self, nonce: Nonce, address: Address, now: float) -> None:
-        """Somebody dials us back, as we asked: whoever that is, it gets no more than it sent."""
+        """A peer dials us back, as we asked. Whichever it is, it gets no more bytes than it sent."""
         if now >= self.nonces_awaited_until:
             self._dropped["unasked"] += 1
         elif not self._buckets.take(("nonce", prefix_of(address)), NONCE_PER_PREFIX, now):

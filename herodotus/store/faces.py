@@ -67,7 +67,7 @@ class Broken:
 
 
 class Store(Protocol):
-    """For whoever brings captures in, or reads one by its name."""
+    """For parts that bring captures in, or read one by its name."""
 
     def has_room(self, bytes_: int) -> bool:
         """Whether so much could be stored now, as far as the disks and what was offered of them tell."""

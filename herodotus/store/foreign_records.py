@@ -2,7 +2,7 @@
 
 Plain, gzip (one member to the record, or one for all) and zstd (also with the dictionary in its leading
 frame). Memory is bounded whatever the file says of itself; what is broken is reported with its offset in the
-file, and reading goes on at the next thing that looks like the start of a member or a record.
+file, and reading continues at the next thing that looks like the start of a member or a record.
 """
 
 import re

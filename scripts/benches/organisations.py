@@ -32,7 +32,7 @@ TRANSFER_BYTES = 64 * 1024
 OCCUPANCY = 0.6
 _PAGE = struct.Struct("<20sII")  # identifier, when it was added, length
 _ENTRY = struct.Struct("<20sQI")  # identifier, offset, length
-_BUCKET = struct.Struct("<Ii")  # bytes used, number of the bucket that goes on
+_BUCKET = struct.Struct("<Ii")  # bytes used, number of the bucket that continues it
 _LEAF_ENTRIES = LEAF_BYTES // _ENTRY.size
 
 Page = tuple[bytes, bytes]

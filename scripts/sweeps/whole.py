@@ -302,7 +302,7 @@ class _Sweep:
             self._excuses.append(Excuse(now - LATE_S, until - self._web_began, client))
 
     def _is_visited(self, since: float) -> bool:
-        """Today by somebody, each of them, and nobody goes on; what a peer left to others stays due with it."""
+        """Each was visited today, and no peer is still at it; URLs that a peer left to others stay due with it."""
         visited = {url for visit, url in visits_of(self._folder, self._control) if visit.at >= since}
         today = self._seen[max(self._seen)]
         if not {one.url for one in today} <= visited:

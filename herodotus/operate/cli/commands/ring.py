@@ -141,7 +141,7 @@ def up(
         try:
             _start_all(frame, folder, peers, wait_s, control)
         except lab_ring.NotIdeal:
-            undo.pop_all()  # it goes on running, and its web with it
+            undo.pop_all()  # the ring keeps running, and its web with it
             raise
         if control is not None:
             _seed(Home(Path(peers[0].home)), lab_web.front_pages(control), unix_seconds())

@@ -114,7 +114,7 @@ def uninstall(frame: CommandFrame, name: str, replace: bool) -> None:
     if text is None:
         raise NotInstalled(file)
     check_manager()
-    if replace or is_unchanged(text):  # else removing refuses, and it goes on running
+    if replace or is_unchanged(text):  # otherwise removing refuses, and the service keeps running
         order("stop the service", "disable", "--now", f"{name}.service")
     remove_unit(file, replaces=replace)
     order("read its units again", "daemon-reload")
