@@ -14,10 +14,10 @@ import anyio
 from herodotus.copies import wire
 from herodotus.copies.fetch_queue import fetch
 from herodotus.copies.shared_state import Parts
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.directories import POSITIONS, ranges_of
 from herodotus.core.copies.proofs import Proof
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.peers.calls import CallError
 

@@ -14,12 +14,12 @@ from herodotus.copies.digest_cache import Tops
 from herodotus.copies.services import MEMBERS_MAX, symbols_of
 from herodotus.copies.shared_state import COMPARING
 from herodotus.copies.wire import MalformedCopiesError
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
 from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.digests import MEMBER_BYTES
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.ports import Workers
 from herodotus.core.reconciliation import reconcile
 from herodotus.peers.calls import Calls, RefusedError

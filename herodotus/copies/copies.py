@@ -32,12 +32,12 @@ from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.copies.services import CopyServices
 from herodotus.copies.shared_state import OnReceived, Parts, WatchedRing, nobody_told
 from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
 from herodotus.core.copies.directories import Scope, ranges_of
 from herodotus.core.copies.pace import Pace
 from herodotus.core.copies.schedule import Purpose, Task
+from herodotus.core.errors import ArchiveError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus

@@ -14,8 +14,8 @@ import anyio.abc
 from herodotus.copies import wire
 from herodotus.copies.parcels import receive_all
 from herodotus.copies.shared_state import Parts
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.copies import PeerKey
+from herodotus.core.errors import ArchiveError
 from herodotus.peers.calls import CallError
 
 logger = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import anyio
 
 from herodotus.copies.shared_state import Parts
 from herodotus.copies.wire import BROKEN, DELETED, KNOWN, NOT_MINE, STORED, UNSIGNED
-from herodotus.core.archive_errors import MalformedRecordError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.copies import PeerKey
 from herodotus.core.digests import member_of
+from herodotus.core.errors import MalformedRecordError, StoreRefusedError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.signatures import signer_of
 from herodotus.store import MEMBER_BYTES_MAX, StoreOutcome

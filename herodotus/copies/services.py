@@ -10,13 +10,13 @@ from dht.core.arcs import Arcs
 from herodotus.copies import wire
 from herodotus.copies.parcels import receive_all
 from herodotus.copies.shared_state import COMPARING, Parts
-from herodotus.core.archive_errors import ArchiveError, MalformedRecordError
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies import directories as scopes
 from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.copies.symbols import Symbols, encode_cells
 from herodotus.core.digests import member_of
+from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.core.ports import Workers
 from herodotus.peers.calls import RefusedError, Services

@@ -21,6 +21,7 @@ from herodotus.core.copies.directories import (
 )
 from herodotus.core.copies.proofs import VERSIONS_MAX, Proof
 from herodotus.core.digests import MEMBER_BYTES
+from herodotus.core.errors import PeerFault
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.store import MEMBER_BYTES_MAX
 
@@ -50,7 +51,7 @@ STORED, KNOWN, DELETED, NOT_MINE, BROKEN, UNSIGNED, WANTED, COMING = range(8)
 HELD = frozenset({STORED, KNOWN})
 
 
-class MalformedCopiesError(Exception):
+class MalformedCopiesError(PeerFault):
     """The peer broke the protocol: what it said is dropped."""
 
 

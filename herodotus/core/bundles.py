@@ -6,8 +6,8 @@ stranger's text is read again before it is accepted: a changed field name could 
 list of deletions.
 """
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import Deposit, Original, RecordType, id_of_record, split_payload
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.notes import is_note
 from herodotus.core.signatures import SIGNATURE
 from herodotus.core.warc import (

@@ -16,7 +16,7 @@ from crawler.core.content import MediaType
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import STANDARD, UrlRules
 from dht.core.ids import Key
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.positions import position_of
 from herodotus.core.warc import (
     BLOCK_BYTES_MAX,

@@ -9,11 +9,20 @@
     ├── WorldFailure      exit 1   the machine or the network failed: a full disk, a taken port, no answer
     │   ├── StorageFailure         a file or folder could not be read or written
     │   ├── HomeInUse              another process runs on this home
-    │   └── PortTaken              another program listens there
+    │   ├── PortTaken              another program listens there
+    │   ├── ArchiveError           the archive cannot do it now
+    │   │   ├── MalformedRecordError    a file of the archive, or one to import, breaks the format: skip, report
+    │   │   ├── DamagedRecordError      a stored record does not match its digest: skip, repair from another copy
+    │   │   ├── UnusableArchiveError    the archive as a whole cannot be opened
+    │   │   ├── IndexFailedError        the index cannot be written: nothing is stored until the next opening
+    │   │   ├── StoreRefusedError       nothing can be stored now (disk full, read-only, failed); reading continues
+    │   │   └── CursorExpiredError      a stream's cursor belongs to an index that was rebuilt since
+    │   └── CallError              a call to another peer had no answer (`herodotus.peers.calls`)
+    ├── PeerFault         exit 1   another peer broke the rules: distrust it, carry on. The `Malformed…Error` of each
+    │                              protocol stands in its `wire.py`
     └── NotFound          exit 3   the thing asked for does not exist: no home, no running peer
 
-Faults of other peers get their family with the code that talks to peers. What is our own fault is an
-assertion or a crash, never one of these.
+What is our own fault is an assertion or a crash, never one of these.
 """
 
 import shlex
@@ -33,6 +42,10 @@ class Misuse(HerodotusError):
 
 class WorldFailure(HerodotusError):
     exit_code = 1
+
+
+class PeerFault(HerodotusError):
+    """Another peer broke the rules. It is never a reason to stop."""
 
 
 class NotFound(HerodotusError):
@@ -125,3 +138,57 @@ class PortTaken(WorldFailure):
     def __str__(self) -> str:
         way_out = f"choose another with {self.flag} or the setting {self.setting}"
         return f"cannot listen on {self.address}: {self.reason}; {way_out}"
+
+
+class ArchiveError(WorldFailure):
+    """Root of everything the archive raises."""
+
+
+class MalformedRecordError(ArchiveError):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class DamagedRecordError(ArchiveError):
+    def __init__(self, path: str, offset: int, reason: str) -> None:
+        self.path = path
+        self.offset = offset
+        self.reason = reason
+        super().__init__(f"{path} at byte {offset}: {reason}")
+
+
+class UnusableArchiveError(ArchiveError):
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"the archive in {path} cannot be used: {reason}")
+
+
+class IndexFailedError(ArchiveError):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the index cannot be written: {reason}")
+
+
+class StoreRefusedError(ArchiveError):
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"nothing can be stored: {reason}")
+
+
+class UpkeepStoppedError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__("sealing or compaction was given up, as the archive closes; all is as it was")
+
+
+class CursorExpiredError(ArchiveError):
+    def __init__(self) -> None:
+        super().__init__("the stream's cursor is of an index that was rebuilt since: start the stream again")
+
+
+def told_to_readers(error: ArchiveError) -> str:
+    """Where on its disks a peer has something is for its operator."""
+    if isinstance(error, UnusableArchiveError | DamagedRecordError):
+        return f"this peer's archive cannot be read now: {error.reason}"
+    return str(error)

@@ -8,8 +8,8 @@ deleted for good.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import CaptureId
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import (
     TIME_MAX_S,
     WarcRecord,

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 
 Fields = tuple[tuple[str, str], ...]
 

@@ -22,8 +22,7 @@ from crawler.counts import CrawlCounts
 from crawler.frontier import FoundLink, Frontier
 from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
-from herodotus.core.archive_errors import StoreRefusedError
-from herodotus.core.errors import HerodotusError, WorldFailure
+from herodotus.core.errors import HerodotusError, StoreRefusedError, WorldFailure
 from herodotus.core.orders import Begin, CrawlControl, OrderReport, Pause, Resume
 from herodotus.core.status import CrawlStatus
 from herodotus.crawl.gear import (

@@ -21,8 +21,8 @@ from crawler.http import FetchSettings
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
 from crawler.reading import read_capture
 from crawler.steward import LocalSteward
-from herodotus.core.archive_errors import ArchiveError, told_to_readers
 from herodotus.core.charter import Charter
+from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import Settings
 from herodotus.crawl.gear import (

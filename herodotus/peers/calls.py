@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dht import Contact
+from herodotus.core.errors import PeerFault, WorldFailure
 
 PeerKey = bytes
 """A peer's public key, 32 bytes: proven by the connection, never taken from a message."""
@@ -18,7 +19,7 @@ CALL_BYTES_MAX = 8 << 20
 CALL_DEADLINE_S = 30.0
 
 
-class CallError(Exception):
+class CallError(WorldFailure):
     """The call had no answer; whether it was carried out is unknown, so calls must bear repetition."""
 
 
@@ -35,7 +36,7 @@ class RefusedError(CallError):
         super().__init__(reason)
 
 
-class WrongPeerError(CallError):
+class WrongPeerError(CallError, PeerFault):
     """Somebody else sits at that address."""
 
 

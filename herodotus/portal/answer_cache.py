@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.errors import ArchiveError
 from herodotus.portal.answer import Answer
 from herodotus.portal.cache import WeighedCache
 from herodotus.portal.moments import http_date

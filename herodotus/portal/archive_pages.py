@@ -11,8 +11,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import TypeVar
 
-from herodotus.core.archive_errors import ArchiveError, told_to_readers
 from herodotus.core.captures import StoredCapture
+from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem

@@ -12,8 +12,8 @@ from typing import Protocol, TypeVar
 
 from cachetools import LRUCache
 
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S, parse_digits

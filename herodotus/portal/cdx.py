@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import TypeVar
 from urllib.parse import quote
 
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.cdxj import surt
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url

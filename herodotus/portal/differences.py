@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from markupsafe import escape
 
-from herodotus.core.archive_errors import ArchiveError, told_to_readers
 from herodotus.core.captures import StoredCapture
 from herodotus.core.difference import Change, EqualRun, difference, lines_of, word_difference
+from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.readable import READ_BYTES_MAX, readable_text
 from herodotus.core.replay import media_type
 from herodotus.portal.answer import Answer, html, moved

@@ -11,7 +11,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import TIME_MAX_S, civil_date, format_digits, parse_digits
 
 DAY_S = 86_400

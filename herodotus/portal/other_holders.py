@@ -17,7 +17,7 @@ from typing import Protocol
 import anyio
 from cachetools import FIFOCache, TTLCache
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.replay import Flag, wants_frame
 from herodotus.core.warc import parse_digits

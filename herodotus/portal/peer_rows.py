@@ -18,8 +18,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.cdxj import surt
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
 from herodotus.core.warc import parse_digits
 from herodotus.portal.answer import Answer

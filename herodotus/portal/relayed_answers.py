@@ -13,8 +13,8 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import CaptureId
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.positions import position_of
 from herodotus.core.replay import (
     BannerFacts,

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from operator import itemgetter
 from urllib.parse import quote
 
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
 from herodotus.portal.answer import PUBLIC, Answer, document, html
 from herodotus.portal.archive_pages import LISTED_MAX, Asked, tried

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import StoredCapture
+from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry, url_prefix
 from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 import anyio
 
-from herodotus.core.archive_errors import ArchiveError, StoreRefusedError
+from herodotus.core.errors import ArchiveError, StoreRefusedError
 from herodotus.core.ports import Workers
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake

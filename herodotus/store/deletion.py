@@ -12,7 +12,6 @@ from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice, pairwise
 
-from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.captures import (
     CaptureId,
     Deposit,
@@ -20,6 +19,7 @@ from herodotus.core.captures import (
     StoredCapture,
     deposit_of_record,
 )
+from herodotus.core.errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.index_rows import (
     CAPTURE,
     KEY_BYTES,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 
-from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
+from herodotus.core.errors import IndexFailedError, StoreRefusedError
 from herodotus.core.index_rows import (
     META,
     TOMBSTONE,

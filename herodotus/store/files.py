@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import FilePlace
 from herodotus.core.layout import (
     DICTIONARY_FIELD,

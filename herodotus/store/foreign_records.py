@@ -13,7 +13,7 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import (
     BLOCK_BYTES_MAX,
     HEAD_BYTES_MAX,

@@ -6,7 +6,7 @@ the index among them, so too little room is a refusal before the first byte; the
 
 from collections.abc import Callable, Mapping
 
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.errors import StoreRefusedError
 from herodotus.core.index_rows import BUCKETS
 from herodotus.core.layout import slice_of
 from herodotus.store.engine import Archive

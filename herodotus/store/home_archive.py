@@ -12,7 +12,7 @@ from typing import Protocol
 
 import anyio
 
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.errors import ArchiveError
 from herodotus.core.orders import ArchiveOrder, OrderReport, Say
 from herodotus.core.ports import Clocks, Lane, Workers
 from herodotus.core.status import StoreStatus

@@ -7,8 +7,8 @@ is of the next stream, so each capture comes exactly once.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError
 from herodotus.core.captures import StoredCapture
+from herodotus.core.errors import CursorExpiredError, DamagedRecordError
 from herodotus.core.index_rows import (
     KEY_BYTES,
     IndexEntry,

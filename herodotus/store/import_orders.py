@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from herodotus.core.archive_errors import ArchiveError
+from herodotus.core.errors import ArchiveError
 from herodotus.home.durable import write_durably
 from herodotus.store.store import DiskStore
 from herodotus.store.warc_import import ImportReport, import_file

@@ -12,9 +12,9 @@ from enum import Enum
 from threading import Lock
 from typing import NamedTuple
 
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.bundles import format_bundle
 from herodotus.core.captures import CaptureId, Deposit, Mode, Original, RecordType
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import RowKind, bucket_of, capture_key, decode_entry
 from herodotus.store.engine import Archive
 from herodotus.store.items import NewCapture

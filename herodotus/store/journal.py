@@ -8,7 +8,7 @@ interrupted and done again.
 import re
 from collections.abc import Sequence
 
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.layout import JOURNAL_FOLDER, SEGMENT_FOLDER, parse_path
 from herodotus.store.disk import Disk, exists, is_folder, read_file, sync_folder, write_file
 from herodotus.store.files import Files

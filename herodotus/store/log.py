@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.errors import StoreRefusedError
 from herodotus.core.layout import LOG_FOLDER, FileName
 from herodotus.core.warc import Fields, derive_record_id, format_date, format_record
 from herodotus.store.disk import Disk, sync_folder, write_all

@@ -14,7 +14,7 @@ from typing import IO, cast
 import zstandard
 from isal import igzip_lib, isal_zlib
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import BLOCK_BYTES_MAX, COMPANIONS_BYTES_MAX
 
 GZIP_MAGIC = b"\x1f\x8b\x08"

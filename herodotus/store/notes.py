@@ -12,8 +12,8 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import CaptureId
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import AUXILIARY, DAY_S, after, auxiliary_place, bucket_of
 from herodotus.core.notes import (
     TOMBSTONES_TYPE,

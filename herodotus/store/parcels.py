@@ -7,10 +7,10 @@ put together. Nothing of a parcel is believed: `unpacked` checks every digest.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import CaptureId, Deposit, deposit_of_record, payload_sha256
 from herodotus.core.digests import keys_of_member, member_of
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import (
     CAPTURE,
     KEY_BYTES,

@@ -18,9 +18,9 @@ import anyio.to_thread
 
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import canonical
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
+from herodotus.core.errors import ArchiveError
 from herodotus.core.orders import (
     ArchiveOrder,
     Export,

@@ -4,13 +4,13 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import (
     CaptureId,
     Original,
     StoredCapture,
     parse_http_head,
 )
+from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import (
     BUCKETS,
     KEY_BYTES,

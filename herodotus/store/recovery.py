@@ -9,7 +9,7 @@ home copied while it ran) is rebuilt.
 import hashlib
 import logging
 
-from herodotus.core.archive_errors import MalformedRecordError, UnusableArchiveError
+from herodotus.core.errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.index_rows import (
     AUXILIARY,
     CAPTURE,

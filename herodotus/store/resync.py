@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.cdxj import extent_of_line
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.layout import CDXJ_BYTES_MAX
 from herodotus.store.disk import read_file
 from herodotus.store.files import PIECE_BYTES, Files

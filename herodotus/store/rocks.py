@@ -10,7 +10,7 @@ from rocksdict import BottommostLevelCompaction, CompactOptions
 from crawler.core.errors import RowsUnusableError
 from crawler.core.rows import Batch, RowLimits
 from crawler.rocks import RocksRows
-from herodotus.core.archive_errors import IndexFailedError, UnusableArchiveError
+from herodotus.core.errors import IndexFailedError, UnusableArchiveError
 
 logger = logging.getLogger(__name__)
 

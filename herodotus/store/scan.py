@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import CaptureId, id_of_record, split_payload
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import RowKind
 from herodotus.core.notes import is_note
 from herodotus.core.warc import WarcRecord, check_block, decode_digest, split_record

@@ -11,14 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from herodotus.core.archive_errors import (
-    DamagedRecordError,
-    IndexFailedError,
-    StoreRefusedError,
-    UpkeepStoppedError,
-)
 from herodotus.core.captures import parse_http_head
 from herodotus.core.cdxj import mime_of_line
+from herodotus.core.errors import DamagedRecordError, IndexFailedError, StoreRefusedError, UpkeepStoppedError
 from herodotus.core.index_rows import (
     AUXILIARY,
     BUCKETS,

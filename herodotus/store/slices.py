@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.home.removed import removals_of
 from herodotus.store.disk import Disk, OsDisk, write_file
 from herodotus.store.engine import Archive

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 import anyio
 
-from herodotus.core.archive_errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
+from herodotus.core.errors import ArchiveError, UpkeepStoppedError
 from herodotus.core.notes import Visit
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S

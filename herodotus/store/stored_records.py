@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.captures import (
     CaptureId,
     RecordType,
@@ -18,6 +17,7 @@ from herodotus.core.captures import (
     id_of_record,
     split_payload,
 )
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import FilePlace
 from herodotus.core.notes import is_note
 from herodotus.core.positions import position_of

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from urllib.parse import urlsplit
 
-from herodotus.core.archive_errors import CursorExpiredError, DamagedRecordError, MalformedRecordError
 from herodotus.core.captures import StoredCapture
+from herodotus.core.errors import CursorExpiredError, DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import CAPTURE, IndexEntry, after, arrival_of, decode_entry, time_of
 from herodotus.store.engine import Archive
 from herodotus.store.reader import Reader

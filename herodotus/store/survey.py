@@ -18,8 +18,8 @@ import anyio
 from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture, capture_of
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import (
     KEY_BYTES,
     LINK,

@@ -8,7 +8,7 @@ import logging
 
 import anyio
 
-from herodotus.core.archive_errors import ArchiveError, StoreRefusedError, UpkeepStoppedError
+from herodotus.core.errors import ArchiveError, StoreRefusedError, UpkeepStoppedError
 from herodotus.store.sealing import NOTHING, Sealed
 from herodotus.store.store import READING, DiskStore
 

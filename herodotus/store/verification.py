@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import (
     CAPTURE,
     PAYLOAD,

@@ -13,7 +13,6 @@ from typing import BinaryIO
 
 import anyio.to_thread
 
-from herodotus.core.archive_errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
 from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import (
     Deposit,
@@ -23,6 +22,7 @@ from herodotus.core.captures import (
     split_payload,
 )
 from herodotus.core.chunked import without_chunks
+from herodotus.core.errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
 from herodotus.core.notes import VISITS_TYPE, Visit, is_note, parse_visits
 from herodotus.core.replay import Reference, Shown, resolution
 from herodotus.core.warc import (

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Iterable
 from math import ceil, sqrt
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 
 Cell = tuple[int, int]
 """The exclusive or of the elements in it, each with its check, and how many they are."""

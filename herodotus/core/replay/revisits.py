@@ -13,8 +13,8 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import split_payload
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import NOT_MODIFIED_PROFILE, PAYLOAD_SHA256, WarcRecord, decode_digest, parse_date
 
 HOPS_MAX = 8

@@ -17,6 +17,7 @@ import zstandard
 from crawler.core.urls import URL_CHARS_MAX
 from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
 from dht.core.records import SLOTS, VIRTUAL_NODES_MAX, Address, Contact, is_address
+from herodotus.core.errors import PeerFault
 from herodotus.core.links.sums import PARTS, Sum
 
 VERSION: Final = 1
@@ -46,7 +47,7 @@ _DICTIONARY: Final = (
 )
 
 
-class MalformedLinksError(ValueError):
+class MalformedLinksError(PeerFault, ValueError):
     """The bytes are no batch, or no answer; the word is what it is counted as."""
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from crawler.core.leases import STARTS_MAX
-from herodotus.core.errors import HerodotusError
+from herodotus.core.errors import PeerFault
 
 VERSION = 1
 ASKS_MAX = 256
@@ -27,7 +27,7 @@ GRANTED, NOT_YET, NO = 0, 1, 2
 SAME, RULES, RULES_LATER, NO_RULES = 0, 1, 2, 3
 
 
-class MalformedError(HerodotusError):
+class MalformedError(PeerFault):
     """Another peer's message breaks the protocol."""
 
     def __init__(self, problem: str) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import TIME_MAX_S, parse_digits
 from herodotus.operate.cli.printing import escaped
 

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from dht.node_types import OpenTransport
+from herodotus.core.errors import PeerFault, WorldFailure
 
 
-class LineBrokenError(Exception):
+class LineBrokenError(WorldFailure):
     """The line ended or failed, or never came about."""
 
 
-class WrongProtocolError(Exception):
+class WrongProtocolError(PeerFault):
     """The other end speaks TLS, but not our protocol."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from herodotus.core.errors import PeerFault
 from herodotus.peers.calls import CALL_BYTES_MAX
 
 ALPN: Final = "herodotus-calls/1"
@@ -53,7 +54,7 @@ FROM_CALLER: Final = frozenset({FrameKind.HELLO, FrameKind.CALL, FrameKind.STREA
 FROM_CALLED: Final = frozenset(set(FrameKind) - FROM_CALLER)
 
 
-class FrameError(ValueError):
+class FrameError(PeerFault, ValueError):
     """The other end broke the protocol; `word` is what it is counted as."""
 
     def __init__(self, word: str) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import StoredCapture
 from herodotus.core.disputes import disputed
+from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import TIME_MAX_S, WarcRecord, format_date
 from herodotus.portal.answer import PUBLIC, Answer

@@ -19,8 +19,8 @@ import anyio
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import StoredCapture
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment

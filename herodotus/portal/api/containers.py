@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from herodotus.core.archive_errors import MalformedRecordError
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import WarcRecord, split_record
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, GoneError, NotHereError, Token
 from herodotus.portal.api.tokens import number_of

@@ -19,8 +19,8 @@ from msgspec import Meta
 from crawler.core.links import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
-from herodotus.core.archive_errors import ArchiveError
 from herodotus.core.captures import StoredCapture, capture_of
+from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.positions import position_of
 from herodotus.core.warc import format_date, parse_date

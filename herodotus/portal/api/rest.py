@@ -10,12 +10,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from herodotus.core.archive_errors import (
-    ArchiveError,
-    CursorExpiredError,
-    MalformedRecordError,
-    told_to_readers,
-)
+from herodotus.core.errors import ArchiveError, CursorExpiredError, MalformedRecordError, told_to_readers
 from herodotus.core.ports import Lane, Workers
 from herodotus.portal.answer import PUBLIC, Answer, problem
 from herodotus.portal.api.endpoints import (

@@ -16,7 +16,7 @@ import pytest
 
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.scope import ScopeKind
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.errors import StoreRefusedError
 from herodotus.crawl import single_run
 from herodotus.crawl.gear import CrawlOrder, canonical_seeds, open_archive_at
 from herodotus.crawl.single_run import crawl_into

@@ -17,10 +17,9 @@ from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.politeness import Wait
 from crawler.ports import FetchRequest, Skipped
 from herodotus import __version__
-from herodotus.core.archive_errors import StoreRefusedError
 from herodotus.core.budgets import ClockReading, Spending, Volume
 from herodotus.core.charter import PUBLIC_CHARTER, TEST_CHARTER
-from herodotus.core.errors import FileSyntaxError
+from herodotus.core.errors import FileSyntaxError, StoreRefusedError
 from herodotus.core.layout import Compression
 from herodotus.core.settings.sections import BudgetSettings, Settings
 from herodotus.home.folder import Home, NewHome, create_home

@@ -12,7 +12,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 from warcio.archiveiterator import ArchiveIterator
 
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.portal.api import streams
 from herodotus.store.sealing import seal
 from herodotus.store.streams import Cursor

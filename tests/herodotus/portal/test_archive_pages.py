@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.replay import NEWER_MARK
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.machine import Machine

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.readable import readable_text
 from herodotus.portal import differences
 from tests.herodotus.portal.library import HOME, SITE, response

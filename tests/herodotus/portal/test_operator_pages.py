@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from dht.core.limits import Buckets, Rate
-from herodotus.core.archive_errors import StoreRefusedError
+from herodotus.core.errors import StoreRefusedError
 from herodotus.core.orders import Import, Order, OrderReport, Say
 from herodotus.home.folder import Home
 from herodotus.portal.answer import Answer

@@ -7,8 +7,8 @@ from http import HTTPStatus
 import anyio
 import pytest
 
-from herodotus.core.archive_errors import UnusableArchiveError
 from herodotus.core.charter import TEST_CHARTER, Charter
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.removals import Removals
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import CrawlSettings, Settings

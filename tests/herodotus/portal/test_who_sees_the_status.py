@@ -10,7 +10,7 @@ import anyio
 import msgspec
 import pytest
 
-from herodotus.core.archive_errors import UnusableArchiveError
+from herodotus.core.errors import UnusableArchiveError
 from herodotus.core.status import PeerStatus, StoreStatus
 from herodotus.portal.answer import Answer
 from herodotus.portal.handlers import Handlers

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.captures import CaptureId, Deposit
+from herodotus.core.errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.index_rows import CAPTURE, IndexEntry, RowKind, after, decode_entry
 from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete

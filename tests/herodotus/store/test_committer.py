@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from herodotus.core.archive_errors import ArchiveError, StoreRefusedError
 from herodotus.core.captures import Deposit
+from herodotus.core.errors import ArchiveError, StoreRefusedError
 from herodotus.store import committer
 from herodotus.store.committer import CommitQueue, Done, PreparedInVainError
 from herodotus.store.intake import Intake

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.archive_errors import DamagedRecordError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.captures import Deposit
+from herodotus.core.errors import DamagedRecordError, StoreRefusedError, UnusableArchiveError
 from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk

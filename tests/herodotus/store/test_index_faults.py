@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.archive_errors import IndexFailedError, StoreRefusedError
 from herodotus.core.captures import Deposit
+from herodotus.core.errors import IndexFailedError, StoreRefusedError
 from herodotus.machine import Machine
 from herodotus.store.deletion import delete
 from herodotus.store.index import IndexBatch

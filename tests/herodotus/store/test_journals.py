@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.archive_errors import StoreRefusedError, UnusableArchiveError
 from herodotus.core.captures import Deposit
+from herodotus.core.errors import StoreRefusedError, UnusableArchiveError
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files

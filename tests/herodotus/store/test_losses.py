@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.archive_errors import (
+from herodotus.core.captures import Deposit
+from herodotus.core.errors import (
     DamagedRecordError,
     MalformedRecordError,
     StoreRefusedError,
     UnusableArchiveError,
 )
-from herodotus.core.captures import Deposit
 from herodotus.core.notes import Visit
 from herodotus.core.warc import COMPANIONS_BYTES_MAX, format_record
 from herodotus.store.deletion import delete

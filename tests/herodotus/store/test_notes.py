@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.archive_errors import UpkeepStoppedError
 from herodotus.core.bundles import format_bundle
+from herodotus.core.errors import UpkeepStoppedError
 from herodotus.core.index_rows import after, family_key, url_prefix
 from herodotus.core.notes import Visit, format_tombstones, format_visits
 from herodotus.core.positions import position_of

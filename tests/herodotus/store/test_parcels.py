@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.captures import Deposit, RecordType
 from herodotus.core.digests import member_of
+from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import capture_key
 from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
 from herodotus.core.warc import Fields, WarcRecord, format_record

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.archive_errors import DamagedRecordError
 from herodotus.core.captures import Mode
+from herodotus.core.errors import DamagedRecordError
 from herodotus.core.notes import Visit
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader

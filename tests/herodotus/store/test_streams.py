@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from herodotus.core.archive_errors import CursorExpiredError
 from herodotus.core.captures import CaptureId
+from herodotus.core.errors import CursorExpiredError
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files

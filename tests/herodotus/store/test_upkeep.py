@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from herodotus.core.archive_errors import StoreRefusedError, UpkeepStoppedError
 from herodotus.core.captures import Deposit
+from herodotus.core.errors import StoreRefusedError, UpkeepStoppedError
 from herodotus.machine import Machine
 from herodotus.store.sealing import NOTHING
 from herodotus.store.settings import ArchiveSettings

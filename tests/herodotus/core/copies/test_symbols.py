@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from herodotus.core.archive_errors import MalformedRecordError
 from herodotus.core.copies.symbols import CELLS_MAX, CellReader, Decoder, Symbols, encode_cells
+from herodotus.core.errors import MalformedRecordError
 
 
 def _elements(start: int, end: int) -> list[bytes]:
