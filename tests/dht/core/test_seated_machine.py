@@ -3,6 +3,9 @@
 from dataclasses import replace
 from random import Random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dht.core.effects import ArcsChanged, Effect, JoinFailed, PositionTaken, Send
 from dht.core.machine import RingMachine
 from dht.core.messages import Rumour
@@ -12,11 +15,13 @@ from dht.core.rules import RingRules
 from dht.core.seat import (
     ClockJumped,
     CreateRing,
+    HostSeen,
     JoinRing,
     LeaveAsked,
     PortFound,
     Reason,
     SearchEnded,
+    SeatEvent,
     SeatOrder,
     StartMachine,
 )
@@ -195,3 +200,66 @@ def test_after_its_goodbye_a_peer_sends_nothing_more() -> None:
     seated.tell(ClockJumped(), NOW)
     seated.advance(NOW + 3_600)
     assert drain(seated) == []
+
+
+EVENTS = st.sampled_from(
+    [
+        ClockJumped(),
+        PortFound(port=50_001),
+        PortFound(port=50_002),
+        HostSeen(host=bytes((198, 51, 100, 7))),
+        HostSeen(host=bytes((198, 51, 100, 8))),
+        StandingChanged(standing=Reachability.LEAF, reason=""),
+        StandingChanged(standing=Reachability.MEMBER, reason=""),
+        "join failed",
+        "position taken",
+        "time",
+        "search ended",
+        "leave",
+    ]
+)
+
+
+@given(events=st.lists(EVENTS, max_size=30), given_any=st.booleans(), virtual_nodes=st.sampled_from([1, 3]))
+def test_whatever_happens_in_whatever_order_the_machine_can_do_what_is_ordered(
+    events: list[SeatEvent | str], given_any: bool, virtual_nodes: int
+) -> None:
+    contacts = [ANNA, BERT] if given_any else []
+    seated = SeatedMachine(
+        record=replace(RECORD, virtual_nodes=virtual_nodes),
+        build=build,
+        given=lambda: contacts,
+        id_check="ip",
+        random=Random(1),
+        is_address_guessed=True,
+        is_tested_first=True,
+    )
+    now, has_searched, has_left = NOW, False, False
+    for event in events:
+        me = seated.machine.me
+        if event == "time":
+            now = max(now, seated.next_deadline() or now)
+            seated.advance(now)
+        elif event == "join failed":  # as the machine does: when it has stopped trying
+            joining = seated.machine._joining
+            if joining is not None and not joining.is_over:
+                joining.is_over = True
+                seated.machine._host.effects.append(JoinFailed(contact=me))
+        elif event == "position taken":
+            seated.machine._host.effects.append(PositionTaken(contact=me, holder=ANNA))
+        elif event == "search ended":
+            if not has_searched:
+                seated.tell(SearchEnded(seen_host=bytes((192, 0, 2, 9))), now)
+            has_searched = True
+        elif event == "leave":
+            seated.tell(LeaveAsked(), now)
+            has_left = True
+        else:
+            assert not isinstance(event, str)
+            seated.tell(event, now)
+        drain(seated, now)
+        if has_searched and not has_left:
+            is_trying = seated.machine._joining is not None and not seated.machine._joining.is_over
+            is_waiting = seated.keeper.due_at is not None
+            is_leaf = seated.keeper.seat.is_leaf
+            assert is_trying or is_waiting or is_leaf or seated.is_member(), "nobody would ever try again"
