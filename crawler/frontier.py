@@ -23,7 +23,6 @@ from crawler.core.entries import (
     LINKS,
     META,
     DueEntry,
-    FoundLink,
     OriginCounts,
     day_of,
     due_row,
@@ -32,6 +31,7 @@ from crawler.core.entries import (
     number_in,
     origin_id_of,
 )
+from crawler.core.link import Link
 from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import Origin, UrlKey, origin_of, url_key
@@ -41,7 +41,6 @@ from crawler.frontier_turns import REFILL, FrontierTurns
 __all__ = [
     "REFILL",
     "DueEntry",
-    "FoundLink",
     "Frontier",
     "FrontierLimits",
     "FrontierStatistics",
@@ -120,18 +119,18 @@ class Frontier:
 
     # -- adding
 
-    def add(self, links: Sequence[FoundLink]) -> int:
+    def add(self, links: Sequence[Link]) -> int:
         """Make URLs known and due today; those already known change nothing. Says how many were new."""
         batch = Batch()
         new = self._add(batch, links)
         self._rows.write(batch)
         return new
 
-    def _add(self, batch: Batch, links: Sequence[FoundLink], page: UrlKey | None = None) -> int:
+    def _add(self, batch: Batch, links: Sequence[Link], page: UrlKey | None = None) -> int:
         self._counts.forget_some()
         if len(self._remembered) > URLS_REMEMBERED:
             self._remembered.clear()
-        unique: dict[bytes, FoundLink] = {}
+        unique: dict[bytes, Link] = {}
         known: Container[str] = () if self._limits.tracks_depth else self._remembered
         for link in links:
             if link.is_seed or link.url not in known:
@@ -156,7 +155,7 @@ class Frontier:
             self._counts.add_known(batch, self._day, new)
         return new
 
-    def _add_new(self, batch: Batch, row: bytes, link: FoundLink, counted: dict[bytes, OriginCounts]) -> bool:
+    def _add_new(self, batch: Batch, row: bytes, link: Link, counted: dict[bytes, OriginCounts]) -> bool:
         origin = origin_of(link.url)
         origin_id = origin_id_of(origin)
         counts = counted[origin_id] = self._counts.origin(origin_id)
@@ -181,7 +180,7 @@ class Frontier:
         self._turns.put_due(batch, origin_id, known, row[1:])
         return True
 
-    def _shorten(self, batch: Batch, key: bytes, known: Known, link: FoundLink) -> None:
+    def _shorten(self, batch: Batch, key: bytes, known: Known, link: Link) -> None:
         """A shorter way to a known URL: it moves up, and if today's visit is over its links are read
         again.
         """
@@ -239,7 +238,7 @@ class Frontier:
         result: Result,
         *,
         recrawl: Recrawl = Recrawl.DAILY,
-        links: Sequence[FoundLink] = (),
+        links: Sequence[Link] = (),
         fingerprints: bytes | None = None,
         etag: str = "",
         last_modified: str = "",

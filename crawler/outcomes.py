@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from crawler.core.capture import Capture, FetchOutcome, Truncation
-from crawler.core.entries import LINKS_KEPT_MAX, DueEntry, FoundLink, fingerprint
+from crawler.core.entries import LINKS_KEPT_MAX, DueEntry, fingerprint
 from crawler.core.errors import FetchError, ForbiddenAddressError
-from crawler.core.links import Link, LinkKind
+from crawler.core.link import Link, LinkKind
 from crawler.core.recrawl import Known, Recrawl, Result
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.similarity import SeenSketches
@@ -157,12 +157,12 @@ class Outcomes:
         that is read again.
         """
         fingerprints = None
-        links: list[FoundLink] = []
+        links: list[Link] = []
         source = again or reading
         if source.result is Result.CHANGED:
             has_last = again is None and entry.known.visits > 0
             last = self._frontier.last_links(entry.key) if has_last else frozenset()
-            marks = [fingerprint(url) for url, _ in source.links[:LINKS_KEPT_MAX]]
+            marks = [fingerprint(link.url) for link in source.links[:LINKS_KEPT_MAX]]
             new = list(source.links[: len(marks)])
             if last:
                 new = [link for link, mark in zip(new, marks, strict=True) if mark not in last]
@@ -191,9 +191,7 @@ class Outcomes:
             digest=digest,
         )
 
-    def _wanted(
-        self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool
-    ) -> list[FoundLink]:
+    def _wanted(self, links: list[Link], page: Known, *, is_redirect: bool, is_doubtful: bool) -> list[Link]:
         """Links that the scope takes; whether they are known is for their owners to tell."""
         wanted = []
         deeper = page.depth if is_redirect else page.depth + 1
@@ -202,13 +200,14 @@ class Outcomes:
         for kind in LinkKind:
             depth = deeper if kind is LinkKind.PAGE else page.depth
             refused = "trap: redirects" if hops > REDIRECT_HOPS_MAX else self._scope.refuses_at(depth, kind)
-            terms[kind] = refused, depth, kind is not LinkKind.PAGE
-        refuses_url, via, made = self._refuses_url, page.url, partial(tuple.__new__, FoundLink)
-        for url, kind in links:
-            refused, depth, is_embedded = terms[kind]
+            terms[kind] = refused, depth
+        refuses_url, via, made = self._refuses_url, page.url, partial(tuple.__new__, Link)
+        for link in links:
+            url, kind = link[:2]
+            refused, depth = terms[kind]
             reason = refused or refuses_url(url)
             if reason is None:
-                wanted.append(made((url, depth, is_embedded, False, is_doubtful, via, hops)))
+                wanted.append(made((url, kind, depth, is_doubtful, False, via, hops)))
             else:
                 self.counts.links_left[reason] += 1
         return wanted
@@ -249,7 +248,7 @@ class Outcomes:
         self._frontier.add(
             self._owner.divide(
                 [
-                    FoundLink(url=url, depth=1, via=f"{origin}/robots.txt")
+                    Link(url=url, depth=1, via=f"{origin}/robots.txt")
                     for url in urls
                     if self._scope.refuses(url, depth=1, kind=LinkKind.PAGE) is None
                 ]

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from crawler.core.capture import Capture, PayloadDigest
-from crawler.core.entries import FoundLink
+from crawler.core.link import Link
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
@@ -31,7 +31,7 @@ class CaptureSink(Protocol):
 class UrlOwner(Protocol):
     """Decides which peer fetches the links that were found."""
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         """Those that are ours, to be put into our frontier; the others are taken for delivery."""
 
     def is_our_turn(self, url: str) -> bool:
@@ -98,7 +98,7 @@ class OpenFetcher(Fetcher, Protocol):
 class OwnsEverything:
     """A peer alone owns every URL."""
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         return list(links)
 
     def is_our_turn(self, url: str) -> bool:

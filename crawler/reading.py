@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.content import GZIP_MARK, PACKED_TYPES, MediaType, decoded, is_packed_xml
-from crawler.core.links import Link, LinkKind, PageLinks, css_links, header_links, html_links, xml_links
+from crawler.core.link import Link, LinkKind
+from crawler.core.links import PageLinks, css_links, header_links, html_links, xml_links
 from crawler.core.recrawl import Result
 from crawler.core.robots import NOTHING_ASKED, page_directives
 from crawler.core.similarity import BYTES_MAX, sketch_of

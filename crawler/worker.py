@@ -15,8 +15,9 @@ import anyio
 from crawler.clocks import loop_clock
 from crawler.core.capture import Capture, PayloadDigest
 from crawler.core.content import PACKED_TYPES, is_packed_xml
-from crawler.core.entries import DueEntry, FoundLink
+from crawler.core.entries import DueEntry
 from crawler.core.errors import FetchError
+from crawler.core.link import Link
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl
 from crawler.core.robots import RobotsRules
@@ -204,7 +205,7 @@ class Crawler:
 
     def seed(self, urls: list[str]) -> int:
         """Canonical URLs to start from; whatever the scope is, a seed is taken."""
-        return self._frontier.add([FoundLink(url=url, is_seed=True) for url in urls])
+        return self._frontier.add([Link(url=url, is_seed=True) for url in urls])
 
     def widen(self) -> int:
         """The scope takes in more than that of the crawls before: what is known is looked through again for

@@ -7,11 +7,10 @@ Here is also how the frontier's rows are spelled (docs/protocol/frontier.md); wh
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
-from crawler.core.recrawl import Known, flags_of, priority_of
+from crawler.core.recrawl import Known
 from crawler.core.urls import Origin, UrlKey, host_of, url_key
 
 KNOWN, DUE, ORIGIN, MARK, LINKS, META = b"k", b"d", b"o", b"t", b"l", b"m"
@@ -20,30 +19,6 @@ FINGERPRINT_BYTES = 6
 """Two different links of a page collide with probability 2**-48: no link is lost that way."""
 LINKS_KEPT_MAX = 50_000
 """As many as a sitemap may have; none is taken that is not kept, or it would be new again every day."""
-
-
-class FoundLink(NamedTuple):
-    """A canonical URL to be known, and where it was found."""
-
-    url: str
-    depth: int = 0
-    is_embedded: bool = False
-    is_seed: bool = False
-    is_doubtful: bool = False
-    """Found on a page much like others: it comes after all that is not."""
-    via: str = ""
-    hops: int = 0
-    """Redirects between the page that links and this URL."""
-
-    @property
-    def flags(self) -> int:
-        return flags_of(is_embedded=self.is_embedded, is_doubtful=self.is_doubtful)
-
-    @property
-    def priority(self) -> int:
-        return priority_of(
-            self.depth, is_embedded=self.is_embedded, is_seed=self.is_seed, is_doubtful=self.is_doubtful
-        )
 
 
 @dataclass(slots=True)

@@ -12,12 +12,11 @@ import html
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
-from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import turbohtml
 
+from crawler.core.link import Link, LinkKind
 from crawler.core.references import css_references, srcset_references
 from crawler.core.robots import NOTHING_ASKED, PageDirectives, page_directives
 from crawler.core.urls import STANDARD, UrlRules
@@ -31,30 +30,6 @@ CROWDED_FROM = 1_000_000
 """Tags and what may be attributes, on a page that is larger than that: its tree takes up to 18 times its size and
 0.1 s a megabyte, so no more of it is read. A large page of few pieces costs nothing.
 """
-
-
-class LinkKind(Enum):
-    PAGE = "page"
-    """Somewhere to go."""
-    FRAME = "frame"
-    """A document shown inside this one."""
-    IMAGE = "image"
-    REQUISITE = "requisite"
-    """What else a page needs to be shown: style, script, font, media, object."""
-
-    __hash__ = object.__hash__  # the members are singletons, and each link looks something up by its kind
-
-    @property
-    def is_embedded(self) -> bool:
-        return self is not LinkKind.PAGE
-
-
-class Link(NamedTuple):
-    """A tuple, as a crawl makes tens of thousands of them each second."""
-
-    url: str
-    """Canonical."""
-    kind: LinkKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -388,7 +363,8 @@ class _Collector:
 
 def _made(items: Iterable[tuple[str, LinkKind]]) -> Iterator[Link]:
     """Links of pairs, by the tuple's own constructor: a page makes dozens."""
-    return map(partial(tuple.__new__, Link), items)
+    new = tuple.__new__
+    return (new(Link, (url, kind, 0, False, False, "", 0)) for url, kind in items)
 
 
 def _legacy_codec(encoding: str | None) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from crawler.core.links import LinkKind
+from crawler.core.link import LinkKind
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
 

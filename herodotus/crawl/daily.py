@@ -16,10 +16,11 @@ from typing import Protocol
 
 import anyio
 
+from crawler.core.link import Link
 from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey, url_key
 from crawler.counts import CrawlCounts
-from crawler.frontier import FoundLink, Frontier
+from crawler.frontier import Frontier
 from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
 from herodotus.core.errors import HerodotusError, StoreRefusedError, WorldFailure
@@ -161,11 +162,11 @@ class DailyCrawl:
         """Canonical URLs that somebody wants archived; says how many of ours were not known. Raises NotCrawling."""
         new = 0
         for at in range(0, len(urls), SEEDS_AT_ONCE):
-            new += self._add([FoundLink(url=url, is_seed=True) for url in urls[at : at + SEEDS_AT_ONCE]])
+            new += self._add([Link(url=url, is_seed=True) for url in urls[at : at + SEEDS_AT_ONCE]])
             await anyio.lowlevel.checkpoint()
         return new
 
-    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+    def take_over(self, links: Sequence[Link], *, may_be_done: bool = False) -> int:
         """Links of ours that others found; says how many were not known. `may_be_done`: somebody else may have fetched
         them today, and given us a copy. Raises NotCrawling.
         """
@@ -391,7 +392,7 @@ class DailyCrawl:
 
     # -- helpers
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         """The crawler's `UrlOwner`, with a count."""
         mine = self._owner.divide(links)
         self._handed_over += len(links) - len(mine)
@@ -400,12 +401,12 @@ class DailyCrawl:
     def is_our_turn(self, url: str) -> bool:
         return self._owner.is_our_turn(url)
 
-    def _add(self, links: Sequence[FoundLink]) -> int:
+    def _add(self, links: Sequence[Link]) -> int:
         if self._gear is None:
             raise NotCrawling(self._state, self._problem)
         return self._add_own(self.divide(links))
 
-    def _add_own(self, links: Sequence[FoundLink]) -> int:
+    def _add_own(self, links: Sequence[Link]) -> int:
         if self._gear is None:
             raise NotCrawling(self._state, self._problem)
         new = self._gear.frontier.add(links)

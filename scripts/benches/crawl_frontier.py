@@ -19,8 +19,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from crawler.core.link import Link
 from crawler.core.recrawl import Result
-from crawler.frontier import FoundLink, Frontier
+from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from herodotus.operate.heap import keep_heap_small
 
@@ -35,9 +36,9 @@ def url_of(number: int, hosts: int) -> str:
     return f"http://host{host}.example/section-{number % 97}/page-{number}.html"
 
 
-def batches(numbers: Sequence[int], hosts: int) -> Iterator[list[FoundLink]]:
+def batches(numbers: Sequence[int], hosts: int) -> Iterator[list[Link]]:
     for start in range(0, len(numbers), BATCH):
-        yield [FoundLink(url_of(number, hosts), 3) for number in numbers[start : start + BATCH]]
+        yield [Link(url_of(number, hosts), depth=3) for number in numbers[start : start + BATCH]]
 
 
 def added_per_s(frontier: Frontier, numbers: Sequence[int], hosts: int) -> float:

@@ -21,9 +21,10 @@ from random import Random
 
 import anyio
 
+from crawler.core.link import Link
 from crawler.core.scope import THE_WHOLE_WEB
 from crawler.core.urls import STANDARD
-from crawler.frontier import FoundLink, Frontier
+from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from dht import Contact
 from herodotus.core.links.silences import Silences
@@ -32,7 +33,7 @@ from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import LinkWalks
-from herodotus.crawl.links.wire import OutLink, Taken, encode_batch, encode_taken, in_order
+from herodotus.crawl.links.wire import Taken, encode_batch, encode_taken, in_order
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.ring_view import RingView
 from scripts.benches.leases import books_per_s, served_per_s
@@ -90,7 +91,7 @@ async def outbox_of(folder: Path, peers: int) -> dict[str, float]:
     records = [link_peer(number) for number in range(peers)]
     ring, url = TableRing(records[0]), varied_urls(2)
     ring.see(records)
-    links = [OutLink(url(), 3) for _ in range(WAITING)]
+    links = [Link(url(), depth=3) for _ in range(WAITING)]
     before, disk = resident_bytes(), link_rows(folder)
     try:
         outbox, start = Outbox(disk, host_links_max=WAITING + MORE), time.process_time()
@@ -98,7 +99,7 @@ async def outbox_of(folder: Path, peers: int) -> dict[str, float]:
             outbox.add(links[at : at + 50], 0.0)
         added_s, first = time.process_time() - start, resident_bytes()
         for _ in range(0, MORE, 50):
-            outbox.add([OutLink(url(), 3) for _ in range(50)], 0.0)
+            outbox.add([Link(url(), depth=3) for _ in range(50)], 0.0)
         more = resident_bytes()
         outbox.begin()
         begun = resident_bytes()
@@ -135,7 +136,7 @@ async def received_per_s(folder: Path) -> dict[str, float]:
             fetches_all=False,
         )
     )
-    bodies = [encode_batch(in_order([*{OutLink(url(), 3) for _ in range(BATCH)}])) for _ in range(20)]
+    bodies = [encode_batch(in_order([*{Link(url(), depth=3) for _ in range(BATCH)}])) for _ in range(20)]
     start = time.process_time()
     for number, body in enumerate(bodies):
         await receiver.take(records[1 + number % COPIES].peer, body)
@@ -154,7 +155,7 @@ class _Taking:
     def __init__(self, frontier: Frontier) -> None:
         self._frontier = frontier
 
-    def take_over(self, links: Sequence[FoundLink]) -> int:
+    def take_over(self, links: Sequence[Link]) -> int:
         return self._frontier.add(links)
 
     def make_durable(self) -> None:

@@ -15,12 +15,13 @@ from random import Random
 
 import anyio
 
+from crawler.core.link import Link
 from dht import Contact
 from herodotus.core.links.silences import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
-from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
+from herodotus.crawl.links.wire import Taken, decode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from herodotus.peers.ring_view import RingView
@@ -129,7 +130,7 @@ async def walked(
         outbox = Outbox(disk, host_links_max=peers * per_peer)
         letters = 0
         while len(outbox) < peers * per_peer:
-            links = [OutLink(url(), 3) for _ in range(min(5_000, peers * per_peer - len(outbox)))]
+            links = [Link(url(), depth=3) for _ in range(min(5_000, peers * per_peer - len(outbox)))]
             outbox.add(links, 0.0)
             letters += sum(len(link.url) for link in links)
         mean = letters / max(1, len(outbox) + outbox.statistics().repeated)

@@ -12,6 +12,7 @@ from random import Random
 
 import anyio
 
+from crawler.core.link import Link
 from dht.core.effects import Effect, LookupDone
 from dht.core.frames import SEALED_HEADER_BYTES, TAG_BYTES
 from dht.core.ids import KEY_BYTES, Key, PeerKey, key_from_number, number_of
@@ -19,7 +20,7 @@ from dht.core.machine import RingMachine
 from dht.core.messages import Message
 from dht.core.records import Contact, first_contact_of
 from dht.wire import encode_message
-from herodotus.crawl.links.wire import OutLink, Taken, encode_batch, encode_taken
+from herodotus.crawl.links.wire import Taken, encode_batch, encode_taken
 from herodotus.peers.calls import CALL_DEADLINE_S
 from herodotus.peers.net.wire import HEAD_BYTES, CallQuestion
 from simnet.rings import RingWorld, owner_in, peer_number, ring_of
@@ -169,7 +170,7 @@ def _stops_per_link(seed: int, peers: int, links_per_peer: int) -> float:
 
 def _alone(url: str) -> int:
     """Bytes to bring one link to one peer."""
-    body = encode_batch([OutLink(url, 3)])
+    body = encode_batch([Link(url, depth=3)])
     asked = CallQuestion(service="links", deadline_s=CALL_DEADLINE_S, is_stream=False, body=body).pack()
     return on_wire(len(asked)) + on_wire(HEAD_BYTES + len(encode_taken(Taken())))
 

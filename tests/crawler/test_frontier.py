@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.core.errors import FrontierUnusableError
+from crawler.core.link import Link, kind_of
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.rows import Batch
 from crawler.core.urls import Origin, UrlKey, origin_of, url_key
-from crawler.frontier import REFILL, DueEntry, FoundLink, Frontier, FrontierLimits, fingerprint
+from crawler.frontier import REFILL, DueEntry, Frontier, FrontierLimits, fingerprint
 from crawler.frontier_rows import FRONTIER_ROWS, frontier_rows
 from crawler.rocks import RocksRows
 
@@ -20,8 +21,8 @@ B = Origin("http://b.example")
 
 def link(
     url: str, depth: int = 1, *, is_embedded: bool = False, is_seed: bool = False, hops: int = 0
-) -> FoundLink:
-    return FoundLink(url=url, depth=depth, is_embedded=is_embedded, is_seed=is_seed, hops=hops)
+) -> Link:
+    return Link(url=url, depth=depth, kind=kind_of(is_embedded=is_embedded), is_seed=is_seed, hops=hops)
 
 
 def taken(frontier: Frontier, origin: Origin) -> DueEntry:

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.core.link import LinkKind
 from crawler.core.links import (
     CROWDED_BYTES_MAX,
     LINKS_MAX,
     PARSED_BYTES_MAX,
-    LinkKind,
     PageLinks,
     css_links,
     header_links,

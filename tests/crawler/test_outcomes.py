@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from crawler.core.capture import Capture
+from crawler.core.link import Link
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.urls import STANDARD
 from crawler.counts import CrawlCounts
-from crawler.frontier import DueEntry, FoundLink, Frontier
+from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.outcomes import Outcomes
 from crawler.ports import CaptureSink
@@ -67,7 +68,7 @@ def sink() -> MemorySink:
 @pytest.fixture
 def visits(tmp_path: Path, sink: MemorySink) -> Iterator[Visits]:
     frontier = Frontier(frontier_rows(tmp_path), day=DAY)
-    frontier.add([FoundLink(url=URL, is_seed=True)])
+    frontier.add([Link(url=URL, is_seed=True)])
     yield Visits(frontier, sink)
     frontier.close()
 
@@ -118,7 +119,7 @@ class FullDisk(MemorySink):
 
 async def test_a_visit_whose_capture_could_not_be_stored_is_not_recorded(tmp_path: Path) -> None:
     frontier = Frontier(frontier_rows(tmp_path), day=DAY)
-    frontier.add([FoundLink(url=URL, is_seed=True)])
+    frontier.add([Link(url=URL, is_seed=True)])
     visits = Visits(frontier, FullDisk())
     entry = visits.begin()
     with pytest.raises(OSError, match="no room"):
@@ -144,9 +145,7 @@ async def test_only_links_that_the_last_version_did_not_have_are_given_to_their_
 async def test_a_chain_of_redirects_ends_after_twenty_hops(tmp_path: Path) -> None:
     frontier = Frontier(frontier_rows(tmp_path), day=DAY)
     near, far = (f"http://a.example/{number}" for number in (REDIRECT_HOPS_MAX - 1, REDIRECT_HOPS_MAX))
-    frontier.add(
-        [FoundLink(url=near, hops=REDIRECT_HOPS_MAX - 1), FoundLink(url=far, hops=REDIRECT_HOPS_MAX)]
-    )
+    frontier.add([Link(url=near, hops=REDIRECT_HOPS_MAX - 1), Link(url=far, hops=REDIRECT_HOPS_MAX)])
     visits = Visits(frontier, MemorySink())
     for url, target in ((near, "http://a.example/near"), (far, "http://a.example/far")):
         await visits.visit(answer(url, status=302, redirect_to=target))

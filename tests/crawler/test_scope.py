@@ -1,7 +1,7 @@
 import pytest
 
 from crawler.core.errors import MalformedUrlError
-from crawler.core.links import LinkKind
+from crawler.core.link import LinkKind
 from crawler.core.politeness import OptOutList
 from crawler.core.scope import ContentChoice, CrawlScope, ScopeKind, Territory, trap_reason
 

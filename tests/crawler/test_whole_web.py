@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote
 import pytest
 
 from crawler.core.capture import FetchOutcome
+from crawler.core.link import Link
 from crawler.core.politeness import PolitenessPolicy
 from crawler.core.urls import host_of
-from crawler.frontier import FoundLink
 from tests.crawler.synthetic import SyntheticWeb, crawling, synthetic_web
 
 pytestmark = pytest.mark.anyio
@@ -104,7 +104,7 @@ class Reports:
     def urls(self) -> set[str]:
         return set().union(*self.by_page.values())
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         for link in links:
             self.by_page[link.via].add(link.url)
         return list(links)

@@ -9,11 +9,12 @@ import anyio
 import pytest
 
 from crawler.core.capture import Capture, FetchOutcome
+from crawler.core.link import Link
 from crawler.core.politeness import HostSteward, Lease, OptOutList, PolitenessPolicy, Wait
 from crawler.core.recrawl import Result
 from crawler.core.scope import CrawlScope, ScopeKind
 from crawler.core.urls import Origin, host_of
-from crawler.frontier import DueEntry, FoundLink, Frontier
+from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
 from crawler.reading import Reading
@@ -215,7 +216,7 @@ async def test_a_host_with_many_pages_that_are_not_fetched_lets_others_have_thei
     scope = CrawlScope() if is_closed else CrawlScope(depth_max=3)
     async with origin({"/robots.txt": says(robots)}) as served:
         frontier = Frontier(frontier_rows(tmp_path), day=FIRST_DAY)
-        frontier.add([FoundLink(url=served.url(f"/p{n}"), depth=9) for n in range(1_000)])
+        frontier.add([Link(url=served.url(f"/p{n}"), depth=9) for n in range(1_000)])
         taken = 0
         take = frontier.take
 

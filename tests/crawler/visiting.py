@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import anyio
 
 from crawler.core.capture import Capture, payload_digests
-from crawler.core.entries import FoundLink
+from crawler.core.link import Link
 from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.robots import ALLOW_ALL, RobotsRules
 from crawler.core.urls import Origin
@@ -97,7 +97,7 @@ class Owner:
 
     divided: list[str] = field(default_factory=list)
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         self.divided += [link.url for link in links]
         return list(links)
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 import anyio
 
+from crawler.core.link import Link
 from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey
 from dht import Contact
@@ -30,7 +31,6 @@ from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import (
     BATCH_LINKS_MAX,
     MalformedLinksError,
-    OutLink,
     decode_batch,
     decode_sums,
     encode_batch,
@@ -149,7 +149,7 @@ class Comparing:
             await self._calls.call(owner, SERVICE, encode_batch(in_order(links)), deadline_s=DEADLINE_S)
             self.counts.reminded += len(links)
 
-    def _links(self, keys: Sequence[Key]) -> Iterator[OutLink]:
+    def _links(self, keys: Sequence[Key]) -> Iterator[Link]:
         for key, known in zip(keys, self._frontier.known_of([UrlKey(key) for key in keys]), strict=True):
             link = out_of(known) if known is not None else self._standby.get(key)
             if link is not None:

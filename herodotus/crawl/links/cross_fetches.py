@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from crawler.core.errors import MalformedUrlError
+from crawler.core.link import Link
 from crawler.core.recrawl import Known, Result
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlKey, UrlRules, host_of, target_of
-from crawler.frontier import LEFT, FoundLink
+from crawler.frontier import LEFT
 from dht.core.ids import Key
 from herodotus.core.captures import Deposit, parse_http_head
 from herodotus.core.links.cross_fetches import CrossTally, CrossVerdict, is_drawn, looks_again
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.owner import RingOwner
-from herodotus.crawl.links.receiver import found_link
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
 from herodotus.peers.calls import PeerKey
@@ -113,7 +113,7 @@ class CrossFetches:
         is_strange = known is None and link is None and parts.view.rank(Key(key)) == 0
         if was_visited or is_strange or key in self._under_way or not parts.owner.take_over(Key(key)):
             return
-        parts.frontier.take_over([found_link(link) if link is not None else FoundLink(deposit.url, depth=1)])
+        parts.frontier.take_over([link or Link(deposit.url, depth=1)])
         if parts.frontier.look_for(key, deposit.sha256):
             self._under_way[key] = _Look(
                 fetched_by=signer, digest=deposit.sha256, time_s=deposit.time_s, day=today

@@ -16,10 +16,10 @@ from typing import Final, Protocol
 
 import anyio
 
+from crawler.core.link import Link
 from crawler.core.rows import Rows
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules
-from crawler.frontier import FoundLink
 from crawler.frontier_rows import OpenRows
 from dht import Subscription
 from dht.core.ids import IdCheck
@@ -129,7 +129,7 @@ class Exchange:
 
     # --- the crawler's side
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         return self._open.owner.divide(links) if self._open is not None else list(links)
 
     def is_our_turn(self, url: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Final
 import anyio
 import msgspec
 
+from crawler.core.link import Link
 from crawler.core.rows import Batch, Rows
 from dht import Contact
 from dht.core.arcs import NONE, WHOLE, Arc, Arcs
@@ -27,7 +28,7 @@ from herodotus.core.positions import position_of
 from herodotus.crawl.links.receiver import LinkReceiver, out_of
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
-from herodotus.crawl.links.wire import MalformedLinksError, OutLink, decode_batch, encode_batch, in_order
+from herodotus.crawl.links.wire import MalformedLinksError, decode_batch, encode_batch, in_order
 from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -61,7 +62,7 @@ class HandingOver:
         standby: Standby,
         rows: Rows,
         receiver: LinkReceiver,
-        give_away: Callable[[Sequence[OutLink]], bool],
+        give_away: Callable[[Sequence[Link]], bool],
     ) -> None:
         self._view = view
         self._calls = calls
@@ -221,7 +222,7 @@ class HandingOver:
         finally:
             self._answered.discard(peer)
 
-    def _in_frontier(self, at: bytes, end: Key) -> Iterator[OutLink]:
+    def _in_frontier(self, at: bytes, end: Key) -> Iterator[Link]:
         while rows := self._frontier.known_after(at, PIECE_LINKS):
             for key, known in rows:
                 if key > end:
@@ -229,10 +230,10 @@ class HandingOver:
                 yield out_of(known)
                 at = key
 
-    def _in_standby(self, at: bytes, end: Key) -> Iterator[OutLink]:
+    def _in_standby(self, at: bytes, end: Key) -> Iterator[Link]:
         for _, link in self._standby.after(Key(at) if at else None, end):
             yield link
 
 
-def _key_of(link: OutLink) -> Key:
+def _key_of(link: Link) -> Key:
     return position_of(link.url)

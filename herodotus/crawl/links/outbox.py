@@ -15,12 +15,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from crawler.core.link import Link
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import host_of
 from dht.core.ids import Key
 from herodotus.core.links.walk_plan import Keys
 from herodotus.core.positions import position_of
-from herodotus.crawl.links.wire import OutLink
+from herodotus.crawl.links.wire import link_of, meta_of
 
 _LINK, _HAVE, _DONE = b"l", b"h", b"d"
 _WALK_ROW = b"mwalk"
@@ -85,11 +86,11 @@ class Outbox:
 
     # --- filling
 
-    def add(self, links: Iterable[OutLink], now: float, *, is_own: bool = False) -> int:
+    def add(self, links: Iterable[Link], now: float, *, is_own: bool = False) -> int:
         """Says how many were new. Those that are waiting or went lately change nothing. `is_own`: what this peer knew
         for long and holds no more. Of that no host's share is left out, and it goes again, to others than lately.
         """
-        fresh: dict[Key, OutLink] = {}
+        fresh: dict[Key, Link] = {}
         for link in links:
             key = position_of(link.url)
             if key in fresh or (self._went_lately(key) and not is_own):
@@ -106,7 +107,7 @@ class Outbox:
             if found is not None:
                 self._repeated += 1
             elif self._has_room_for(link, is_own=is_own):
-                row = _Row(self._walk, link.url, link.meta, int(now))
+                row = _Row(self._walk, link.url, meta_of(link), int(now))
                 batch.put(_LINK + key, msgspec.msgpack.encode(row))
                 added += 1
         self._rows.write(batch)
@@ -121,7 +122,7 @@ class Outbox:
         if len(self._young) >= REMEMBERED_MAX // 2:
             self._young, self._old = set(), self._young
 
-    def _has_room_for(self, link: OutLink, *, is_own: bool) -> bool:
+    def _has_room_for(self, link: Link, *, is_own: bool) -> bool:
         host = host_of(link.url)
         if self._of_host[host] >= self._host_links_max and not is_own:
             self._over_budget += 1
@@ -150,8 +151,8 @@ class Outbox:
     def note_done(self, peer: bytes, mark: bytes) -> None:
         self._rows.write(Batch([(_DONE + short(peer), mark)]))
 
-    def read(self, keys: Sequence[Key]) -> list[OutLink | None]:
-        return [OutLink.of(row.url, row.meta) if row else None for row in self._read(keys)]
+    def read(self, keys: Sequence[Key]) -> list[Link | None]:
+        return [link_of(row.url, row.meta) if row else None for row in self._read(keys)]
 
     def have(self, keys: Sequence[Key]) -> list[frozenset[bytes]]:
         """Short names of those that acknowledged these links in earlier walks, or alone."""

@@ -8,13 +8,11 @@ peers that join later ask for the known URLs (`hand_over`).
 from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 
-from crawler.frontier import FoundLink
+from crawler.core.link import Link
 from dht.core.ids import Key
 from herodotus.core.positions import position_of
 from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.receiver import out_link
 from herodotus.crawl.links.standby import Standby
-from herodotus.crawl.links.wire import OutLink
 from herodotus.peers.ring_view import RingView
 
 TAKEN_OVER_MAX = 50_000
@@ -48,10 +46,10 @@ class RingOwner:
         self._taken_over: dict[bytes, int] = {}  # for which day, the oldest first
         self._given: dict[bytes, int] = {}
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         if self._view.is_alone:
             return list(links)
-        mine, others = list[FoundLink](), list[FoundLink]()
+        mine, others = list[Link](), list[Link]()
         for link in links:
             rank = self._view.rank(position_of(link.url))
             if rank == 0 or (rank is not None and self._fetches_all):
@@ -59,12 +57,12 @@ class RingOwner:
             elif rank is not None:
                 others.append(link)
         if others:
-            self._standby.add(map(out_link, others))
-        if self._outbox.add(map(out_link, links), self._wall_clock()):
+            self._standby.add(others)
+        if self._outbox.add(links, self._wall_clock()):
             self._on_filled()
         return mine
 
-    def give_away(self, links: Sequence[OutLink]) -> bool:
+    def give_away(self, links: Sequence[Link]) -> bool:
         """Give known URLs that we no longer hold to their new holders. False: not now, too much waits already."""
         if len(self._outbox) >= GIVEN_AWAY_AT:
             return False

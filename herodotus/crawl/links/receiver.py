@@ -13,17 +13,17 @@ from typing import Final, Protocol
 import anyio
 
 from crawler.core.errors import MalformedUrlError
+from crawler.core.link import Link, kind_of
 from crawler.core.recrawl import Known
 from crawler.core.scope import Territory
 from crawler.core.urls import UrlRules, host_of
-from crawler.frontier import FoundLink
 from dht import Contact
 from dht.core.ids import Key
 from herodotus.core.links.senders import Senders
 from herodotus.core.positions import position_of
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import SERVICE
-from herodotus.crawl.links.wire import MalformedLinksError, OutLink, Taken, decode_batch, encode_taken
+from herodotus.crawl.links.wire import MalformedLinksError, Taken, decode_batch, encode_taken
 from herodotus.peers.calls import PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -42,7 +42,7 @@ class LinkTaker(Protocol):
 
     @property
     def takes_links(self) -> bool: ...
-    def take_over(self, links: Sequence[FoundLink]) -> int: ...
+    def take_over(self, links: Sequence[Link]) -> int: ...
     def make_durable(self) -> None: ...
 
 
@@ -116,7 +116,7 @@ class LinkReceiver:
         self.counts.taken += len(links) - len(taken.strays) - len(taken.rubbish)
         return encode_taken(taken)
 
-    async def keep(self, links: Sequence[OutLink]) -> KeptLinks:
+    async def keep(self, links: Sequence[Link]) -> KeptLinks:
         """What another holder told us, on our asking. Rubbish and strays are left out."""
         before = self.counts.new
         taken = await self._sorted(links)
@@ -124,7 +124,7 @@ class LinkReceiver:
             taken=len(links) - len(taken.strays) - len(taken.rubbish), new=self.counts.new - before
         )
 
-    async def _sorted(self, links: Sequence[OutLink]) -> Taken:
+    async def _sorted(self, links: Sequence[Link]) -> Taken:
         strays, rubbish, stray_keys = list[int](), list[int](), list[Key]()
         for start in range(0, len(links), CHUNK):
             mine = []
@@ -161,12 +161,12 @@ class LinkReceiver:
             return False
         return True
 
-    def _keep(self, links: Sequence[tuple[Key, OutLink]]) -> None:
+    def _keep(self, links: Sequence[tuple[Key, Link]]) -> None:
         parts = self._parts
-        ours, others = list[FoundLink](), list[OutLink]()
+        ours, others = list[Link](), list[Link]()
         for key, link in links:
             if parts.fetches_all or parts.view.rank(key) == 0:
-                ours.append(found_link(link))
+                ours.append(link)
             else:
                 others.append(link)
         if ours:
@@ -190,15 +190,5 @@ class LinkReceiver:
         return tuple(named.values())
 
 
-def found_link(link: OutLink) -> FoundLink:
-    return FoundLink(
-        url=link.url, depth=link.depth, is_embedded=link.is_embedded, is_doubtful=link.is_doubtful
-    )
-
-
-def out_link(link: FoundLink) -> OutLink:
-    return OutLink(url=link.url, depth=link.depth, is_embedded=link.is_embedded, is_doubtful=link.is_doubtful)
-
-
-def out_of(known: Known) -> OutLink:
-    return OutLink(known.url, known.depth, known.is_embedded, known.is_doubtful)
+def out_of(known: Known) -> Link:
+    return Link(known.url, kind_of(is_embedded=known.is_embedded), known.depth, known.is_doubtful)

@@ -10,10 +10,11 @@ from typing import Final
 
 import msgspec
 
+from crawler.core.link import Link
 from crawler.core.rows import Batch, Rows, after
 from dht.core.ids import Key
 from herodotus.core.positions import position_of
-from herodotus.crawl.links.wire import OutLink
+from herodotus.crawl.links.wire import link_of, meta_of
 
 URLS_MAX: Final = 20_000_000
 """Some 2 GB of disk: more than six peers of the size that this is built for own together."""
@@ -42,7 +43,7 @@ class Standby:
     def is_crowded(self) -> bool:
         return self._count >= CROWDED_SHARE * URLS_MAX
 
-    def add(self, links: Iterable[OutLink]) -> int:
+    def add(self, links: Iterable[Link]) -> int:
         """Says how many were new; the others change nothing. What has no room is left to the other holders."""
         fresh = {_STANDBY + position_of(link.url): link for link in links}
         batch, added = Batch(), 0
@@ -50,7 +51,7 @@ class Standby:
         for row, found in zip(rows, self._rows.get_many(rows), strict=True):
             if found is None and self._count + added < URLS_MAX:
                 link = fresh[row]
-                batch.put(row, msgspec.msgpack.encode((link.url, link.meta)))
+                batch.put(row, msgspec.msgpack.encode((link.url, meta_of(link))))
                 added += 1
         self._rows.write(batch)
         self._count += added
@@ -64,7 +65,7 @@ class Standby:
         self._rows.write(batch)
         self._count -= len(keys)
 
-    def after(self, key: Key | None, up_to: Key | None = None) -> Iterator[tuple[Key, OutLink]]:
+    def after(self, key: Key | None, up_to: Key | None = None) -> Iterator[tuple[Key, Link]]:
         """From the first key after this one, in order, up to and with another."""
         start = b"" if key is None else key + b"\0"
         for row, value in self._rows.scan(_STANDBY + start, after(_STANDBY)):
@@ -72,7 +73,7 @@ class Standby:
             if up_to is not None and found > up_to:
                 return
             url, meta = _decoder.decode(value)
-            yield found, OutLink.of(url, meta)
+            yield found, link_of(url, meta)
 
     def keys(self, start: Key, end: Key) -> Iterator[Key]:
         """In (start, end], in order."""
@@ -81,6 +82,6 @@ class Standby:
                 return
             yield Key(row[1:])
 
-    def get(self, key: Key) -> OutLink | None:
+    def get(self, key: Key) -> Link | None:
         value = self._rows.get(_STANDBY + key)
-        return OutLink.of(*_decoder.decode(value)) if value else None
+        return link_of(*_decoder.decode(value)) if value else None

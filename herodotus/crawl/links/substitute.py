@@ -14,17 +14,17 @@ from typing import Final, Protocol, TypeVar
 
 import anyio
 
+from crawler.core.link import Link
 from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey
-from crawler.frontier import LEFT, FoundLink
+from crawler.frontier import LEFT
 from dht import Contact
 from dht.core.arcs import NONE, Arc, Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
 from herodotus.crawl.links.owner import RingOwner
-from herodotus.crawl.links.receiver import found_link, out_of
+from herodotus.crawl.links.receiver import out_of
 from herodotus.crawl.links.standby import Standby
-from herodotus.crawl.links.wire import OutLink
 from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
@@ -56,7 +56,7 @@ class OwnFrontier(Protocol):
     def takes_links(self) -> bool: ...
     @property
     def today(self) -> int: ...
-    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int: ...
+    def take_over(self, links: Sequence[Link], *, may_be_done: bool = False) -> int: ...
     def is_out(self, key: UrlKey) -> bool: ...
     def leave(self, keys: Sequence[UrlKey]) -> int: ...
     def take_back(self, keys: Sequence[UrlKey]) -> int: ...
@@ -144,7 +144,7 @@ class StandingIn:
             self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
             await anyio.lowlevel.checkpoint()
         for rows in _chunks(self._within(arc)):
-            found = [found_link(link) for _, link in rows]
+            found = [link for _, link in rows]
             self.counts.swept += self._frontier.take_over(found, may_be_done=True)
             await anyio.lowlevel.checkpoint()
 
@@ -158,7 +158,7 @@ class StandingIn:
                     break
                 at = rows[-1][0]
 
-    def _within(self, arc: Arc) -> Iterator[tuple[Key, OutLink]]:
+    def _within(self, arc: Arc) -> Iterator[tuple[Key, Link]]:
         for start, end in Arcs([arc]).pieces():
             yield from self._standby.after(start or None, end)
 
@@ -244,7 +244,7 @@ class StandingIn:
             if key in wanted and self._owner.take_over(key)
         ]
         if found:
-            self._frontier.take_over([found_link(link) for _, link in found], may_be_done=True)
+            self._frontier.take_over([link for _, link in found], may_be_done=True)
             self.counts.taken_over += len(found)
 
     # --- what stand-ins ask of us

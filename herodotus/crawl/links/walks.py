@@ -12,20 +12,14 @@ from typing import Final
 
 import anyio
 
+from crawler.core.link import Link
 from dht import Contact
 from dht.core.holders import Table
 from dht.core.ids import IdCheck, Key
 from herodotus.core.links.silences import Silences
 from herodotus.core.links.walk_plan import Keys, WalkStop, mark_of, stops_of
 from herodotus.crawl.links.outbox import Outbox, short
-from herodotus.crawl.links.wire import (
-    MalformedLinksError,
-    OutLink,
-    Taken,
-    decode_taken,
-    encode_batch,
-    in_order,
-)
+from herodotus.crawl.links.wire import MalformedLinksError, Taken, decode_taken, encode_batch, in_order
 from herodotus.peers.calls import CallError, Questions, RefusedError
 from herodotus.peers.ring_view import RingView
 
@@ -174,10 +168,10 @@ class LinkWalks:
                 state.have.setdefault(key, set()).add(short(stop.contact.peer))
             self._outbox.note_have(taken_keys, stop.contact.peer)
 
-    def _batches(self, stop: WalkStop, state: _State) -> Iterator[tuple[list[Key], list[OutLink]]]:
+    def _batches(self, stop: WalkStop, state: _State) -> Iterator[tuple[list[Key], list[Link]]]:
         """What it has not yet, in pieces, each sorted by URL."""
         peer = short(stop.contact.peer)
-        links: list[OutLink] = []
+        links: list[Link] = []
         keys: list[Key] = []
         letters = 0
         for chunk in _parts(state.keys, stop):
@@ -193,7 +187,7 @@ class LinkWalks:
         if links:
             yield _sorted(keys, links)
 
-    async def _send(self, to: Contact, links: list[OutLink], state: _State) -> Taken | None:
+    async def _send(self, to: Contact, links: list[Link], state: _State) -> Taken | None:
         """None: it is silent, or wants no more now."""
         taken, asks_for_s = await self._try(to, links, state.report)
         if taken is None:
@@ -202,7 +196,7 @@ class LinkWalks:
             self._silences.answered(to.peer)
         return taken
 
-    async def _try(self, to: Contact, links: list[OutLink], report: WalkReport) -> tuple[Taken | None, float]:
+    async def _try(self, to: Contact, links: list[Link], report: WalkReport) -> tuple[Taken | None, float]:
         """What it took, or how long it wants to be left alone."""
         body = encode_batch(links)
         wait_s = 0.0
@@ -302,7 +296,7 @@ class LinkWalks:
         return holding, is_missing
 
 
-def _sorted(keys: list[Key], links: list[OutLink]) -> tuple[list[Key], list[OutLink]]:
+def _sorted(keys: list[Key], links: list[Link]) -> tuple[list[Key], list[Link]]:
     """In the order of the batch: places in the answer mean it."""
     key_of_url = {link.url: key for key, link in zip(keys, links, strict=True)}
     ordered = in_order(links)

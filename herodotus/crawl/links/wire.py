@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 import zstandard
 
+from crawler.core.link import Link, kind_of
 from crawler.core.urls import URL_CHARS_MAX
 from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
 from dht.core.records import SLOTS, VIRTUAL_NODES_MAX, Address, Contact, is_address
@@ -51,22 +52,14 @@ class MalformedLinksError(PeerFault, ValueError):
     """The bytes are no batch, or no answer; the word is what it is counted as."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutLink:
-    """A link on its way: what its holders are to remember."""
+def meta_of(link: Link) -> int:
+    """The byte of a link beside its URL: all that its holders are to remember."""
+    return min(link.depth, DEPTH_MAX) << _DEPTH_SHIFT | link.is_doubtful * _DOUBTFUL | link.is_embedded
 
-    url: str
-    depth: int = 0
-    is_embedded: bool = False
-    is_doubtful: bool = False
 
-    @property
-    def meta(self) -> int:
-        return min(self.depth, DEPTH_MAX) << _DEPTH_SHIFT | self.is_doubtful * _DOUBTFUL | self.is_embedded
-
-    @classmethod
-    def of(cls, url: str, meta: int) -> "OutLink":
-        return cls(url, meta >> _DEPTH_SHIFT, bool(meta & _EMBEDDED), bool(meta & _DOUBTFUL))
+def link_of(url: str, meta: int) -> Link:
+    kind = kind_of(is_embedded=bool(meta & _EMBEDDED))
+    return Link(url, kind, meta >> _DEPTH_SHIFT, bool(meta & _DOUBTFUL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +73,11 @@ class Taken:
     contacts: tuple[Contact, ...] = field(default=())
 
 
-def in_order(links: Sequence[OutLink]) -> list[OutLink]:
+def in_order(links: Sequence[Link]) -> list[Link]:
     return sorted(links, key=lambda link: link.url)
 
 
-def encode_batch(links: Sequence[OutLink]) -> bytes:
+def encode_batch(links: Sequence[Link]) -> bytes:
     """Of links as `in_order` gives them."""
     if not 0 < len(links) <= BATCH_LINKS_MAX:
         raise ValueError(f"a batch of {len(links)} links")
@@ -99,11 +92,11 @@ def encode_batch(links: Sequence[OutLink]) -> bytes:
         before = url
     count = bytearray()
     _put_number(count, len(links))
-    plain = b"".join((count, shared, lengths, bytes(link.meta for link in links), letters))
+    plain = b"".join((count, shared, lengths, bytes(map(meta_of, links)), letters))
     return bytes((VERSION,)) + _packer().compress(plain)
 
 
-def decode_batch(data: bytes) -> list[OutLink]:
+def decode_batch(data: bytes) -> list[Link]:
     """Raises WireError."""
     if data[:1] != bytes((VERSION,)):
         raise MalformedLinksError("version")
@@ -121,7 +114,7 @@ def decode_batch(data: bytes) -> list[OutLink]:
     return list(_links(plain, letters_at, shared, lengths, metas))
 
 
-def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: bytes) -> Iterator[OutLink]:
+def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: bytes) -> Iterator[Link]:
     before = b""
     for same, length, meta in zip(shared, lengths, metas, strict=True):
         if same > len(before) or same + length > URL_CHARS_MAX:
@@ -129,7 +122,7 @@ def _links(plain: bytes, at: int, shared: list[int], lengths: list[int], metas: 
         url = before[:same] + plain[at : at + length]
         if url <= before or not url.isascii():
             raise MalformedLinksError("order" if url.isascii() else "letters")
-        yield OutLink.of(url.decode("ascii"), meta)
+        yield link_of(url.decode("ascii"), meta)
         before, at = url, at + length
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Meta
 
-from crawler.core.links import Link, LinkKind
+from crawler.core.link import Link, LinkKind
 from crawler.core.urls import STANDARD
 from crawler.reading import read_capture
 from herodotus.core.captures import StoredCapture, capture_of

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from crawler.core.link import Link
 from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin
-from crawler.frontier import FoundLink
 from crawler.ports import Fetcher, StewardPort, UrlOwner
 from herodotus.core.charter import TEST_CHARTER
 from herodotus.core.orders import Begin, Pause, Resume
@@ -242,10 +242,10 @@ async def test_a_full_disk_stops_the_crawl_and_room_lets_it_go_on(
 
 class OwnsSome:
     def __init__(self, is_ours: Callable[[str], bool]) -> None:
-        self.others: list[FoundLink] = []
+        self.others: list[Link] = []
         self._is_ours = is_ours
 
-    def divide(self, links: Sequence[FoundLink]) -> list[FoundLink]:
+    def divide(self, links: Sequence[Link]) -> list[Link]:
         self.others += [link for link in links if not self._is_ours(link.url)]
         return [link for link in links if self._is_ours(link.url)]
 
@@ -266,7 +266,7 @@ async def test_links_of_others_are_handed_over_and_theirs_of_ours_taken_at_once(
             assert {link.url for link in owner.others} - ours
             assert crawl.status().handed_over == len(owner.others)
             left = sorted(ours - fetched)
-            assert crawl.take_over([FoundLink(url=url, depth=3) for url in left]) == len(left)
+            assert crawl.take_over([Link(url=url, depth=3) for url in left]) == len(left)
             await until(lambda: crawl.status().due == 0 and is_done(crawl))
             assert set(web.fetched(web.requests())) == set(left)
             assert crawl.status().taken_over == len(left)
@@ -282,7 +282,7 @@ async def test_what_somebody_else_archived_today_is_read_and_not_fetched_again(h
         everything = web.fetched(web.requests())
         assert set(everything) == web.reachable(0)
         shutil.rmtree(home.path / "queue")
-        links = [FoundLink(url=url, depth=1) for url in sorted(everything)]
+        links = [Link(url=url, depth=1) for url in sorted(everything)]
         async with crawling(home) as crawl:
             await until(lambda: is_done(crawl))
             assert crawl.take_over(links, may_be_done=True) == len(links)
@@ -301,7 +301,7 @@ async def test_urls_given_to_a_running_crawl_are_fetched_at_once(home: Home) -> 
             await until(lambda: crawl.status().due == 0 and is_done(crawl))
             assert set(web.fetched(web.requests())) == web.reachable(0)
         with pytest.raises(NotCrawling, match="closed"):
-            crawl.take_over([FoundLink(url="http://a.example/")])
+            crawl.take_over([Link(url="http://a.example/")])
 
 
 async def test_a_damaged_list_of_seeds_keeps_nothing_else_from_being_crawled(home: Home) -> None:

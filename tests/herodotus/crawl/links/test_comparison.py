@@ -9,7 +9,7 @@ import anyio
 import pytest
 import trio.testing
 
-from crawler.frontier import FoundLink
+from crawler.core.link import Link
 from dht import Contact
 from dht.core.ids import Key, key_of
 from herodotus.core.links.sums import PARTS, Sum, parts_of, sums_of
@@ -42,7 +42,7 @@ async def told(world: LinkWorld, count: int) -> list[str]:
     """All holders know these."""
     await anyio.sleep(10)  # each has seen the others
     urls = [f"http://host{number % 31}.org/{number}" for number in range(count)]
-    world.peers[0].found([FoundLink(url, depth=1) for url in urls])
+    world.peers[0].found([Link(url, depth=1) for url in urls])
     with anyio.fail_after(3_600):
         while any(peer.exchange.waiting for peer in world.peers):  # noqa: ASYNC110  # outboxes tell nobody
             await anyio.sleep(5)

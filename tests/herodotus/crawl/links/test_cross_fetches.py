@@ -15,10 +15,10 @@ import pytest
 import trio.testing
 
 from crawler.core.capture import Capture, PayloadDigest, payload_digests
+from crawler.core.link import Link
 from crawler.core.politeness import Lease, Wait
 from crawler.core.recrawl import Result
 from crawler.core.urls import Origin, url_key
-from crawler.frontier import FoundLink
 from crawler.ports import FetchRequest, Skipped
 from herodotus.core.captures import Deposit
 from herodotus.core.disputes import disputed
@@ -208,7 +208,7 @@ async def exchanges(
         await anyio.sleep(10)
         owner, checker, *others = world.holders(url)
         if is_known:
-            owner.found([FoundLink(url, depth=1)])
+            owner.found([Link(url, depth=1)])
             await anyio.sleep(600)
             owner.frontier.visit(url)
         yield owner, checker, others

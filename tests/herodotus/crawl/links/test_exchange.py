@@ -10,8 +10,8 @@ import anyio
 import pytest
 import trio.testing
 
+from crawler.core.link import Link
 from crawler.core.urls import url_key
-from crawler.frontier import FoundLink
 from dht.core.ids import key_of
 from herodotus.core.settings.sections import LinksSettings
 from herodotus.crawl.links import exchange as exchange_module
@@ -29,11 +29,11 @@ def anyio_backend() -> Any:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-def links(number: int, host: str = "example") -> list[FoundLink]:
-    return [FoundLink(f"http://{host}{n % 97}.org/page/{n}", depth=n % 5) for n in range(number)]
+def links(number: int, host: str = "example") -> list[Link]:
+    return [Link(f"http://{host}{n % 97}.org/page/{n}", depth=n % 5) for n in range(number)]
 
 
-def urls(found: Sequence[FoundLink]) -> list[str]:
+def urls(found: Sequence[Link]) -> list[str]:
     return [link.url for link in found]
 
 

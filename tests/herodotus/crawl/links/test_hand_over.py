@@ -8,10 +8,10 @@ import anyio
 import pytest
 import trio.testing
 
-from crawler.frontier import FoundLink
+from crawler.core.link import Link
 from herodotus.crawl.links import exchange, hand_over, owner, standby
 from herodotus.crawl.links.hand_over import KNOWN, KNOWS_ALL
-from herodotus.crawl.links.wire import OutLink, encode_batch, in_order
+from herodotus.crawl.links.wire import encode_batch, in_order
 from herodotus.peers.calls import RefusedError, Services
 from herodotus.peers.net.own_calls import closed_at_once
 from simnet.linkworld import contact_of
@@ -26,11 +26,11 @@ def anyio_backend() -> Any:
     return "trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}
 
 
-def pages(count: int) -> list[FoundLink]:
-    return [FoundLink(f"http://host{number % 31}.org/{number}", depth=1) for number in range(count)]
+def pages(count: int) -> list[Link]:
+    return [Link(f"http://host{number % 31}.org/{number}", depth=1) for number in range(count)]
 
 
-async def delivered(world: LinkWorld, found: list[FoundLink]) -> None:
+async def delivered(world: LinkWorld, found: list[Link]) -> None:
     urls = [link.url for link in found]
     with anyio.fail_after(20_000):
         while any(peer.exchange.waiting for peer in world.peers) or world.missing(urls):  # noqa: ASYNC110  # nobody tells
@@ -55,7 +55,7 @@ async def test_a_holder_that_tells_rubbish_keeps_nobody_from_hearing_the_others(
             number += 1
             await anyio.sleep(1.0)
             urls = [f"http://liar.example/{number}/{place}" for place in range(100)]
-            yield encode_batch(in_order([OutLink(url) for url in urls]))
+            yield encode_batch(in_order([Link(url) for url in urls]))
 
     async with world.running(7):
         await anyio.sleep(10)
@@ -168,7 +168,7 @@ async def test_who_is_crowded_forgets_what_others_hold_by_now_and_takes_links_ag
         world.agree()
         await delivered(world, found)
         assert full.exchange.status().standby < 100
-        later = [FoundLink(f"http://later.example/{number}") for number in range(60)]
+        later = [Link(f"http://later.example/{number}") for number in range(60)]
         world.peers[5].found(later)
         await delivered(world, [*found, *later])
 
@@ -182,5 +182,5 @@ async def test_who_remembers_too_much_takes_no_more_and_says_so(
         await anyio.sleep(10)
         take = world.net.services_of(world.peers[0].key).calls["links.take"]
         with pytest.raises(RefusedError, match="full") as refused:
-            await take(world.peers[1].key, encode_batch([OutLink("http://a.example/")]))
+            await take(world.peers[1].key, encode_batch([Link("http://a.example/")]))
         assert refused.value.retry_after_s == 3_600.0

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from crawler.core.link import Link, kind_of
 from crawler.core.rows import Batch, Rows
 from dht.core.ids import Key, key_of
 from herodotus.core.errors import StorageFailure
@@ -12,7 +13,6 @@ from herodotus.crawl.links import outbox as outbox_module
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox, short
 from herodotus.crawl.links.standby import Standby
-from herodotus.crawl.links.wire import OutLink
 
 ANNA, BERT = b"a" * 32, b"b" * 32
 
@@ -24,8 +24,10 @@ def disk(tmp_path: Path) -> Iterator[Rows]:
     disk.close()
 
 
-def link(number: int) -> OutLink:
-    return OutLink(f"http://h{number % 7}.example/{number}", number % 60, is_embedded=number % 2 == 0)
+def link(number: int) -> Link:
+    return Link(
+        f"http://h{number % 7}.example/{number}", depth=number % 60, kind=kind_of(is_embedded=number % 2 == 0)
+    )
 
 
 def keys_in(box: Outbox) -> list[Key]:
@@ -80,14 +82,14 @@ def test_a_walk_that_was_cut_off_goes_on(tmp_path: Path) -> None:
 
 def test_a_page_farm_gets_its_share_and_others_theirs(disk: Rows) -> None:
     box = Outbox(disk, host_links_max=500)
-    farm = [OutLink(f"http://farm.example/{n}") for n in range(2_000)]
+    farm = [Link(f"http://farm.example/{n}") for n in range(2_000)]
     assert box.add(farm, 0.0) == 500
-    assert box.add([OutLink("http://other.example/")], 0.0) == 1
+    assert box.add([Link("http://other.example/")], 0.0) == 1
     assert box.statistics().over_budget == 1_500
     keys = keys_in(box)
     box.settle(keys, gone=set(keys), have={})
     box.end()
-    assert box.add([OutLink(f"http://farm.example/later/{n}") for n in range(600)], 0.0) == 500
+    assert box.add([Link(f"http://farm.example/later/{n}") for n in range(600)], 0.0) == 500
 
 
 def test_lately_sent_links_are_remembered_up_to_a_bound(disk: Rows, monkeypatch: pytest.MonkeyPatch) -> None:

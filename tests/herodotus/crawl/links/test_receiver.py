@@ -8,6 +8,7 @@ import anyio
 import pytest
 import trio.testing
 
+from crawler.core.link import Link
 from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD
 from dht.core.ids import key_of
@@ -20,15 +21,7 @@ from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
 from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.walks import LinkWalks
-from herodotus.crawl.links.wire import (
-    OutLink,
-    Taken,
-    decode_batch,
-    decode_taken,
-    encode_batch,
-    encode_taken,
-    in_order,
-)
+from herodotus.crawl.links.wire import Taken, decode_batch, decode_taken, encode_batch, encode_taken, in_order
 from herodotus.peers.calls import RefusedError
 from herodotus.peers.ring_view import RingView
 from simnet.linkworld import TableRing, link_peer
@@ -81,7 +74,7 @@ class Scene:
         self.rows.flush()
 
     async def take(self, urls: list[str]) -> Taken:
-        links = in_order([OutLink(url) for url in urls])
+        links = in_order([Link(url) for url in urls])
         answer = await self.receiver.take(SENDER, encode_batch(links))
         self.order.append("acknowledged")
         return decode_taken(answer, len(links), "ip")
@@ -141,7 +134,7 @@ async def test_whoever_sends_rubbish_is_not_listened_to_for_a_day_and_others_are
     await scene.take([f"http://example.org/#{number}" for number in range(FIRST_JUDGED)])
     with pytest.raises(RefusedError, match="ignored"):
         await scene.take(["http://example.org/"])
-    links = encode_batch([OutLink("http://example.org/")])
+    links = encode_batch([Link("http://example.org/")])
     await scene.receiver.take(b"\x08" * 32, links)
     assert scene.kept() == {"http://example.org/"}
 
@@ -168,7 +161,7 @@ class Telling:
                 for urls in self.pieces:
                     await anyio.sleep(1.0)
                     self.told += 1
-                    yield encode_batch(in_order([OutLink(url) for url in urls]))
+                    yield encode_batch(in_order([Link(url) for url in urls]))
                 if not self.is_endless:
                     return
 
@@ -270,7 +263,7 @@ async def test_what_a_peer_sent_back_is_offered_to_it_again_after_a_walk_was_cut
 
     async def walk_for(seconds: float) -> None:
         box = Outbox(scene.rows.opened())
-        box.add([OutLink(first), OutLink(second)], 0.0)
+        box.add([Link(first), Link(second)], 0.0)
         with anyio.move_on_after(seconds):
             await LinkWalks(box, declining, scene.view, Silences(Random(1)), "ip").walk(0.0)
 

@@ -10,13 +10,14 @@ import anyio
 import pytest
 import trio.testing
 
+from crawler.core.link import Link
 from dht import Contact
 from dht.core.ids import key_of
 from herodotus.core.links.silences import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks
-from herodotus.crawl.links.wire import OutLink, Taken, decode_batch, encode_taken
+from herodotus.crawl.links.wire import Taken, decode_batch, encode_taken
 from herodotus.peers.ring_view import RingView
 from simnet.linkworld import TableRing, link_peer
 from tests.herodotus.peers.net.memory_calls import PIECE_DEADLINE_S
@@ -60,7 +61,7 @@ async def test_a_walk_that_goes_on_in_another_ring_brings_what_became_theirs_to_
         disk = link_rows(tmp_path / "exchange")
         try:
             box = Outbox(disk)
-            box.add([OutLink(url) for url in urls], 0.0)
+            box.add([Link(url) for url in urls], 0.0)
             with anyio.move_on_after(seconds):
                 await LinkWalks(box, receivers, view, Silences(Random(1)), "ip").walk(0.0)
             return box

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crawler.core.link import Link, LinkKind
 from dht.core.records import Address, Contact
 from herodotus.crawl.links import wire
 from herodotus.crawl.links.wire import (
     BATCH_BYTES_MAX,
     CONTACTS_MAX,
     MalformedLinksError,
-    OutLink,
     Taken,
     decode_batch,
     decode_taken,
@@ -25,20 +25,19 @@ from simnet.linkworld import contact_of, link_peer
 
 GOLDEN = bytes.fromhex("01202e250100c80300110411050e04050a612e6578616d706c652f622e706e67030036052cf85692a92e")
 LINKS = [
-    OutLink("http://a.example/", 1),
-    OutLink("http://a.example/b.png", 1, is_embedded=True),
-    OutLink("https://b.example/", 2, is_doubtful=True),
+    Link("http://a.example/", depth=1),
+    Link("http://a.example/b.png", depth=1, kind=LinkKind.REQUISITE),
+    Link("https://b.example/", depth=2, is_doubtful=True),
 ]
 links = st.lists(
-    st.builds(
-        OutLink,
+    st.tuples(
         st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=80).map(
             "http://".__add__
         ),
+        st.sampled_from((LinkKind.PAGE, LinkKind.REQUISITE)),
         st.integers(0, 63),
         st.booleans(),
-        st.booleans(),
-    ),
+    ).map(lambda values: Link(*values)),
     min_size=1,
     max_size=40,
     unique_by=lambda link: link.url,
@@ -66,7 +65,7 @@ def test_answers_are_these_bytes() -> None:
 
 
 @given(links)
-def test_every_batch_comes_out_as_it_went_in(found: list[OutLink]) -> None:
+def test_every_batch_comes_out_as_it_went_in(found: list[Link]) -> None:
     assert decode_batch(encode_batch(in_order(found))) == in_order(found)
 
 

@@ -14,10 +14,11 @@ from random import Random
 import anyio
 from anyio.abc import TaskGroup
 
+from crawler.core.link import Link
 from crawler.core.recrawl import Known, priority_of
 from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD, UrlKey, url_key
-from crawler.frontier import LEFT, FoundLink
+from crawler.frontier import LEFT
 from crawler.rocks import RocksRows
 from dht.core.ids import Key, PeerKey
 from dht.core.records import PeerRecord
@@ -62,7 +63,7 @@ class MemoryFrontier:
     def seconds_of_today(self) -> float:
         return anyio.current_time() - self.today * DAY_S
 
-    def take_over(self, links: Sequence[FoundLink], *, may_be_done: bool = False) -> int:
+    def take_over(self, links: Sequence[Link], *, may_be_done: bool = False) -> int:
         if may_be_done:
             self.doubted |= {link.url for link in links}
         new = 0
@@ -154,7 +155,7 @@ class LinkPeer:
     def key(self) -> PeerKey:
         return self.record.peer
 
-    def found(self, links: Sequence[FoundLink]) -> None:
+    def found(self, links: Sequence[Link]) -> None:
         """Its crawler found these on a page."""
         self.frontier.take_over(self.exchange.divide(links))
 
