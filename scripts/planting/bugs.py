@@ -20,6 +20,7 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,7 @@ def source_with(mutant: SourceMutant, source: str) -> str:
 
 def _span(mutant: SourceMutant, source: str) -> tuple[int, int]:
     """Where the definition begins and ends, in characters."""
-    found = [
-        node for name, node in _definitions(ast.parse(source)) if f".{name}".endswith(f".{mutant.within}")
-    ]
+    found = [node for name, node in _definitions_of(source) if f".{name}".endswith(f".{mutant.within}")]
     if len(found) != 1:
         raise NotPlantedError(f"{mutant.name}: {mutant.file} has {len(found)} times {mutant.within}")
     starts = [0]
@@ -106,6 +105,12 @@ def _span(mutant: SourceMutant, source: str) -> tuple[int, int]:
 
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+@lru_cache(maxsize=256)
+def _definitions_of(source: str) -> tuple[tuple[str, Definition], ...]:
+    """With their names. Many mutants share a file."""
+    return tuple(_definitions(ast.parse(source)))
 
 
 def _definitions(node: ast.AST, before: str = "") -> Iterator[tuple[str, Definition]]:
@@ -128,4 +133,4 @@ def _is_there(test: str, root: Path) -> bool:
     if not path.exists() or not inside:
         return path.exists()
     wanted = ".".join(inside).partition("[")[0]
-    return any(name == wanted for name, _ in _definitions(ast.parse(path.read_text())))
+    return any(name == wanted for name, _ in _definitions_of(path.read_text()))
