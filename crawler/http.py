@@ -8,7 +8,6 @@ targets and the limits are those of `crawler.connections`.
 """
 
 import asyncio
-import hashlib
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +19,15 @@ from cachetools import LRUCache
 
 from crawler.connections import ConnectionEndedError, Limits, Opener, OriginConnection, OriginEndpoint, Pool
 from crawler.core.answers import AnswerReader, BadAnswerError
-from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, TlsFacts, Truncation
+from crawler.core.capture import (
+    REDIRECTS,
+    Capture,
+    FetchOutcome,
+    PayloadDigest,
+    TlsFacts,
+    Truncation,
+    payload_digests,
+)
 from crawler.core.content import MediaType
 from crawler.core.errors import (
     FetchError,
@@ -288,8 +295,7 @@ def _judged(
     """Both digests, what the visit tells, and the body, which is dropped when it tells nothing new."""
     if status == 304 and request.digest is not None and (request.etag or request.last_modified):
         return request.digest, b"", FetchOutcome.NOT_MODIFIED, b""
-    sha256 = PayloadDigest(hashlib.sha256(body).digest())
-    sha1 = hashlib.sha1(body, usedforsecurity=False).digest()
+    sha256, sha1 = payload_digests(body)
     if status == 200 and is_comparable and sha256 == request.digest:
         return sha256, sha1, FetchOutcome.SAME_DIGEST, b""
     return sha256, sha1, FetchOutcome.STORED, body

@@ -167,6 +167,7 @@ def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord
     head, body = b"", record.block
     if type_ is RecordType.RESPONSE and content_type.startswith("application/http"):
         head, body = split_http(record.block)
+    sha256, sha1 = payload_digests(body)
     mime = parse_http_head(head)[1] if head else content_type.partition(";")[0].strip()
     extra = [pair for pair in record.fields if pair[0].lower() not in _OURS]
     if not content_type.startswith("application/http") and content_type:
@@ -176,8 +177,8 @@ def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord
         time_s=record.time_s,
         head=head,
         body=body,
-        sha256=hashlib.sha256(body).digest(),
-        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
+        sha256=sha256,
+        sha1=sha1,
         ip=record.get("WARC-IP-Address"),
         mime=mime,
         truncated=record.get("WARC-Truncated"),

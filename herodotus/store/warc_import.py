@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import anyio.to_thread
 
+from crawler.core.capture import payload_digests
 from herodotus.core.bundles import format_foreign_companion
 from herodotus.core.captures import (
     Deposit,
@@ -317,7 +318,8 @@ async def _deposit_of_revisit(
     whole = replace(record, fields=fields, block=head + shown.body)
     deposit = deposit_of_record(whole, url, tuple(group.companions))
     # The original may be a resource, or have no head that says where its body starts.
-    return replace(deposit, head=head, body=shown.body, sha256=hashlib.sha256(shown.body).digest())
+    sha256, sha1 = payload_digests(shown.body)
+    return replace(deposit, head=head, body=shown.body, sha256=sha256, sha1=sha1)
 
 
 async def _resolved(store: DiskStore, record: WarcRecord, url: str) -> Shown:

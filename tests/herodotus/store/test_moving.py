@@ -183,6 +183,21 @@ async def test_an_old_revisit_finds_its_original_among_the_versions_before() -> 
     assert [problem.reason for problem in report.problems] == ["a revisit of what the archive does not have"]
 
 
+async def test_a_revisit_of_a_resource_is_stored_under_the_digest_of_its_whole_body() -> None:
+    """A resource has no head, so an empty line in it does not end one."""
+    body, url = b"one\n\ntwo", "http://example.org/copy"
+    revisit = foreign_revisit(url, "2020-01-02T00:00:00Z", body, b"").replace(
+        b"WARC-Refers-To: <urn:uuid:bbbbbbbb-1234-4234-8234-123456789abc>",
+        b"WARC-Refers-To-Target-URI: http://example.org/\r\nWARC-Refers-To-Date: 2020-01-01T00:00:00Z",
+    )
+    store, report = await _import(_record("http://example.org/", body) + revisit)
+    assert report.problems == []
+    found = await store.newest(url, 2**32 - 1)
+    assert found is not None
+    assert found.body == body
+    assert found.record.get("WARC-Payload-Digest") == sha1_text(body)
+
+
 async def test_the_head_of_a_304_brings_the_originals_up_to_date() -> None:
     url = "http://example.org/"
     unchanged = foreign_revisit(
