@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Final
+from typing import Final, get_args
 
 from dht.core import rules as bounds
 from dht.core.arcs import Arc
@@ -43,6 +43,7 @@ from dht.core.messages import (
     ProbeRequest,
     Pull,
     Reply,
+    Request,
     Rumour,
     Want,
 )
@@ -522,6 +523,7 @@ _HANDLERS: Final[dict[type, str]] = {
     Want: "_on_want",
     DialBackRequest: "_on_dial_back",
 }
+assert set(_HANDLERS) == set(get_args(Request))
 
 
 def _as_reply(message: Message) -> Reply:
