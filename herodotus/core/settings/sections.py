@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import get_type_hints
 
 from herodotus.core.budgets import DiskLimits, Hours, TrafficLimits
 from herodotus.core.settings.fields import (
@@ -347,22 +348,8 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
 
 
-SECTIONS: MappingProxyType[str, type] = MappingProxyType(
-    {
-        "operator": OperatorSettings,
-        "http": HttpSettings,
-        "ring": RingSettings,
-        "calls": CallsSettings,
-        "discovery": DiscoverySettings,
-        "crawl": CrawlSettings,
-        "copies": CopiesSettings,
-        "links": LinksSettings,
-        "budget": BudgetSettings,
-        "archive": ArchiveFilesSettings,
-        "lifecycle": LifecycleSettings,
-        "log": LogSettings,
-    }
-)
+SECTIONS: MappingProxyType[str, type] = MappingProxyType(get_type_hints(Settings))
+"""A new section is a field of `Settings`."""
 
 # A preset sets several defaults together; the file, the environment and flags override it.
 PRESETS: MappingProxyType[str, MappingProxyType[str, object]] = MappingProxyType(
