@@ -5,7 +5,7 @@ The order socket carries these orders; `peer.py` chooses the performer. Reports 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from herodotus.core.warc import TIME_MAX_S
 
@@ -78,19 +78,6 @@ class Statistics:
 ArchiveOrder = Import | Export | Get | History | Verify | Expunge | RebuildIndex | Remove | Statistics
 
 
-ARCHIVE_ORDERS: dict[str, type[ArchiveOrder]] = {
-    "import": Import,
-    "export": Export,
-    "get": Get,
-    "history": History,
-    "verify": Verify,
-    "expunge": Expunge,
-    "rebuild-index": RebuildIndex,
-    "remove": Remove,
-    "stats": Statistics,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderReport:
     facts: Any
@@ -143,7 +130,15 @@ class Stay:
 CrawlControl = Pause | Resume | Begin
 Order = ArchiveOrder | CrawlControl | HandOver | Drain | Stay
 ORDERS: dict[str, type[Order]] = {
-    **ARCHIVE_ORDERS,
+    "import": Import,
+    "export": Export,
+    "get": Get,
+    "history": History,
+    "verify": Verify,
+    "expunge": Expunge,
+    "rebuild-index": RebuildIndex,
+    "remove": Remove,
+    "stats": Statistics,
     "pause": Pause,
     "resume": Resume,
     "begin": Begin,
@@ -151,4 +146,5 @@ ORDERS: dict[str, type[Order]] = {
     "drain": Drain,
     "stay": Stay,
 }
+assert set(ORDERS.values()) == set(get_args(Order))
 NAMES = {kind: name for name, kind in ORDERS.items()}

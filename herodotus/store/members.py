@@ -15,10 +15,10 @@ import zstandard
 from isal import igzip_lib, isal_zlib
 
 from herodotus.core.errors import MalformedRecordError
+from herodotus.core.layout import Compression
 from herodotus.core.warc import BLOCK_BYTES_MAX, COMPANIONS_BYTES_MAX
 
-GZIP_MAGIC = b"\x1f\x8b\x08"
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+GZIP_MAGIC, ZSTD_MAGIC = Compression.GZIP.magic, Compression.ZSTD.magic
 MEMBER_BYTES_MAX = (
     BLOCK_BYTES_MAX + 2 * COMPANIONS_BYTES_MAX
 )  # a capture with all that belongs to it, and heads
