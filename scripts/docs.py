@@ -1,5 +1,5 @@
-"""Writes the pages that follow from the code: docs/look-up/settings.md (with the charter), docs/look-up/commands.md
-and packaging/systemd/herodotus.service.
+"""Writes the pages that follow from the code: settings.md (with the charter), commands.md and metrics.md in
+docs/look-up/, and packaging/systemd/herodotus.service.
 
 scripts/docs.py           writes them
 scripts/docs.py --check   exits 1 if one of them is not current
@@ -17,6 +17,7 @@ from herodotus.core.service_unit import ServicePlan, unit_text
 from herodotus.core.settings.fields import fields_of, kind_of, reason_of
 from herodotus.core.settings.sections import PRESETS, SECTIONS
 from herodotus.operate.cli import main as herodotus
+from herodotus.portal.metrics import INFO, INFO_HELP, METRICS, PREFIX
 from simnet.cli import main as simnet
 
 DOCS = Path(__file__).parents[1] / "docs" / "look-up"
@@ -93,7 +94,24 @@ def commands_page() -> str:
     return "\n".join(line.rstrip() for line in "\n".join(lines).splitlines()) + "\n"
 
 
-PAGES = {"settings.md": settings_page, "commands.md": commands_page}
+def metrics_page() -> str:
+    lines = [
+        "# Metrics",
+        _MADE,
+        "`/metrics` answers Prometheus (text format 0.0.4), on the peer's own machine or with the",
+        "[operator's secret](../do/operate.md#is-it-working). What ends in `_total` counts from the peer's start.",
+        "",
+        "| metric | label | what |",
+        "|---|---|---|",
+        f"| `{PREFIX}{INFO}` | `version`, `network`, `network_id` | {INFO_HELP} |",
+    ]
+    for row in METRICS:
+        label = f"`{row.label}`" if row.label else ""
+        lines.append(f"| `{PREFIX}{row.name}` | {label} | {row.help} |")
+    return "\n".join(lines) + "\n"
+
+
+PAGES = {"settings.md": settings_page, "commands.md": commands_page, "metrics.md": metrics_page}
 UNIT = Path(__file__).parents[1] / "packaging" / "systemd" / "herodotus.service"
 """For packages of distributions; `herodotus service install` writes one for the program and home at hand."""
 

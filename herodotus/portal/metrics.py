@@ -1,10 +1,12 @@
 """How does a peer tell Prometheus of itself?
 
-docs/look-up/metrics.md lists their names and meanings; what ends in `_total` counts from the start of the peer.
+A metric is a row of `METRICS`; scripts/docs.py makes docs/look-up/metrics.md of them. What ends in `_total` counts from
+the start of the peer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
@@ -12,6 +14,148 @@ from prometheus_client.registry import Collector
 
 from herodotus.core.status import PeerStatus
 from herodotus.portal.reader_counts import PortalFigures
+
+PREFIX = "herodotus_"
+INFO = "info"
+INFO_HELP = "Always 1; the labels are the release and the network."
+
+
+class MetricRow(NamedTuple):
+    name: str
+    help: str
+    value: Callable[[PeerStatus, PortalFigures], float | Mapping[str, float]]
+    label: str = ""
+    """What the keys of its values are; empty for a single value."""
+
+
+METRICS = (
+    MetricRow("uptime_seconds", "Time since the peer started.", lambda s, _: s.uptime_s),
+    MetricRow(
+        "alarms",
+        "Things that somebody should act on; `herodotus status` names them.",
+        lambda s, _: len(s.alarms),
+    ),
+    MetricRow("store_captures", "Captures in the archive.", lambda s, _: s.store.captures),
+    MetricRow("store_bytes", "Bytes of the archive's WARC files.", lambda s, _: s.store.bytes),
+    MetricRow("store_index_bytes", "Bytes of the index.", lambda s, _: s.store.index_bytes),
+    MetricRow("store_files", "WARC files of the archive.", lambda s, _: s.store.files),
+    MetricRow("store_stored_total", "Captures and visits that were stored.", lambda s, _: s.store.stored),
+    MetricRow("store_damaged_total", "Records that were found damaged.", lambda s, _: s.store.damaged),
+    MetricRow("store_is_open", "1 if the archive can be read.", lambda s, _: s.store.state == "open"),
+    MetricRow("store_refuses", "1 if nothing can be stored.", lambda s, _: s.store.problem is not None),
+    MetricRow("ring_members", "Members that this peer knows.", lambda s, _: s.ring.members),
+    MetricRow(
+        "ring_ideal", "1 if the neighbours on the ring are as they should be.", lambda s, _: s.ring.ideal
+    ),
+    MetricRow("ring_unwell_members", "Members that do not answer.", lambda s, _: len(s.ring.unwell)),
+    MetricRow("ring_sessions", "Sealed sessions with other peers.", lambda s, _: s.ring.traffic.sessions),
+    MetricRow(
+        "ring_gossip_bits_per_second",
+        "What keeping the table of members costs.",
+        lambda s, _: s.ring.traffic.gossip_bits_per_s,
+    ),
+    MetricRow(
+        "ring_bytes_total",
+        "Bytes of the ring's datagrams: in, out.",
+        lambda s, _: {"in": s.ring.traffic.bytes_in, "out": s.ring.traffic.bytes_out},
+        "direction",
+    ),
+    MetricRow(
+        "ring_datagrams_total",
+        "Datagrams of the ring: in, out.",
+        lambda s, _: {"in": s.ring.traffic.datagrams_in, "out": s.ring.traffic.datagrams_out},
+        "direction",
+    ),
+    MetricRow(
+        "ring_dropped_total", "Datagrams that were dropped.", lambda s, _: s.ring.traffic.dropped, "reason"
+    ),
+    MetricRow("crawl_known_urls", "URLs that this peer has to visit.", lambda s, _: s.crawl.known),
+    MetricRow("crawl_due_urls", "Of these, still to be visited today.", lambda s, _: s.crawl.due),
+    MetricRow(
+        "crawl_left_over_urls",
+        "URLs that are due since earlier days. If they grow, the peer or a host's delay is too slow.",
+        lambda s, _: s.crawl.left_over,
+    ),
+    MetricRow(
+        "crawl_hosts_held_back",
+        "Hosts that had their share of today's visits.",
+        lambda s, _: s.crawl.held_back,
+    ),
+    MetricRow(
+        "crawl_links",
+        "Today's links: handed_over to their owners, taken_over from other peers.",
+        lambda s, _: {"handed_over": s.crawl.handed_over, "taken_over": s.crawl.taken_over},
+        "way",
+    ),
+    MetricRow(
+        "crawl_visits_total",
+        "Visits by result.",
+        lambda s, _: {"fetched": s.crawl.fetched, "unchanged": s.crawl.unchanged, "failed": s.crawl.failed},
+        "result",
+    ),
+    MetricRow(
+        "copies_captures", "Captures by the number of peers that hold them.", lambda s, _: s.copies, "copies"
+    ),
+    MetricRow(
+        "copies_too_few",
+        "Captures that fewer peers are known to have than should.",
+        lambda s, _: s.copying.too_few,
+    ),
+    MetricRow("copies_too_few_bytes", "Roughly the bytes of these.", lambda s, _: s.copying.too_few_bytes),
+    MetricRow(
+        "copies_to_move",
+        "Captures to be sent and fetched.",
+        lambda s, _: s.copying.to_send + s.copying.to_fetch,
+    ),
+    MetricRow(
+        "copies_under_repair", "Damaged captures to be fetched again.", lambda s, _: s.copying.under_repair
+    ),
+    MetricRow("copies_suspects", "Peers that broke a promise.", lambda s, _: len(s.copying.suspects)),
+    MetricRow(
+        "copies_disputed_total",
+        "Captures that another peer's capture of the same page and day contradicts.",
+        lambda s, _: s.copying.disputed,
+    ),
+    MetricRow(
+        "copies_cross_fetches_total",
+        "Captures of other peers that were compared with the origin: agreed, differed, changing (the origin says"
+        " something else each time), unclear (no answer that day).",
+        lambda s, _: {
+            "agreed": s.copying.cross_fetches.agreed,
+            "differed": s.copying.cross_fetches.differed,
+            "changing": s.copying.cross_fetches.changing,
+            "unclear": s.copying.cross_fetches.unclear,
+        },
+        "result",
+    ),
+    MetricRow(
+        "copies_repaired_total", "Damaged captures that were fetched again.", lambda s, _: s.copying.repaired
+    ),
+    MetricRow(
+        "http_requests_total",
+        "Answers of the portal, without those repeated from memory.",
+        lambda _, f: {str(code): count for code, count in f.answered.items()},
+        "status",
+    ),
+    MetricRow(
+        "http_connections_refused_total",
+        "Connections that were refused because there were too many.",
+        lambda _, f: f.connections_refused,
+    ),
+    MetricRow(
+        "http_slow_readers_total",
+        "Readers that were dropped because they read too slowly.",
+        lambda _, f: f.slow_readers_left,
+    ),
+    MetricRow("http_malformed_total", "Requests that were not HTTP.", lambda _, f: f.malformed),
+    MetricRow("http_rationed_total", "Requests over a reader's ration.", lambda _, f: f.rationed),
+    MetricRow(
+        "http_disbelieved_total",
+        "Answers of other peers that did not answer the question and were left out.",
+        lambda _, f: f.answers_disbelieved,
+    ),
+    MetricRow("saves_asked_total", "Pages that readers asked to be archived.", lambda _, f: f.saves_asked),
+)
 
 
 def metrics(status: PeerStatus, figures: PortalFigures) -> bytes:
@@ -27,85 +171,24 @@ class PeerMetrics(Collector):
     figures: PortalFigures
 
     def collect(self) -> Iterator[Metric]:
-        return _metrics(self.status, self.figures)
+        yield _info(self.status)
+        for row in METRICS:
+            yield _metric(row, row.value(self.status, self.figures))
 
 
-def _family(name: str, help_: str, labels: tuple[str, ...]) -> CounterMetricFamily | GaugeMetricFamily:
-    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-    return kind(f"herodotus_{name}", help_, labels=labels)
-
-
-def _metrics(status: PeerStatus, figures: PortalFigures) -> Iterator[Metric]:
-    def one(name: str, help_: str, value: float) -> Metric:
-        family = _family(name, help_, ())
-        family.add_metric((), value)
-        return family
-
-    def many(name: str, help_: str, label: str, values: Mapping[str, float]) -> Metric:
-        family = _family(name, help_, (label,))
-        for key, value in sorted(values.items()):
-            family.add_metric((key,), value)
-        return family
-
-    ring, store, crawl, traffic = status.ring, status.store, status.crawl, status.ring.traffic
+def _info(status: PeerStatus) -> Metric:
     labels = {"version": status.version, "network": status.network, "network_id": status.network_id}
-    info = _family("info", "Which release, in which network.", tuple(labels))
-    info.add_metric(tuple(labels.values()), 1)
-    yield info
-    yield one("uptime_seconds", "Since the peer runs.", status.uptime_s)
-    yield one("alarms", "What somebody should act on.", len(status.alarms))
-    yield one("store_captures", "Captures in the archive.", store.captures)
-    yield one("store_bytes", "Of the archive's WARC files.", store.bytes)
-    yield one("store_index_bytes", "Of what is derived from them.", store.index_bytes)
-    yield one("store_files", "WARC files of the archive.", store.files)
-    yield one("store_stored_total", "Captures and visits that were stored.", store.stored)
-    yield one("store_damaged_total", "Records that were found damaged.", store.damaged)
-    yield one("store_is_open", "Whether the archive can be read.", store.state == "open")
-    yield one("store_refuses", "Whether nothing can be stored.", store.problem is not None)
-    yield one("ring_members", "Members that this peer knows.", ring.members)
-    yield one("ring_ideal", "Whether the ring around this peer is as it should be.", ring.ideal)
-    yield one("ring_unwell_members", "Members that do not answer.", len(ring.unwell))
-    yield one("ring_sessions", "Sealed sessions with other peers.", traffic.sessions)
-    yield one(
-        "ring_gossip_bits_per_second", "What keeping the table of members costs.", traffic.gossip_bits_per_s
-    )
-    yield many("ring_bytes_total", "Datagrams of the ring.", "direction",
-               {"in": traffic.bytes_in, "out": traffic.bytes_out})  # fmt: skip
-    yield many("ring_datagrams_total", "Datagrams of the ring.", "direction",
-               {"in": traffic.datagrams_in, "out": traffic.datagrams_out})  # fmt: skip
-    yield many("ring_dropped_total", "Datagrams that were dropped.", "reason", traffic.dropped)
-    yield one("crawl_known_urls", "Addresses that this peer has to visit.", crawl.known)
-    yield one("crawl_due_urls", "Of these, still to be visited today.", crawl.due)
-    yield one("crawl_left_over_urls", "Those that the days before were too short for.", crawl.left_over)
-    yield one("crawl_hosts_held_back", "Hosts that had their share of today's visits.", crawl.held_back)
-    yield many("crawl_links", "Today's links that others own, and those of ours that others found.", "way",
-               {"handed_over": crawl.handed_over, "taken_over": crawl.taken_over})  # fmt: skip
-    yield many("crawl_visits_total", "Visits by what came of them.", "result",
-               {"fetched": crawl.fetched, "unchanged": crawl.unchanged, "failed": crawl.failed})  # fmt: skip
-    yield many("copies_captures", "Captures by the number of peers that hold them.", "copies", status.copies)
-    copying = status.copying
-    yield one("copies_too_few", "Captures that fewer peers are known to have than should.", copying.too_few)
-    yield one("copies_too_few_bytes", "About what these take.", copying.too_few_bytes)
-    yield one("copies_to_move", "Captures to be sent and fetched.", copying.to_send + copying.to_fetch)
-    yield one("copies_under_repair", "Damaged captures to be fetched again.", copying.under_repair)
-    yield one("copies_suspects", "Peers that broke their word.", len(copying.suspects))
-    yield one("copies_disputed_total", "Captures that another peer's contradict.", copying.disputed)
-    crossed = copying.cross_fetches
-    yield many("copies_cross_fetches_total", "Captures of others that the origin was asked for here as well.", "result",
-               {"agreed": crossed.agreed, "differed": crossed.differed, "changing": crossed.changing,
-                "unclear": crossed.unclear})  # fmt: skip
-    yield one("copies_repaired_total", "Damaged captures that were fetched again.", copying.repaired)
-    yield many("http_requests_total", "Answers of the portal by status.", "status",
-               {str(code): count for code, count in figures.answered.items()})  # fmt: skip
-    yield one("http_connections_refused_total", "Connections over the bound.", figures.connections_refused)
-    yield one(
-        "http_slow_readers_total", "Readers who were left for being too slow.", figures.slow_readers_left
-    )
-    yield one("http_malformed_total", "Requests that were no HTTP.", figures.malformed)
-    yield one("http_rationed_total", "Requests over a reader's share.", figures.rationed)
-    yield one(
-        "http_disbelieved_total",
-        "Answers of other peers that were left out for what stood in them.",
-        figures.answers_disbelieved,
-    )
-    yield one("saves_asked_total", "Pages that readers asked to be archived.", figures.saves_asked)
+    family = GaugeMetricFamily(PREFIX + INFO, INFO_HELP, labels=tuple(labels))
+    family.add_metric(tuple(labels.values()), 1)
+    return family
+
+
+def _metric(row: MetricRow, value: float | Mapping[str, float]) -> Metric:
+    kind = CounterMetricFamily if row.name.endswith("_total") else GaugeMetricFamily
+    family = kind(PREFIX + row.name, row.help, labels=(row.label,) if row.label else ())
+    if isinstance(value, Mapping):
+        for key, count in sorted(value.items()):
+            family.add_metric((key,), count)
+    else:
+        family.add_metric((), value)
+    return family
