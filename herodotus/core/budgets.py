@@ -9,7 +9,6 @@ continues when the clock comes back to it, so a clock that jumped ahead forgets 
 before this was written, spendings go to the month that was booked last, and background work waits.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,8 +16,8 @@ from enum import Enum
 from typing import Self
 
 from dht.core.limits import Bucket, Rate
+from herodotus.core.offered_limits import DAY_S, DiskLimits, TrafficLimits
 
-DAY_S, DAY_MINUTES = 86_400.0, 1_440
 BURST_S = 2.0
 """So much of a rate may go at once: a page comes whole, and a line is not filled for longer than a player buffers."""
 BURST_BYTES_MIN = 64 * 1024
@@ -72,52 +71,6 @@ class ClockReading:
     @property
     def is_plausible(self) -> bool:
         return self.wall_s >= PLAUSIBLE_FROM_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hours:
-    """From one time of the day to another, as minutes since midnight; a window may pass midnight."""
-
-    start: int
-    end: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """`22:00-06:30`; raises ValueError for anything else, and for an empty window."""
-        times = [_minutes(part) for part in text.split("-")]
-        start, end = times if len(times) == 2 else (None, None)
-        if start is None or end is None or start in (end, DAY_MINUTES):
-            raise ValueError(f"{text!r} is no window of hours")
-        return cls(start=start, end=end)
-
-    def __str__(self) -> str:
-        return "-".join(f"{minutes // 60:02}:{minutes % 60:02}" for minutes in (self.start, self.end))
-
-    def wait_s(self, second_of_day: float) -> float:
-        """0 within the window, else until it begins."""
-        start, end = self.start * 60.0, self.end * 60.0
-        is_within = start <= second_of_day < end if start < end else not end <= second_of_day < start
-        return 0.0 if is_within else (start - second_of_day) % DAY_S
-
-
-def _minutes(text: str) -> int | None:
-    """Since midnight; None for what is no time of the day."""
-    found = re.fullmatch(r"([0-9]{2}):([0-5][0-9])", text.strip())
-    minutes = int(found[1]) * 60 + int(found[2]) if found else DAY_MINUTES + 1
-    return minutes if minutes <= DAY_MINUTES else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrafficLimits:
-    """None: as much as there is."""
-
-    up_bytes_per_s: float | None = None
-    down_bytes_per_s: float | None = None
-    month_bytes: int | None = None
-    month_day: int = 1
-    """On which day of the calendar's month the provider's month begins, 1 to 28."""
-    hours: tuple[Hours, ...] = ()
-    """When background work may run; empty is always."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,13 +230,6 @@ def _bucket(bytes_per_s: float | None) -> Bucket | None:
     if bytes_per_s is None:
         return None
     return Bucket(Rate(per_second=bytes_per_s, burst=max(BURST_BYTES_MIN, bytes_per_s * BURST_S)), 0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskLimits:
-    archive_bytes_max: int | None = None
-    free_bytes_min: int = 0
-    """What others on the disk are left."""
 
 
 def offered_bytes(limits: DiskLimits, *, used: int, free: int) -> int:

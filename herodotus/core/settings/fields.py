@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from herodotus.core.budgets import Hours
 from herodotus.core.errors import SettingError
+from herodotus.core.offered_limits import Hours
 
 _KIND = "herodotus.kind"
 _REASON = "herodotus.reason"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import get_type_hints
 
-from herodotus.core.budgets import DiskLimits, Hours, TrafficLimits
+from herodotus.core.offered_limits import DiskLimits, Hours, TrafficLimits
 from herodotus.core.settings.fields import (
     HostPort,
     choice,

@@ -14,16 +14,14 @@ from herodotus.core.budgets import (
     POSITION_BYTES,
     Budgets,
     ClockReading,
-    DiskLimits,
-    Hours,
     Month,
     Spending,
     TrafficLedger,
-    TrafficLimits,
     Volume,
     offered_bytes,
     virtual_nodes_for,
 )
+from herodotus.core.offered_limits import DiskLimits, Hours, TrafficLimits
 
 DAY_S = 86_400.0
 GB = 1_000_000_000
