@@ -32,7 +32,28 @@ class Compression(Enum):
     @property
     def magic(self) -> bytes:
         """How every member starts."""
-        return b"\x1f\x8b\x08" if self is Compression.GZIP else b"\x28\xb5\x2f\xfd"
+        match self:
+            case Compression.GZIP:
+                return b"\x1f\x8b\x08"
+            case Compression.ZSTD:
+                return b"\x28\xb5\x2f\xfd"
+
+    @property
+    def shares_members(self) -> bool:
+        """Whether versions of one URL lie together in a member of a segment; else each record has one of its own."""
+        match self:
+            case Compression.GZIP:
+                return False
+            case Compression.ZSTD:
+                return True
+
+    @property
+    def takes_dictionary(self) -> bool:
+        match self:
+            case Compression.GZIP:
+                return False
+            case Compression.ZSTD:
+                return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from herodotus.core.layout import (
     JOURNAL_FOLDER,
     LOG_FOLDER,
     SEGMENT_FOLDER,
-    Compression,
     FileName,
     parse_path,
 )
@@ -199,7 +198,7 @@ class Files:
     def dictionary(self, number: int) -> Dictionary | None:
         """What the frames of a segment were compressed with; None for nearly all."""
         located = self.catalogue.get(number)
-        if located is None or located.name.is_log or located.name.codec is not Compression.ZSTD:
+        if located is None or located.name.is_log or not located.name.codec.takes_dictionary:
             return None
         with self._lock:
             if number in self._dictionaries:

@@ -57,6 +57,15 @@ def gzip_stored(data: bytes) -> bytes:
     return deflate.compress(data) + deflate.flush()
 
 
+def member_of_codec(codec: Compression, data: bytes) -> bytes:
+    """As a segment has it when nothing is known of the content."""
+    match codec:
+        case Compression.GZIP:
+            return gzip_member(data)
+        case Compression.ZSTD:
+            return zstd_frame(data)
+
+
 class Dictionary:
     """What the frames of one segment have in common, said once at its start (IIPC's `.warc.zst`)."""
 

@@ -243,7 +243,7 @@ class _Merge:
                 len(open_in) <= 1
                 or len(pack) >= PACK_VERSIONS_MAX
                 or _dense(lines[at])
-                or writer.name.codec is Compression.GZIP
+                or not writer.name.codec.shares_members
             )
             member = self._member(pack[0][2]) if is_final and len(lines[at]) == len(pack) else None
             if member is None:
@@ -298,7 +298,7 @@ class _Merge:
     def _dictionary(self, bucket: int) -> Dictionary | None:
         """Learned once for a bucket, from captures all over it."""
         size = self._archive.settings.dictionary_bytes
-        if not size or self._archive.settings.codec is not Compression.ZSTD:
+        if not size or not self._archive.settings.codec.takes_dictionary:
             return None
         if bucket not in self._dictionaries:
             self._dictionaries = {bucket: Dictionary.train(self._samples(bucket), size)}

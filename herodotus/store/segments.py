@@ -18,7 +18,7 @@ from herodotus.store.disk import exists, make_folder, write_all
 from herodotus.store.files import Files
 from herodotus.store.journal import PART
 from herodotus.store.log import format_warcinfo
-from herodotus.store.members import Dictionary, gzip_member, gzip_stored, zstd_frame
+from herodotus.store.members import Dictionary, gzip_member, gzip_stored, member_of_codec, zstd_frame
 from herodotus.store.stored_records import Seen
 
 PACK_VERSIONS_MAX = 16
@@ -79,15 +79,15 @@ class SegmentWriter:
             self._append(dictionary.frame)
             software = (*software, (DICTIONARY_FIELD, f"sha256:{dictionary.sha256.hex()}"))
         info = format_warcinfo(name, time_s, software)
-        self._append(zstd_frame(info) if name.codec is Compression.ZSTD else gzip_member(info))
+        self._append(member_of_codec(name.codec, info))
 
     @property
     def size(self) -> int:
         return self._written + self._buffered
 
     def add_pack(self, pack: Sequence[Moving], *, is_compressed: bool) -> None:
-        """Versions of one URL, oldest first: one zstd frame, or a gzip member to the record."""
-        if self.name.codec is Compression.ZSTD:
+        """Versions of one URL, oldest first: in one member, or a member to the record."""
+        if self.name.codec.shares_members:
             content, skips = bytearray(), []
             for moving in pack:
                 skips.append(len(content))
@@ -136,11 +136,11 @@ class SegmentWriter:
         return self._append(self._encode(record))
 
     def _encode(self, content: bytes, *, is_compressed: bool = False) -> bytes:
-        if self.name.codec is not Compression.ZSTD:
-            return gzip_member(content)
-        if is_compressed:
+        if self.name.codec is Compression.ZSTD and is_compressed:
             return zstd_frame(content, _FAST_LEVEL)
-        return zstd_frame(content) if self.dictionary is None else self.dictionary.encode(content)
+        if self.dictionary is not None:
+            return self.dictionary.encode(content)
+        return member_of_codec(self.name.codec, content)
 
     def _append(self, member: bytes) -> int:
         offset = self.size

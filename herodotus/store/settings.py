@@ -45,7 +45,7 @@ def archive_settings(
     return ArchiveSettings(
         reserve_bytes=disk.free_bytes_min,
         archive_bytes_max=disk.archive_bytes_max,
-        codec=Compression.GZIP if files.codec == "gzip" else Compression.ZSTD,
+        codec=Compression[files.codec.upper()],
         dictionary_bytes=files.dictionary_kb * 1_000,
         software=tuple((name, " ".join(value.split())) for name, value in said),
     )
