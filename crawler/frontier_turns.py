@@ -99,6 +99,8 @@ class FrontierTurns:
             self._note_fresh(origin_id)
             return
         active.is_exhausted = False
+        # Rows before the cursor are in the queue, handed out, or passed over: no scan comes there again today. So a
+        # new row before it goes to the queue, and one behind it is left to the next scan.
         if row < active.cursor:
             batch.put(MARK + key, b"")
             heapq.heappush(active.queue, (row, b""))
@@ -117,6 +119,7 @@ class FrontierTurns:
         """The record of a URL that is handed out has another priority: its row says the same, or it would not be found
         again when the URL is released, or after a crash.
         """
+        assert entry.key in self.taken, "a row in a queue would be handed out under its old name"
         batch.delete(entry.due_row)
         entry.due_row = due_row(origin_id_of(entry.origin), entry.known, entry.key)
         batch.put(entry.due_row, b"")
@@ -133,6 +136,7 @@ class FrontierTurns:
 
     def _shrink(self, active: _Active) -> None:
         """The queue is full: its larger half is left to the disk, from where the cursor will find it again."""
+        assert len(active.queue) > REFILL
         active.queue.sort()
         active.cursor = active.queue[REFILL][0]
         del active.queue[REFILL:]
@@ -203,6 +207,8 @@ class FrontierTurns:
                 return None
             row, record = heapq.heappop(active.queue)
             key = key_of(row)
+            # The queue may be behind the disk: a row can be in it twice, and its URL visited, moved or deleted since.
+            # To take such rows out of the heap at each change would cost a walk over it; here it is one comparison.
             if key in self.taken:
                 continue
             stored = record or self._rows.get(KNOWN + key)
@@ -220,6 +226,7 @@ class FrontierTurns:
         return counts.last_day == self._day and counts.visits >= self._visits_per_origin_max
 
     def _refill(self, origin_id: bytes, active: _Active) -> bool:
+        assert not active.queue, "it is replaced"
         start = active.cursor or DUE + origin_id
         rows: list[bytes] = []
         last = start
@@ -230,13 +237,17 @@ class FrontierTurns:
             if key_of(row) not in self.taken:
                 rows.append(row)
         if rows:
+            # On disk before one of them is handed out: a crash later leaves marks, and a marked URL is looked up in the
+            # archive before it is fetched. The marks of a whole refill are one write instead of 64.
             batch = Batch()
             for row in rows:
                 batch.put(MARK + key_of(row), b"")
             self._rows.write(batch)
             records = self._rows.get_many([KNOWN + key_of(row) for row in rows])
             active.queue = [(row, record or b"") for row, record in zip(rows, records, strict=True)]
+        # The first row that follows, whatever it is: a row and a zero byte have no other row between them.
         active.cursor = last + b"\x00" if last != start or rows else start
+        assert active.cursor >= start
         return bool(rows)
 
     def release(self, entry: DueEntry) -> None:

@@ -57,6 +57,8 @@ class Rota:
 
     async def next(self) -> Origin | None:
         """The next origin that may be visited now; None when nothing is due and nobody is busy, or closed."""
+        # From this look at the heap to the place in `_waiting` nothing awaits. So whatever becomes due is either seen
+        # here or wakes somebody: no wake-up is lost between the two, and no lock is needed.
         while not self._is_closed:
             now = self._now()
             if self._ready and self._ready[0][0] <= now:
@@ -65,6 +67,7 @@ class Rota:
             for origin in activated:
                 self._push(origin, now + max(0.0, self._rest_s(origin)))
             if self._ready and self._ready[0][0] <= now:
+                # One look at the disk may have found turns for many; others slept while it was made.
                 self.wake(len(self._ready) - 1)
                 return self._start()
             if activated:
@@ -87,12 +90,14 @@ class Rota:
 
     def again(self, origin: Origin, at: float) -> None:
         """The visit is over; the origin's next turn is at `at`."""
+        assert self._busy > 0, "an origin that was handed out"
         self._busy -= 1
         self._push(origin, at)
         self.wake()
 
     def done(self) -> None:
         """The visit is over and the origin has nothing left."""
+        assert self._busy > 0, "an origin that was handed out"
         self._busy -= 1
         self.wake()
 
@@ -108,6 +113,8 @@ class Rota:
     def _room(self, now: float) -> int:
         """For so many origins more; as many again as may be active may rest for long beside them."""
         room = self._active_max - len(self._ready) - self._busy
+        # `_resting` only grows between two counts, as a heap does not say which of its turns came near. An exact
+        # number would cost a walk over the heap at each turn; too much room for a second costs a few origins.
         if self._resting and room <= 0 and now >= self._counted_at + COUNTED_EVERY_S:
             self._counted_at = now
             self._resting = len(self.resting(LONG_REST_S))
@@ -118,7 +125,7 @@ class Rota:
         return heapq.heappop(self._ready)[2]
 
     def _push(self, origin: Origin, at: float) -> None:
-        self._turn += 1
+        self._turn += 1  # among equal times the first in goes first, and origins are never compared
         self._resting += at > self._now() + LONG_REST_S  # counted again from time to time
         heapq.heappush(self._ready, (at, self._turn, origin))
 
@@ -132,5 +139,7 @@ class Rota:
                 with anyio.CancelScope(deadline=until):
                     await event.wait()
         finally:
+            # `wake` took it out when it set it. One whose time came, or whose task ended, is still in the queue, where
+            # it would swallow a wake-up that another connection needs.
             if not event.is_set():
                 self._waiting.remove(event)

@@ -84,11 +84,14 @@ class AnswerReader:
     def receive(self, data: bytes) -> None:
         """Raises BadAnswerError; what was read before stays."""
         if self._phase is _Phase.COUNTED:  # nearly all bytes come this way
+            assert not self._buffer, "only elements that must be whole are kept back, and this phase has none"
             if self._take_counted(data):
                 self.is_reusable = False
             return
         if self._buffer:
             self._buffer += data
+            # The end of a head is at most four bytes, so only three of those that were searched before can begin it.
+            # To search all of it at each piece would cost the square of a head that comes byte by byte.
             is_head = self._phase is _Phase.HEAD
             if is_head and not _END_OF_HEAD.search(self._buffer, max(0, len(self._buffer) - len(data) - 3)):
                 self._check_partial_head(self._buffer)
@@ -97,6 +100,7 @@ class AnswerReader:
             self._buffer.clear()
         while data and self._phase is not _Phase.DONE:
             rest = self._step(data)
+            assert rest is None or len(rest) <= len(data), "a step takes, and gives nothing back"
             if rest is None:
                 self._buffer += data
                 return
@@ -172,6 +176,8 @@ class AnswerReader:
             raise BadAnswerError(f"a field of more than {FIELD_BYTES_MAX} bytes")
 
     def _frame(self, head: bytes, start: int, *, is_old: bool) -> None:
+        # The order of the cases below is that of RFC 9112, 6.3: a status without a body, then a coding, then a length,
+        # then the connection's end. Another order reads one answer as two, which is how answers are smuggled.
         lengths: set[bytes] = set()
         codings: list[bytes] = []
         connection = b""
@@ -192,6 +198,7 @@ class AnswerReader:
         self.is_reusable = b"keep-alive" in options if is_old else b"close" not in options
         if lengths and (len(lengths) > 1 or not _is_number(next(iter(lengths)))):
             raise BadAnswerError("a Content-Length that is no number, or two that differ")
+        assert not self._left, "the length of no other answer is left over"
         if self.status in (101, 204, 304):
             self._phase = _Phase.DONE
             self.is_reusable = self.is_reusable and self.status != 101
@@ -216,6 +223,7 @@ class AnswerReader:
     # -- the body
 
     def _take_counted(self, data: bytes) -> bytes:
+        assert self._left > 0, "a length of 0 ends the answer with its head"
         size = len(data)
         if size < self._left:
             self._left -= size
@@ -230,6 +238,8 @@ class AnswerReader:
     def _take_chunk_line(self, data: bytes) -> bytes | None:
         found = _CHUNK_LINE.match(data)
         if found is None:
+            # Either the line is not whole yet, or it never will be: with its end in sight, or beyond its longest, no
+            # further byte can make it one.
             if b"\n" in data[:CHUNK_LINE_BYTES_MAX] or len(data) > CHUNK_LINE_BYTES_MAX:
                 raise BadAnswerError("a chunk without its size")
             if not re.match(rb"[0-9A-Fa-f]", data):
@@ -240,6 +250,7 @@ class AnswerReader:
         return data[found.end() :]
 
     def _take_chunk(self, data: bytes) -> bytes:
+        assert self._left > 0, "a chunk of 0 is the last, and has no bytes"
         taken = data[: self._left]
         self._keep(taken)
         self._left -= len(taken)

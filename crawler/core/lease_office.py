@@ -124,9 +124,13 @@ class LeaseOffice:
         count = self._count(book, holder, wanted, others)
         lasts_s = lasts_s or (count - 1) * self._step_s(book) + self._terms.slack_s
         lasts_s = min(lasts_s, self._terms.window_s)
+        # Each asker ahead is left one short window, though it may never come: a later asker waits a little longer and
+        # takes nobody's turn. To count only those who did come would let the quickest caller win.
         turn_s = (self._terms.slack_s + self._quantum(book) * self._step_s(book)) * ahead / book.lanes
         starts_at = max(not_before, book.free_from(now) + turn_s)
         latest = now + self._terms.life_s - lasts_s
+        # No window may outlive `life_s` from now: a successor of this steward knows nothing of it, and is silent for
+        # just as long. What begins too late for that is not promised; the asker keeps its place instead.
         if starts_at > latest or starts_at + lasts_s > now + self._terms.life_s:
             return self._wait(book, place, now, starts_at - latest)
         book.queue.pop(place, None)
@@ -140,6 +144,9 @@ class LeaseOffice:
             count=count,
             spacing_s=book.delay_s,
         )
+        assert now <= window.starts_at < window.ends_at <= now + self._terms.life_s, "no longer than a lease"
+        beside = sum(other.ends_at + book.delay_s > window.starts_at for other in book.windows)
+        assert beside < book.lanes, "a lane is free, and has rested, when the window begins"
         book.windows.append(window)
         return window
 
@@ -190,6 +197,8 @@ class LeaseOffice:
             return None
         gap_s = book.delay_s
         others = [window for window in book.windows if window is not held]
+        # Stricter than `free_from` where a book has several lanes: no other window may touch this one at all. A
+        # refusal costs the asker nothing, as its window stays.
         if starts_at < book.rests_until or any(
             starts_at < other.ends_at + gap_s and other.starts_at < ends_at + gap_s for other in others
         ):
@@ -270,6 +279,8 @@ class LeaseOffice:
         """How many come before; each is left room for a short window. Peers take turns: who asks on behalf of many
         hosts at an address, or says so, has one turn and not many in each round.
         """
+        # A peer's n-th place belongs to round n, and rounds go one after another. So a place waits for one place of
+        # each peer in each round up to its own, however many places the others took: many hosts buy no precedence.
         rounds: Counter[bytes] = Counter()
         turns: list[int] = []
         for one in book.queue:
@@ -291,6 +302,8 @@ class LeaseOffice:
         return found
 
     def _count(self, book: Book, holder: Holder, wanted: int, others: int) -> int:
+        # Each window that was never given back halves the next one. So a peer that only asks soon blocks a host for
+        # one start at a time, and a peer that crashed once loses little. The first one given back clears it.
         share = max(self._quantum(book), self._room(book) // (1 + others)) >> book.strikes.get(holder, 0)
         return max(1, min(wanted, share, STARTS_MAX))
 
@@ -326,6 +339,9 @@ class LeaseOffice:
 
     def _is_believed(self, book: Book, holder: Holder, *, is_failure: bool) -> bool:
         """A peer that invents failures must not keep a host from being crawled by all."""
+        # A failure is a claim that nobody else can see. It is checked by what comes next: a good answer for another
+        # peer counts against the claim, a good answer for the same peer shows that the host does recover. To ask a
+        # third peer at each failure would cost the failing host one more request.
         if is_failure:
             book.failed_for = holder
             return book.doubts.get(holder, 0) < DOUBTS_MAX
@@ -342,7 +358,10 @@ class LeaseOffice:
         is_confirmed = book.failed_for not in (b"", holder)
         if not self._is_believed(book, holder, is_failure=is_failure or bool(report.retry_after_s)):
             return
+        # 0.3: one odd answer moves the guess by a third, and some six answers renew it. The report is a stranger's
+        # word, so it is held to what a window can last.
         book.duration_s += 0.3 * (max(0.0, min(report.duration_s, self._terms.window_s)) - book.duration_s)
+        # 30 doublings pass every longest rest; more of them would only overflow.
         book.failures = min(book.failures + 1, 30) if is_failure else 0
         rest_s = 0.0
         if policy.delay_floor_s:

@@ -34,13 +34,17 @@ class LeaseTerms:
     @classmethod
     def of(cls, policy: PolitenessPolicy) -> Self:
         life_s = min(max(FLOORS_IN_A_LIFE * policy.delay_floor_s, LIFE_MIN_S), LIFE_MAX_S)
-        return cls(
+        terms = cls(
             policy=policy,
             life_s=life_s,
+            # Half a life to be used in, so that a window may begin up to half a life after it was promised.
             window_s=life_s / 2,
+            # The last lease of the steward before ends within a life; the host then rests as after any fetch.
             silent_s=life_s + measured_delay_max_s(policy),
             slack_s=life_s / 8 if life_s < 8.0 else 1.0,
         )
+        assert 0 < terms.slack_s < terms.window_s < terms.life_s <= terms.silent_s
+        return terms
 
 
 def measured_delay_max_s(policy: PolitenessPolicy) -> float:
@@ -95,6 +99,9 @@ class HeldWindow:
         got: float,
     ) -> Self:
         """Asked and got by our clock: the true beginning is not later, the true end not earlier than ours."""
+        # The steward answered at some moment between the two, so its beginning is at most `got + starts_in_s` and its
+        # end at least `asked + starts_in_s + lasts_s`. Our window lies within its window, for any delay on the way.
+        assert asked <= got, "this clock is never set back"
         return cls(
             number=number,
             starts_at=got + starts_in_s,
@@ -111,6 +118,7 @@ class HeldWindow:
         return not self.left or now > self.ends_at or self.opens_at() > self.ends_at
 
     def start(self, now: float) -> None:
+        assert self.left > 0, "asked `is_over` before"
         self.left -= 1
         self.next_start_at = now + self.spacing_s
 

@@ -89,7 +89,7 @@ def retry_after_s(value: str | None, now: float) -> float | None:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
-        return float(text[:9])
+        return float(text[:9])  # thirty years: longer numbers mean no more, and a million digits cost time
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, OverflowError):
@@ -174,6 +174,7 @@ class HostSteward:
             return Wait(until=state.next_start_at, reason="backing off" if state.failures else "resting")
         if address and self._busy_at[address] >= self._policy.per_address_concurrency:
             return Wait(until=soon, reason="its address is busy")
+        # The number tells a lease from the one before it: whoever gives back late must not end another's.
         self._leases_given += 1
         state.lease = Lease(
             origin=origin,
@@ -195,6 +196,7 @@ class HostSteward:
         if not report.fetches:
             return state.next_start_at
         is_failure = report.status in (None, 429, 503) and not report.is_excused
+        # 30 doublings pass every longest rest; more of them would only overflow.
         state.failures = min(state.failures + 1, 30) if is_failure else 0
         rest_s = self._policy.rest_s(report, state.failures)
         state.next_start_at = now + max(self._delay_s(asked, report.duration_s), rest_s)
@@ -235,6 +237,8 @@ class HostSteward:
         return state
 
     def _forget_resting(self, now: float) -> None:
+        # A host goes with all its origins or not at all: two states of one host would grant two leases at once, and
+        # `_expire` looks up the origin of a lease that is out. Robots rules go too; they are fetched again.
         for host in self._hosts.values():
             self._expire(host, now)
         self._hosts = {name: host for name, host in self._hosts.items() if not host.is_at_rest(now)}
@@ -252,8 +256,10 @@ class HostSteward:
             )
 
     def _release(self, state: _HostState) -> None:
+        assert state.lease is not None, "a lease is counted at its address once, and leaves it once"
         state.lease = None
         self._busy_at[state.address] -= 1
+        assert self._busy_at[state.address] >= 0
         if not self._busy_at[state.address]:
             del self._busy_at[state.address]
 

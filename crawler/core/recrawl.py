@@ -119,6 +119,9 @@ def priority_of(depth: int, *, is_embedded: bool, is_seed: bool = False, is_doub
     """
     if is_seed:
         return 0
+    # 2 d + 1 is a page at depth d, 2 d + 2 what it embeds, 2 d + 3 a page one click deeper. Doubtful ones repeat this
+    # above 128; both ranges are cut at their end, so neither runs into the other or into a retry's 255.
+    assert depth >= 0
     priority = 2 * depth + (2 if is_embedded else 1)
     if is_doubtful:
         return min(DOUBTFUL_FROM + priority, PRIORITY_MAX - 1)
@@ -131,6 +134,8 @@ def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Kno
     failures = known.failures + 1 if is_same_kind and result is not Result.CHANGED else 1
     if result in (Result.CHANGED, Result.UNCHANGED):
         failures = 0
+    # Failures are counted over days: each third is the last of its day, so the remainder says whether one more try is
+    # left today. All other results count as a third try.
     tries_today = failures if result in RETRIED_TODAY else TRIES_PER_DAY
     changed = msgspec.structs.replace(
         known,
@@ -144,11 +149,13 @@ def after_visit(known: Known, result: Result, day: int, recrawl: Recrawl) -> Kno
         changed.due_day = day
     else:
         changed.due_day = day + _interval_days(changed, result, recrawl)
+        assert changed.due_day > day, "only a failure is tried again on its day"
     return changed
 
 
 def _interval_days(known: Known, result: Result, recrawl: Recrawl) -> int:
     if result in (Result.GONE, Result.UNWANTED):
+        assert known.failures > 0, "this visit is one of them"
         return int(min(2 ** min(known.failures - 1, 30), GONE_DAYS_MAX))
     if result is Result.FAILED:
         days_failing = known.failures // TRIES_PER_DAY
@@ -169,4 +176,6 @@ def adaptive_interval_days(*, visits: int, unchanged: int) -> int:
     """
     days_max = min(INTERVAL_DAYS_MAX, max(1, visits))
     rate = -math.log((min(unchanged, visits) + 0.5) / (visits + 0.5))
-    return days_max if rate * days_max <= 1 else max(1, round(1 / rate))
+    days = days_max if rate * days_max <= 1 else max(1, round(1 / rate))
+    assert 1 <= days <= INTERVAL_DAYS_MAX
+    return days
