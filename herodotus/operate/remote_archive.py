@@ -35,7 +35,7 @@ def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
     if not base.startswith(("http://", "https://")):
         raise NotAnAddress(base)
     if isinstance(order, History):
-        found = _fetch(f"{base}/web/*/{quote(order.url, safe=_KEPT)}", {"Accept": "application/json"})
+        found = _fetch(f"{base}/web/*/{_quoted(order.url)}", {"Accept": "application/json"})
         return OrderReport(facts=None if found is None else _decoded(base, found[1]))
     if isinstance(order, Get):
         return _get(base, order)
@@ -44,7 +44,7 @@ def read_from(base: str, order: ArchiveOrder, say: Say) -> OrderReport:
 
 def _get(base: str, order: Get) -> OrderReport:
     date = format_digits(order.not_after_s)
-    found = _fetch(f"{base}/web/{date}id_/{quote(order.url, safe=_KEPT)}", {})
+    found = _fetch(f"{base}/web/{date}id_/{_quoted(order.url)}", {})
     if found is None:
         return OrderReport(facts=None)
     headers, body = found
@@ -55,6 +55,11 @@ def _get(base: str, order: Get) -> OrderReport:
         return OrderReport(facts=None)
     facts = {"url": order.url, "date": format_date(time_s)}
     return OrderReport(facts=facts, content=_head(headers) + body if order.is_raw else body)
+
+
+def _quoted(url: str) -> str:
+    """Bytes that are no UTF-8 come from the command line as lone surrogates; they are asked for as those bytes."""
+    return quote(url, safe=_KEPT, errors="surrogateescape")
 
 
 def _head(headers: Message) -> bytes:

@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from herodotus.core.orders import Get
+from herodotus.core.orders import Get, History
 from herodotus.operate.remote_archive import read_from
 
 DAY_S = 1_767_225_600
@@ -14,6 +14,9 @@ DAY_S = 1_767_225_600
 
 class _Odd(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.headers["Accept"] == "application/json":
+            self.send_error(404 if self.path == "/web/*/http://a.example/caf%E9" else 500)
+            return
         self.send_response(200)
         self.send_header("Memento-Datetime", "Thu, 01 Jan 2026 00:00:00 GMT")
         self.send_header("X-Archive-Orig-Status", self.path.rpartition("=")[2].replace("SQUARE", "\u00b2"))
@@ -44,3 +47,8 @@ def test_an_archived_status_is_three_digits(odd: str, told: str, first: bytes) -
     report = read_from(odd, order, lambda words: None)
     assert report.content is not None
     assert report.content.split(b"\r\n")[0] == first
+
+
+def test_a_url_that_is_no_utf_8_is_asked_for_by_its_bytes(odd: str) -> None:
+    order = History(url=b"http://a.example/caf\xe9".decode("utf-8", "surrogateescape"))
+    assert read_from(odd, order, lambda words: None).facts is None
