@@ -1,8 +1,8 @@
 """Who may call, how often, and with how much at once? The bounds of a peer's TCP port, without sockets.
 
 Until it has proven a key, a connection counts for the prefix of its address: there may be few of them, and they have
-seconds. After that it counts for the key. What a peer has under way (a question being read, an answer being sent) is
-booked before it is held, so that nobody fills our memory, alone or together.
+seconds. After that it counts for the key. Memory for a question being read or an answer being sent is booked
+beforehand, so that callers cannot fill our memory, alone or together.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ CALLS_PER_NEWCOMER = Rate(per_second=5, burst=20)
 
 
 class CallerStanding(Enum):
-    """What we know of a caller that proved its key."""
+    """Our knowledge of a caller that proved its key."""
 
     MEMBER = "member"
     NEWCOMER = "newcomer"
@@ -48,7 +48,7 @@ class AdmissionLimits:
     small_bytes_per_peer: int = 64 << 10
     """So little a peer may always hold, so that leases and links continue while others fill the rest."""
     small_bytes_max: int = 16 * MIB
-    """On top of `bytes_max`, for those alone: enough for all connections."""
+    """On top of `bytes_max`, for small messages alone: enough for all connections."""
 
     @classmethod
     def for_one_machine(cls, connections_max: int, peers: int = 100) -> "AdmissionLimits":

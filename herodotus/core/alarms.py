@@ -1,6 +1,7 @@
 """What should the operator know at once? Sentences, each with what to do, from what the peer says about itself.
 
-An alarm is something that somebody should act on: not what repairs itself or was ordered.
+An alarm needs action by the operator. Troubles that repair themselves and states that the operator ordered are not
+alarms.
 """
 
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ ASK_AGAIN_S = 60.0
 
 
 class Spending(Enum):
-    """What bytes are spent on."""
+    """The purpose for which bytes are spent."""
 
     CRAWL = "crawl"
     COPIES_IN = "copies-in"
@@ -58,7 +58,7 @@ class ClockReading:
     wall_s: float
     """Since 1970."""
     local_offset_s: float = 0.0
-    """What the volunteer's own clock is ahead of UTC."""
+    """How far the volunteer's local time is ahead of UTC."""
 
     @property
     def local_s(self) -> float:
@@ -84,7 +84,7 @@ class Volume:
 
 
 class TrafficLedger:
-    """What was spent in each month, the one booked last at the end."""
+    """The bytes spent in each month. The month booked last comes last."""
 
     def __init__(self, months: Mapping[str, Volume] | None = None) -> None:
         self._months = dict(list((months or {}).items())[-MONTHS_KEPT:])
@@ -149,7 +149,7 @@ class Budgets:
         return not (is_timed or is_counted or self._bucket(kind) is not None)
 
     def grant(self, kind: Spending, size: int, now: ClockReading) -> float:
-        """0: go ahead, it is booked. Else nothing is, and there is no use in asking before so many seconds."""
+        """0: go ahead, the bytes are booked. Otherwise nothing is booked; ask again after this many seconds."""
         wait_s = self.wait_s(kind, now)
         if size and wait_s == 0.0:
             self.charge(kind, size, now)
@@ -163,7 +163,8 @@ class Budgets:
         return max(self._wait_for_hours(kind, now), self._wait_for_month(kind, now))
 
     def charge(self, kind: Spending, size: int, now: ClockReading) -> None:
-        """Book what was spent anyway, as when its size is known only afterwards: others then wait for it."""
+        """Book bytes that were spent already, as when their size is known only afterwards. Later spenders then
+        wait."""
         bucket = self._bucket(kind)
         if bucket is not None:
             bucket.spend(now.steady_s, size)
@@ -233,7 +234,7 @@ def _bucket(bytes_per_s: float | None) -> Bucket | None:
 
 
 def offered_bytes(limits: DiskLimits, *, used: int, free: int) -> int:
-    """What the archive may grow to: what it has, and what the disk can still give it."""
+    """The size that the archive may reach: its present size, and the space that the disk can still give it."""
     reachable = used + max(0, free - limits.free_bytes_min)
     return reachable if limits.archive_bytes_max is None else min(reachable, limits.archive_bytes_max)
 

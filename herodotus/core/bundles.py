@@ -31,7 +31,7 @@ _PRIMARY = frozenset(kind.value for kind in RecordType)
 
 
 def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
-    """The capture itself first, then what belongs to it. With an original, no body."""
+    """The capture itself first, then its companions. With an original, the capture has no body."""
     primary_id = record_id or deposit.record_id
     date = format_date(deposit.time_s)
     url = clean(deposit.url)
@@ -53,8 +53,8 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
 
 
 def format_foreign_companion(record: WarcRecord) -> bytes:
-    """Raises MalformedRecordError for what would be read as something else: another capture, a note of ours, or a
-    record of another length."""
+    """Raises MalformedRecordError for a record that would be read as something else: another capture, a note of ours,
+    or a record of another length."""
     written = format_record(record.fields, record.block)
     again = _read_again(written)
     if again.kind in _PRIMARY or is_note(again):

@@ -1,6 +1,6 @@
 """What does the archive receive, and what names it afterwards?
 
-A deposit is one exchange with an origin, in the words of a WARC record: what to write, its time, and the digests that
+A deposit is one exchange with an origin, in the words of a WARC record: the content, its time, and the digests that
 show whether the archive has it already. This module makes deposits from the crawler's captures and from foreign
 records, and writes them as records; `herodotus.store.intake` decides whether one is new.
 """
@@ -38,7 +38,7 @@ _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
 _CONTENT_TYPE = re.compile(rb"^[ \t\r\f\v]*content-type[ \t\r\f\v]*:([^\n]*)", re.IGNORECASE | re.MULTILINE)
 _RECORD_ID = re.compile(r"<[!-;=?-~]{3,200}>")
 _MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
-# What the record says in other ways, or what is ours to say; everything else a foreign record had is kept.
+# The record says these in other ways, or we set them; every other field of a foreign record is kept.
 _OURS = frozenset(
     {
         "warc-type", "warc-record-id", "warc-date", "warc-target-uri", "warc-ip-address", "warc-block-digest",
@@ -103,12 +103,12 @@ class Deposit:
     companions: tuple[WarcRecord, ...] = ()
     """Records that came with a foreign one; they are kept as they are."""
     foreign_id: str | None = None
-    """What the record was called where it came from, as its companions name it so."""
+    """The record's id in the archive that it came from. Its companions refer to it by this id."""
 
     def __post_init__(self) -> None:
         if not 0 < len(self.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
             raise MalformedRecordError("the URL is empty or too long")
-        # It is found by what the record says, so that must be the very same.
+        # The capture is found by the URL in the record, so both must be identical.
         if clean(self.url) != self.url or self.url.strip() != self.url or self.url[0] == "<":
             raise MalformedRecordError("the URL has control characters, or spaces or brackets around it")
         if not 0 <= self.time_s < 2**32:
@@ -134,7 +134,7 @@ class Deposit:
 
 
 def deposit_of(capture: Capture) -> Deposit:
-    """From what the crawler fetched. What it learned besides goes into a metadata record (WARC 1.1, 6.6)."""
+    """The deposit of a fetch. Further facts that the crawler learned go into a metadata record (WARC 1.1, 6.6)."""
     learned: list[tuple[str, str]] = []
     if capture.via is not None:
         learned.append(("via", capture.via))
@@ -216,22 +216,23 @@ def parse_http_head(head: bytes) -> tuple[int, str]:
 
 
 class RecordSource(Protocol):
-    """A capture's own record as it was written, and what belongs to it; parsed when somebody asks."""
+    """A capture's own record as it was written, and its companions. They are parsed on demand."""
 
     @property
     def record(self) -> WarcRecord: ...
 
     @property
     def companions(self) -> tuple[WarcRecord, ...]:
-        """DamagedRecordError when they are not what was written."""
+        """Raises DamagedRecordError when they differ from the records as written."""
         ...
 
 
 class StoredCapture:
-    """What the archive gives back: the payload, also where another record holds it, and the record as written.
+    """A capture as the archive gives it back: the payload, even if another record holds it, and the record as
+    written.
 
-    The body was checked against the digest. What most readers never ask for (other fields of the record, the
-    request) is parsed when somebody does.
+    The body was checked against the digest. Most readers never need the record's other fields or the request: these
+    are parsed on demand.
     """
 
     __slots__ = ("_http", "_written", "body", "head", "id", "is_revisit", "url")

@@ -37,9 +37,9 @@ _MIME = re.compile(r'", "mime": "([^"]*)", "status": "')
 def surt(url: str) -> str:
     """`http://www.Example.org:80/a/?c=d&b` becomes `org,example)/a?b&c=d`.
 
-    Hosts from the right, so that sites are neighbours; and what rarely makes a difference (case, `www.`, the
-    order of a query's arguments, escapes, sessions) left out. The form that pywb, ReplayWeb.page and the
-    indexes of the big archives look for.
+    Hosts are read from the right, so that sites are neighbours. Differences that rarely matter (case, `www.`, the
+    order of a query's arguments, escapes, sessions) are removed. pywb, ReplayWeb.page and the indexes of the big
+    archives use this form.
     """
     match = _URL.match(url.strip())
     if match is None:

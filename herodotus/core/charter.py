@@ -41,7 +41,7 @@ class Charter:
     copies: int = setting(6, whole(1, 16), "k: how many peers keep each capture (the thesis keeps 6)")
     successors: int = setting(
         16,
-        whole(1, 16),  # what a State datagram has room for
+        whole(1, 16),  # a State datagram has room for so many
         "r: distinct hosts in a successor list; only if all fail at once, the ring tears",
     )
     slots: int = setting(
@@ -161,7 +161,7 @@ def _canonical_value(value: object) -> object:
 
 
 def shown_network_id(network_id: NetworkId) -> str:
-    """Eight bytes are what people compare; the handshake compares all of it."""
+    """People compare these eight bytes; the handshake compares the whole id."""
     return network_id[:8].hex()
 
 

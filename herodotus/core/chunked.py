@@ -1,7 +1,7 @@
 """Is a recorded body still cut into the chunks in which it travelled?
 
-Some tools record what went over the wire, chunk sizes included, others the body alone, under the same header.
-A body is put together again only when all of it is chunks (RFC 9112, 7.1); any doubt leaves it as it is.
+Some tools record the bytes from the wire, chunk sizes included. Others record the body alone, under the same header.
+A body is joined only when it consists of chunks to its end (RFC 9112, 7.1). In doubt it stays as it is.
 """
 
 import re
@@ -23,7 +23,7 @@ def without_chunks(head: bytes, body: bytes) -> bytes:
 
 
 def dechunked(body: bytes) -> tuple[bytes, bool]:
-    """What is in the chunks of a body, as far as they go, and whether the body is chunks to its end."""
+    """The joined chunks of a body, as far as they go, and whether the body consists of chunks to its end."""
     pieces: list[bytes] = []
     at = 0
     while len(pieces) < CHUNKS_MAX and (line := _SIZE.match(body, at)) is not None:

@@ -1,9 +1,9 @@
 """What changed between two texts? A script of kept, removed and added lines, in bounded time.
 
 Lines that both texts have once are anchors (patience diff); between two anchors the shortest script is searched
-(Myers 1986, the greedy O(ND) way) for as long as a budget of steps lasts. Where it is used up, the rest of a gap is
-called removed and added as a whole: a longer answer than need be, and never a wrong one. What a script keeps and
-removes is the old text, what it keeps and adds the new one, whatever the texts are.
+(Myers 1986, the greedy O(ND) way) for as long as a budget of steps lasts. Where it is used up, the rest of a gap
+counts as removed and added as a whole: a longer answer than necessary, but never a wrong one. For any texts, the kept
+and removed lines are the old text, and the kept and added lines the new one.
 """
 
 from bisect import bisect_left
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 LINES_MAX = 20_000
-"""Of each text; what is behind is not compared, and said so."""
+"""Of each text. Later lines are not compared, and the answer says so."""
 LINE_CHARS_MAX = 2_000
 STEPS_MAX = 400_000
 """Of the search, some tenths of a second; pages of a few thousand lines with some hundred changes need less."""
@@ -53,7 +53,7 @@ def lines_of(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 def difference(old: Sequence[str], new: Sequence[str], *, steps_max: int = STEPS_MAX) -> list[EqualRun]:
-    """Within a change what was removed comes before what was added."""
+    """Within a change the removed lines come before the added ones."""
     budget = _Budget(steps_max)
     runs: list[EqualRun] = []
     removed: list[str] = []
@@ -157,7 +157,7 @@ def _gap(old: Sequence[str], new: Sequence[str], budget: _Budget) -> Iterator[_S
 
 
 def _search(old: Sequence[str], new: Sequence[str], budget: _Budget) -> list[tuple[int, int]] | None:
-    """Where each step of a shortest script ends: a line removed or added, and those kept behind it. None where the
+    """Where each step of a shortest script ends: a line removed or added, and the kept lines after it. None where the
     budget is used up first."""
     reach = {1: 0}  # how far each diagonal has come
     history: list[dict[int, int]] = []

@@ -16,7 +16,7 @@ _KEY_BYTES = 12
 
 
 def member_of(key: bytes) -> bytes:
-    """Of an index key of family c or t, whose first byte says which."""
+    """The member of an index key of family c or t. The key's first byte names the family."""
     day = int.from_bytes(key[1 + _KEY_BYTES : 5 + _KEY_BYTES], "big") // DAY_S
     return b"".join((key[1 : 1 + _KEY_BYTES], day.to_bytes(3, "big"), key[:1]))
 

@@ -18,7 +18,7 @@ class VouchedContent(Protocol):
 
     @property
     def voucher(self) -> str:
-        """Who signed it; "" where nobody did."""
+        """The peer that signed it; "" for an unsigned capture."""
         ...
 
 

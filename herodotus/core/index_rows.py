@@ -5,7 +5,7 @@ directory of the thesis (16 bits of the position) are ranges. Everything can be 
 files.
 
     c  position[:12] time[4] variant[3]  -> place of the record, what kind it is, its arrival
-    d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): who has a payload
+    d  bucket[1] sha256[:6] kind[1] position[:8] time[4]  -> (nothing): a capture with this payload
     v  position[:12] time[4] variant[3]  -> unchanged visits since that version: number, the last
     t  position[:12] time[4] variant[3]  -> (nothing): deleted for good
     x  file[4] offset[4]  -> (nothing): a visit log or a tombstone is there
@@ -16,7 +16,7 @@ files.
     a  property[1] value  -> captures that have it, and bytes of their payloads
     m  name  -> settings of the index itself
 
-The prefixes cannot be confused by an accident (2^-96 a pair for positions) and what they lead to is compared
+The prefixes cannot be confused by an accident (2^-96 a pair for positions) and the record at the place is compared
 with the whole value. The variant is the digest's start: two contents of one URL and second are two captures.
 """
 
@@ -40,7 +40,7 @@ BUCKETS = 16
 
 
 class RowKind(IntEnum):
-    """What the record is, so that a count or a choice need not read it."""
+    """The kind of record, so that counting and choosing need not read it."""
 
     BODY = 0
     REVISIT = 1
@@ -124,7 +124,7 @@ def auxiliary_place(key: bytes) -> tuple[int, int]:
 def address_key(url: str) -> bytes:
     """Sites and folders are ranges; http and https of one address are neighbours. `url_of_address` is its inverse."""
     match = _WEB_URL.fullmatch(url)
-    if match is None:  # urn:, dns: and what else other archives hold
+    if match is None:  # urn:, dns: and other schemes in foreign archives
         text = "~" + url
     else:
         secure, host, port, rest = match.groups()

@@ -20,7 +20,8 @@ DICTIONARY_FIELD = "herodotus-dictionary-digest"
 CDXJ_BYTES_MAX = 1024 * 1024 * 1024
 SEGMENT_BYTES_MAX = 256 * 1024 * 1024
 NUMBER_MAX = 2**31
-"""Of a file: the index has four bytes for it, and nobody makes so many. A name that says more is not ours."""
+"""The limit of a file's number: the index has four bytes for it, and no archive reaches it. A larger number is not
+ours."""
 _LOG = re.compile(r"log/(\d{8,10})\.warc\.gz")
 _SEGMENT = re.compile(r"segments/([0-9a-f])/(\d{6,10})-(\d{8,10})\.warc\.(gz|zst)")
 

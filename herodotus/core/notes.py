@@ -31,7 +31,7 @@ class Visit:
     url: str
     time_s: int
     status: int
-    """304, or what came with the known content again."""
+    """304, or the status that came with the known content."""
 
     def __post_init__(self) -> None:
         # A line that cannot be read again would take its neighbours along.

@@ -1,6 +1,6 @@
 """What may an operator offer of line, disk and day? The limits as settings say them; `budgets` keeps to them.
 
-They import nothing of the ring, as the command line reads settings before it knows whether it needs one.
+This module imports nothing of the ring: the command line reads settings before it knows whether it needs a ring.
 """
 
 import re
@@ -37,7 +37,7 @@ class Hours:
 
 
 def _minutes(text: str) -> int | None:
-    """Since midnight; None for what is no time of the day."""
+    """Minutes since midnight; None when the text is not a time of day."""
     found = re.fullmatch(r"([0-9]{2}):([0-5][0-9])", text.strip())
     minutes = int(found[1]) * 60 + int(found[2]) if found else DAY_MINUTES + 1
     return minutes if minutes <= DAY_MINUTES else None
@@ -60,4 +60,4 @@ class TrafficLimits:
 class DiskLimits:
     archive_bytes_max: int | None = None
     free_bytes_min: int = 0
-    """What others on the disk are left."""
+    """The space that stays free for other users of the disk."""

@@ -52,7 +52,7 @@ class Verify:
 class Expunge:
     before_s: int
     is_rehearsal: bool = False
-    """Only say what would go."""
+    """Only report the captures that would go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Performer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Begin no fetch until `Resume`, also after a restart. The report comes when those under way have ended."""
+    """Begin no fetch until `Resume`, also after a restart. The report comes when the running fetches have ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +103,14 @@ class Resume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Crawl these canonical URLs today, and what they lead to as far as the charter's scope goes."""
+    """Crawl these canonical URLs today, and the pages that they link to within the charter's scope."""
 
     urls: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandOver:
-    """Give what the peer holds to those who will hold it without it, as it is going to leave for good."""
+    """Give this peer's captures to the peers that will hold them instead, as this peer is leaving for good."""
 
     wait_s: float
 

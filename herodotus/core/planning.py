@@ -158,8 +158,8 @@ def plan(given: Assumptions) -> Plan:
 
 
 def _links_a_day(given: Assumptions) -> float:
-    """Bytes of links sent to one holder for the pages of a day, by all who fetched them: all of a new page's, the new
-    ones of a changed page's."""
+    """Bytes of links that one holder receives for the pages of a day, from all their fetchers: all links of a new
+    page, the new links of a changed page."""
     pages = given.pages * (given.added + given.changed * given.new_links)
     return given.fetches * pages * given.links_per_page * given.url_bytes
 

@@ -1,7 +1,7 @@
-"""What do the rooms of a peer ask of the machine that runs it? Work that would hold up the loop is given away.
+"""What do the rooms of a peer ask of the machine that runs it? Workers for jobs that would hold up the loop.
 
 Small protocols of values and calls, so that a machine and a simulation of one can both stand behind them; `world.py`
-has the rest of what a peer asks of the world.
+has the peer's other demands on the world.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Jobs of one kind; so many run at once, the others wait."""
+    """Jobs of one kind. A limited number run at once; the others wait."""
 
     name: str
     width: int

@@ -1,4 +1,4 @@
-"""Where on the ring does a URL lie? All that is kept of a URL is ordered by its position, and found there."""
+"""Where on the ring does a URL lie? Everything kept about a URL is sorted and found by its position."""
 
 from crawler.core.urls import url_key
 from dht.core.ids import Key

@@ -1,11 +1,11 @@
-"""What does a person read in a capture? Its text in lines, without markup; None for what is no text."""
+"""What does a person read in a capture? Its text in lines, without markup; None when it is not text."""
 
 import turbohtml
 
 from crawler.core.content import MediaType, decoded
 
 READ_BYTES_MAX = 4 * 2**20
-"""Of a body without its coding; what is behind is not read."""
+"""Of a decoded body. Later bytes are not read."""
 _HTML = ("text/html", "application/xhtml+xml", "")
 _TEXTS = ("text/", "application/json", "application/javascript", "application/ecmascript", "image/svg")
 _HEAD_LOOKED_AT = 1_024
@@ -27,7 +27,7 @@ def readable_text(body: bytes, content_type: str, content_encoding: str = "") ->
 
 
 def _is_text(body: bytes, charset: str | None) -> bool:
-    """What is called a page, or nothing at all, may be anything."""
+    """A body that is labelled as a page, or has no label, may be anything."""
     return b"\0" not in body[:_HEAD_LOOKED_AT] or (charset or "").lower().startswith("utf-16")
 
 
@@ -39,7 +39,7 @@ def _of_html(body: bytes, charset: str | None) -> str:
 
 
 def _decoded(body: bytes, charset: str | None) -> str:
-    """By the labels of the web and not by Python's, some of which cost the square of what they decode."""
+    """By the web's labels and not by Python's: some of Python's codecs take quadratic time."""
     plain = _parsed(b"<plaintext>" + body, charset).select_one("plaintext")
     return "" if plain is None else plain.text
 

@@ -1,12 +1,12 @@
-"""What do two holders not share of what both should have? One descent for every kind of thing that holders keep.
+"""Which things does only one of two holders have, although both should? One descent for every kind of thing.
 
-Both sides can cut a part of the ring into smaller ones and sum up what lies in each. The asker learns the sums of the
-other side, leaves alone what is equal, and settles what is not: where that is little, each side learns what the other
-has; where it is much, it is cut again. So what travels follows the difference. Nothing is remembered: a descent that
-was cut off begins again, and finds equal what was settled.
+Both sides can cut a part of the ring into smaller ones and sum up the contents of each. The asker learns the sums of
+the other side, skips the equal parts and settles the others: of a small part, each side learns the other's contents;
+a large part is cut again. So the traffic depends on the difference alone. Nothing is remembered: an interrupted
+descent begins again, and finds the settled parts equal.
 
-What differs from kind to kind is the `Side`: which sums there are, how much is little, and what is told. It bounds its
-questions itself, as another peer may answer without an end that everything differs.
+A `Side` holds the differences between the kinds: its sums, the size of a small part, and the messages. It limits its
+questions itself, as another peer may answer endlessly that everything differs.
 """
 
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ class Side(Protocol[Part]):
         ...
 
     async def settle(self, part: Part) -> bool:
-        """Let both sides know what they do not share of a part. False: that is too much at once."""
+        """Tell both sides their differences in a part. False: there are too many for one go."""
         ...
 
 

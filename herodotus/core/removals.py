@@ -1,4 +1,5 @@
-"""What was removed for good, so that it is neither crawled nor stored again? Hosts with all below them, and pages.
+"""Which hosts and pages were removed for good, so that they are not crawled or stored again? A host includes its
+subdomains.
 
 A page means both schemes and every spelling that the crawler takes for the same address. This is the operator's own
 list of pages that must not be archived; site owners who ask not to be visited stand in `crawl.opt_out`.
@@ -22,7 +23,7 @@ class Removals:
 
     @classmethod
     def of(cls, *, hosts: Iterable[str], urls: Iterable[str]) -> Self:
-        """Raises MalformedUrlError for what is neither."""
+        """Raises MalformedUrlError for a text that is neither."""
         return cls(hosts=OptOutList.of(hosts), pages=frozenset(page_of(url) for url in urls))
 
     def covers(self, url: str) -> bool:
@@ -31,7 +32,7 @@ class Removals:
         try:
             plain = canonical(url)
         except MalformedUrlError:
-            return False  # urn:, dns: and what else other archives hold
+            return False  # urn:, dns: and other schemes in foreign archives
         return self.hosts.covers(host_of(plain)) or plain.partition("://")[2] in self.pages
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 class SaveResult(Enum):
     SAVED = "saved"
     UNCHANGED = "unchanged"
-    """As it was: the version of `time_s` is what stands there now."""
+    """Unchanged: the version of `time_s` is still the current one."""
     REFUSED = "refused"
     """By its owner's rules, or by ours: asking again is of no use."""
     FAILED = "failed"

@@ -1,8 +1,8 @@
 """What does systemd need to know to run a peer? The text of a user unit, and whether somebody changed one since.
 
 `packaging/systemd/herodotus.service` is made from here (`scripts/docs.py`), and `herodotus service install` writes
-the same for the home and the program at hand. The first line carries a digest of all that follows, so that a unit
-that its owner edited is told from one that an older release wrote.
+the same for the home and the program at hand. The first line carries a digest of all that follows, so that an owner's
+edit can be distinguished from the text of an older release.
 """
 
 import hashlib
@@ -68,7 +68,8 @@ _AFTER_DRAIN_S = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePlan:
-    """`program` begins the command line; what is not said is where pipx and uv put it, and the usual home."""
+    """`program` begins the command line. The defaults are the place where pipx and uv install it, and the usual
+    home."""
 
     program: tuple[str, ...] = ()
     home: str | None = None

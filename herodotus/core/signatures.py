@@ -1,7 +1,7 @@
-"""Who vouches that a capture came from where it says it did? The peer that brought it in signs it once.
+"""Which peer vouches for a capture's origin? The peer that brought it in signs it once.
 
-The signature goes with the record, in a field of its own, wherever it is copied: a copy whose bytes were changed
-does not fit it any more. It says which peer is responsible, not that the page really looked so.
+The signature goes with the record, in a field of its own, wherever it is copied. A copy with changed bytes no longer
+matches it. It says which peer is responsible, not that the page really looked so.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ _KEY_BYTES, _SIGNATURE_BYTES = 32, 64
 
 
 def statement(deposit: Deposit) -> bytes:
-    """What is signed: URL, time, SHA-256 of the body, SHA-256 of the head, the server's address."""
+    """The bytes to sign: URL, time, SHA-256 of the body, SHA-256 of the head, the server's address."""
     parts = (
         deposit.url.encode("utf-8", "surrogateescape"),
         deposit.time_s.to_bytes(4, "big"),
@@ -31,7 +31,7 @@ def statement(deposit: Deposit) -> bytes:
 
 
 def signed(key: Ed25519PrivateKey, deposit: Deposit) -> Deposit:
-    """As it is when somebody vouches for it already; else it is we who do."""
+    """The deposit with a signature: the one that it has already, otherwise ours."""
     if signer_of(deposit) is not None:
         return deposit
     kept = tuple(pair for pair in deposit.extra if pair[0] != SIGNATURE)
@@ -48,7 +48,7 @@ def stated_in(deposit: Deposit) -> str | None:
 
 
 def voucher_in(field: str | None) -> str:
-    """The key that a record's field names, in hex; what came from other peers was checked when it was stored."""
+    """The key that a record's field names, in hex. Signatures from other peers were checked on storing."""
     version, _, rest = (field or "").partition(" ")
     return rest.partition(" ")[0] if version == _VERSION else ""
 

@@ -52,7 +52,7 @@ class RingStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsStatus:
-    """Calls between peers by TCP since the start; `dropped` counts who was not let in or broke a rule, by a word."""
+    """Calls between peers by TCP since the start. `dropped` counts refused callers and broken rules, by a word."""
 
     connections: int = 0
     called: int = 0
@@ -66,7 +66,8 @@ class CallsStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinksStatus:
-    """Links found here and delivered to others, and those that others found; since the start, but for what waits."""
+    """Links found here and delivered to others, and links that others found. Since the start, except the waiting
+    ones."""
 
     waiting: int = 0
     standby: int = 0
@@ -82,7 +83,7 @@ class LinksStatus:
     over_budget: int = 0
     given_up: int = 0
     learned: int = 0
-    """URLs that other holders told of, when a stretch became ours or what both knew was compared."""
+    """URLs learned from other holders, when a stretch became ours or when two holders compared their URLs."""
     reminded: int = 0
     """URLs that an owner had forgotten."""
     taken_over: int = 0
@@ -91,7 +92,7 @@ class LinksStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlStatus:
-    """`known` and `due` as they are now; what follows is of today. `restarts` counts crawls that an error ended."""
+    """`known` and `due` are of now, the other figures of today. `restarts` counts crawls that an error ended."""
 
     known: int = 0
     due: int = 0
@@ -116,9 +117,10 @@ class CrawlStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StewardStatus:
-    """First of the hosts and addresses that this peer is steward of, then of what it asks of other stewards.
+    """First the hosts and addresses that this peer is steward of, then its own requests to other stewards.
 
-    `lost`: windows that nobody gave back; `slow`: hosts that have waited for ten minutes and more, not for their rest.
+    `lost`: windows that were never given back; `slow`: hosts that have waited for ten minutes or more, apart from
+    their delay between fetches.
     """
 
     subjects: int = 0
@@ -150,7 +152,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HolderStatus:
-    """A peer that holds some of what we hold; `compared_s_ago` is None if they have not compared yet."""
+    """A peer that holds some of our captures. `compared_s_ago` is None if the two have not compared yet."""
 
     peer: str
     compared_s_ago: int | None
@@ -162,20 +164,20 @@ class HolderStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditStatus:
-    """A holder was asked to prove what it has."""
+    """A holder was asked to prove that it has a capture."""
 
     peer: str
     s_ago: int
     asked: int
     result: str
-    """`proven`, `without` (it has not what it confirmed), `unproven` (its bytes are others), `different` (it has
-    another content as well)."""
+    """`proven`, `without` (it lacks a capture that it confirmed), `unproven` (its bytes differ), `different` (it also
+    has another content)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrossFetchStatus:
-    """Captures of others that the origin was asked for here as well, since the start. `peers` are their signers, those
-    with most differences first. A difference is no accusation: pages change, and some differ for each visitor.
+    """Captures of others that we also fetched from the origin, since the start. `peers` are their signers, the most
+    differences first. A difference is no accusation: pages change, and some differ for each visitor.
     """
 
     made: int = 0
@@ -190,7 +192,7 @@ class CrossFetchStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiesStatus:
-    """Captures under way and since the start. `suspects` says who broke its word, and how."""
+    """Captures under way and since the start. `suspects` lists the peers that broke a promise, and how."""
 
     to_send: int = 0
     to_fetch: int = 0
@@ -212,8 +214,7 @@ class CopiesStatus:
     too_few_bytes: int = 0
     """About: by the average size of a capture here."""
     done_in_s: int | None = 0
-    """Until all that is to be sent and fetched is where it belongs, at the pace of the last ten minutes; None where
-    nothing moves."""
+    """Until everything is sent and fetched, at the pace of the last ten minutes; None while nothing moves."""
     claimed_deleted: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
@@ -226,8 +227,8 @@ class CopiesStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetStatus:
-    """What the line was used for since the provider's month began; `waits_s` by kind of background work, 0 runs.
-    A volume of 0 is without a limit.
+    """The use of the line since the provider's month began. `waits_s` is by kind of background work; 0 means that it
+    runs. A volume of 0 is without a limit.
     """
 
     month: str = ""
@@ -239,8 +240,8 @@ class BudgetStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeavingStatus:
-    """Whether the peer is leaving for good, and how many parts of what it holds are with `peers` others; `silent` of
-    them do not take it now.
+    """Whether the peer is leaving for good, and how many parts of its archive `peers` others have taken over.
+    `silent` of them take nothing now.
     """
 
     state: str = "staying"
@@ -274,4 +275,4 @@ class PeerStatus:
     budget: BudgetStatus = field(default_factory=BudgetStatus)
     leaving: LeavingStatus = field(default_factory=LeavingStatus)
     alarms: tuple[str, ...] = ()
-    """What somebody should act on, in sentences."""
+    """Sentences for the operator, each about something that needs action."""

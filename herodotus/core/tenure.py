@@ -1,4 +1,4 @@
-"""Since when is a key ours without a break? A steward is silent until all that was granted before him is over.
+"""Since when is a key ours without a break? A steward grants nothing until all earlier grants are over.
 
 Remembered are the arcs that were ours within the last `memory_s`; a key that was in all of them is ours for as long.
 """
@@ -20,7 +20,7 @@ class Tenure:
 
     def change(self, arcs: Arcs, now: float) -> None:
         """From now on these are ours; nothing was, before the first call."""
-        assert not self._earlier or self._earlier[-1][0] <= now, "time goes on"
+        assert not self._earlier or self._earlier[-1][0] <= now, "time does not run backwards"
         if arcs == self._arcs and self._earlier:
             return
         self._earlier.append((now, self._arcs))
@@ -31,7 +31,7 @@ class Tenure:
             self._earlier.popleft()
 
     def lose_all(self, now: float) -> None:
-        """We do not know what we were told: whatever is ours counts from now."""
+        """Our knowledge may have gaps: every key of ours counts as ours from now."""
         self._earlier.append((now, Arcs()))
 
     def has(self, key: Key) -> bool:
@@ -45,7 +45,7 @@ class Tenure:
         return 0.0
 
     def _join_oldest(self) -> None:
-        """Two become one: of the second one's end, with what both had."""
+        """Join the two oldest: the end of the second, with the keys that both had."""
         _, first = self._earlier.popleft()
         ended, second = self._earlier.popleft()
         self._earlier.appendleft((ended, first & second))

@@ -1,9 +1,8 @@
 """What does a WARC 1.1 record look like in bytes, and what do we accept from strangers?
 
-A record is a version line, named fields, an empty line, a block of the announced length and two line ends
-(ISO 28500:2017). Here records are formatted and split; compression is `herodotus.store.members`, files are
-elsewhere. What a stranger wrote is bounded: the length of a head, the number of its fields, the length of a
-block.
+A record is a version line, named fields, an empty line, a block of the announced length and two line ends (ISO
+28500:2017). Here records are formatted and split; compression is `herodotus.store.members`, files are elsewhere. A
+stranger's records have limits: the length of a head, the number of its fields, the length of a block.
 """
 
 import base64
@@ -78,7 +77,7 @@ def field(fields: Fields, name: str) -> str | None:
 
 
 def format_record(fields: Iterable[tuple[str, str]], block: bytes) -> bytes:
-    """A whole record. What would break a line becomes a space, so that no field can be smuggled in."""
+    """A whole record. Characters that would break a line become spaces, so that no field can be smuggled in."""
     text = "".join(f"{clean(name)}: {clean(value)}\r\n" for name, value in fields)
     head = f"WARC/1.1\r\n{text}Content-Length: {len(block)}\r\n\r\n".encode("utf-8", "surrogateescape")
     return b"".join((head, block, b"\r\n\r\n"))
@@ -202,7 +201,7 @@ def base32(digest: bytes) -> str:
 
 
 def derive_record_id(*parts: bytes) -> str:
-    """A record's id follows from what it says, so that storing and recovering need no chance."""
+    """A record's id follows from its content, so storing and recovering need no randomness."""
     # A UUID of version 8, which leaves all other bits to us (RFC 9562, 5.8).
     text = hashlib.sha256(b"\0".join(parts)).hexdigest()
     variant = "89ab"[int(text[16], 16) & 3]

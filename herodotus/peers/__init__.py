@@ -1,1 +1,2 @@
-"""How do peers talk to each other? Calls, the sessions that carry them, who may call, and membership of the ring."""
+"""How do peers talk to each other? Calls, the sessions that carry them, the admission of callers, and membership of
+the ring."""

@@ -1,4 +1,4 @@
-"""How do the peer's parts keep within what its volunteer offered? `await budget.spend(...)` before bytes flow.
+"""How do the peer's parts keep within the volunteer's offer? `await budget.spend(...)` before bytes flow.
 
 The core decides (`core/budgets.py`); this shell reads the clocks, waits, and keeps the month's ledger in the home:
 `state/traffic.json`, replaced in one step now and then and at the end, so that a killed peer forgets at most a
@@ -69,7 +69,7 @@ class Budget:
         self._ring_seen = (0, 0)
 
     async def spend(self, kind: Spending, size: int) -> None:
-        """Returns when so many bytes may flow, which are then booked. It may take until the next month."""
+        """Wait until `size` bytes may flow, and book them. This may take until the next month."""
         if not size and self._budgets.is_free(kind):
             return
         async with self._turns[kind]:
@@ -88,7 +88,7 @@ class Budget:
         return self._budgets.closed_s(kind, self._moment())
 
     def charge(self, kind: Spending, size: int) -> None:
-        """Book what has flowed already."""
+        """Book bytes that have flowed already."""
         self._budgets.charge(kind, size, self._moment())
 
     @asynccontextmanager
@@ -143,7 +143,7 @@ class Budget:
 
 def read_ledger(file: Path) -> TrafficLedger:
     """A file that is damaged or of a newer release is refused: a forgotten month may cost money."""
-    hint = "restore it, or remove it: what this month has cost is then forgotten"
+    hint = "restore it, or remove it: this month's traffic is then forgotten"
     found = read_state_file(file, _File, newest=FORMAT, bytes_max=FILE_BYTES_MAX, hint=hint)
     if found is None:
         return TrafficLedger()
@@ -154,7 +154,7 @@ def read_ledger(file: Path) -> TrafficLedger:
 
 
 class BudgetedFetcher:
-    """A `Fetcher` that keeps the rate and books afterwards what came: nobody knows a page's size before.
+    """A `Fetcher` that keeps the rate and books the bytes afterwards, as a page's size is unknown before.
 
     It never waits for hours: the crawl asks `closed_s` and starts nothing.
     """

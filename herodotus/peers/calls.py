@@ -1,4 +1,4 @@
-"""What may one peer ask of another, apart from messages of the ring? Calls by name, each end sure of the other.
+"""What may one peer ask of another, apart from messages of the ring? Calls by name; both ends are authenticated.
 
 A call carries at most some megabytes and its answer comes whole, or in pieces for as long as the caller reads. Links,
 leases and copies are services of their own on top of it; they are written against `Calls`, and know no sockets.
@@ -41,7 +41,7 @@ class WrongPeerError(CallError, PeerFault):
 
 
 class Questions(Protocol):
-    """All that most services need."""
+    """The part of `Calls` that most services need."""
 
     async def call(
         self, to: Contact, service: str, body: bytes, *, deadline_s: float = CALL_DEADLINE_S
@@ -64,14 +64,14 @@ class Calls(Questions, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a peer answers, by the service's name. A handler raises RefusedError to refuse."""
+    """A peer's handlers by the service's name. A handler raises RefusedError to refuse."""
 
     calls: Mapping[str, Callable[[PeerKey, bytes], Awaitable[bytes]]] = field(default_factory=dict)
     streams: Mapping[str, Callable[[PeerKey, bytes], AsyncIterator[bytes]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, *parts: "Services") -> "Services":
-        """Those of several parts of a peer together; two of one name are a mistake of ours."""
+        """The services of several parts of a peer together. Two of one name are a bug."""
         calls = [name for part in parts for name in part.calls]
         streams = [name for part in parts for name in part.streams]
         assert len({*calls}) == len(calls), f"two services of one name: {calls}"

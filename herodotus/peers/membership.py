@@ -49,7 +49,7 @@ JOIN_PATIENCE_S = 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinderParts:
-    """What finders are made of."""
+    """The parts from which finders are built."""
 
     settings: DiscoverySettings
     network: NetworkId
@@ -59,7 +59,7 @@ class FinderParts:
     given: Sequence[tuple[str, int]]
     remembered: RememberedPeers
     state: Path
-    """A file for what the rendezvous remembers."""
+    """A file for the rendezvous's memory."""
     validate: Callable[[bytes], PublishedRecord | None]
     is_one_machine: bool
     """All of the network's peers may share an address."""
@@ -72,7 +72,7 @@ class FinderParts:
 
 
 class RingWorld(Clocks, Protocol):
-    """What a member of a ring asks of the world."""
+    """A ring member's demands on the world."""
 
     @property
     def chance(self) -> Random: ...
@@ -222,7 +222,7 @@ class RingMembership:
         )
 
     def _last_record(self) -> PeerRecord | None:
-        """What we said of ourselves in our last run."""
+        """Our own record from our last run."""
         try:
             signed = decode_record(self._parts.home.record.read_bytes())
         except OSError:
@@ -239,7 +239,7 @@ class RingMembership:
         async def note(outcome: MappingOutcome) -> None:
             before = self._mapping.state if self._mapping else MappingState.FAILED
             self._mapping = outcome
-            if not self._ring.advertise:  # what the operator stated stays
+            if not self._ring.advertise:  # the operator's statement stays
                 self.node.advertise_port(outside_port(outcome, port))
             if outcome.state is not before:
                 self.node.test_reachability()
@@ -252,7 +252,7 @@ class RingMembership:
                 await mapper.release()
 
     def _reachability(self, standing: str, reason: str) -> str:
-        """What others found, which alone counts, and what the router said."""
+        """A sentence on the finding of other peers, which alone counts, and on the router's answer."""
         router = self._mapping.explanation if self._mapping else "no router was asked"
         return f"{standing}: {reason}; {router}"
 
@@ -326,7 +326,7 @@ def outside_port(outcome: MappingOutcome, port: int) -> int:
 
 
 def first_slot(stated: int, last: PeerRecord | None, address: Address) -> int:
-    """What the settings say, or else the slot that was free when we were last at this address."""
+    """The slot in the settings, or else the one that was free when we were last at this address."""
     if stated or last is None or last.addresses[0].host != address.host:
         return stated
     return last.slot

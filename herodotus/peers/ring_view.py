@@ -1,7 +1,7 @@
 """How does this peer see the ring? The table of holders, made again when the ring changed.
 
 There are two opinions about lost peers, on purpose. `RingView.live` leaves out peers that two witnesses found dead or
-that said goodbye: links, leases and readers want somebody who answers. In `LastingView.table` a peer that went away
+that said goodbye: links, leases and readers need peers that answer. In `LastingView.table` a peer that went away
 keeps its place for a day. With the first opinion alone, copies would be made again at each restart; with the second
 alone, links would wait for a day.
 """
@@ -28,7 +28,7 @@ SLACK: Final = 2
 
 
 class RingTable(Protocol):
-    """What `RingView` asks of `dht.Ring`."""
+    """The part of `dht.Ring` that `RingView` uses."""
 
     @property
     def me(self) -> Contact: ...
@@ -84,7 +84,7 @@ class RingView:
 
 
 class RingPositions(Protocol):
-    """What `LastingView` asks of `dht.Ring`."""
+    """The part of `dht.Ring` that `LastingView` uses."""
 
     def positions(self) -> tuple[Contact, ...]:
         """Every position that the table knows, our own included once we are a member."""

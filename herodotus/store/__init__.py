@@ -1,7 +1,7 @@
 """Where are the captures, and will they still be there tomorrow? Standard WARC files, and what is derived
 from them.
 
-Other rooms import what stands here, and no module below. `faces` says what they may ask.
+Other rooms import only the names exported here, no module below. `faces` defines the calls.
 """
 
 from herodotus.store.bell import Bell, current_bell

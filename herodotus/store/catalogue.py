@@ -149,7 +149,7 @@ class ArchiveCatalogue:
 
     def contents(self, number: int, start: int) -> tuple[int, Iterator[tuple[int, int, bytes]]]:
         files, log = self._archive.files, self._archive.log
-        # Of the log that grows just now, what was acknowledged is whole.
+        # In the log that is growing, every acknowledged capture is whole.
         with self._archive.lock:
             size = log.tail if log.number == number else files.size(number)
         read_at = partial(files.read_at, number)

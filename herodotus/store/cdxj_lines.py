@@ -1,4 +1,4 @@
-"""What do the `.cdxj` files beside segments say of a member, when it is copied as it is?"""
+"""Which `.cdxj` lines belong to a member that is copied unchanged? Those in the list beside its segment."""
 
 from collections import defaultdict
 

@@ -1,8 +1,8 @@
 """How do many small stores share one flush?
 
 Whatever has queued up while the last flush ran is committed as one batch, and then each waiter is told. Under load a
-batch is large and the flush costs each capture little; alone, a capture waits for one flush. When a commit fails, all
-that is queued behind it fails too: it may refer to what was lost.
+batch is large and the flush costs each capture little; alone, a capture waits for one flush. When a commit fails,
+everything queued behind it fails too: it may refer to lost captures.
 
 `CommitQueue` decides; a driver says when. A daemon has a thread for it, so that the next batch begins while the loop is
 busy. Where there are no threads, as in a simulation, a task of the loop does the same.
@@ -39,7 +39,7 @@ class _Waiting(NamedTuple):
     item: Item
     done: Done
     generation: int | None
-    """Of the intake, when the item was prepared; None for what depends on nothing."""
+    """The intake's generation when the item was prepared; None for an item that depends on no other."""
 
 
 class CommitQueue:
@@ -70,8 +70,8 @@ class CommitQueue:
     def commit(
         self, batch: Sequence[_Waiting]
     ) -> tuple[list[tuple[Done, ArchiveError | None]], ArchiveError | None]:
-        """What to tell to whom, and the error that ends all that is queued behind."""
-        # A deletion bumps the generation under the archive's lock: what was prepared before must not go in after.
+        """The callbacks with their results, and the error that ends everything queued behind."""
+        # A deletion bumps the generation under the archive's lock: an item prepared before must not go in after.
         with self._archive.lock:
             now = self._intake.generation
             fresh = [one for one in batch if one.generation in (None, now)]
@@ -81,7 +81,7 @@ class CommitQueue:
         return told + [(one.done, error) for one in fresh], error
 
     def give_up(self, error: ArchiveError) -> list[tuple[Done, ArchiveError | None]]:
-        """All that is queued; what comes from now on is prepared without what was lost."""
+        """Fail everything queued. Later items are prepared without the lost ones."""
         self._intake.forget()
         rest = [one.done for one in self._queue]
         self._queue.clear()
@@ -105,7 +105,7 @@ class Committer(Protocol):
         ...
 
     def stop(self) -> None:
-        """What was submitted is still committed. It may block."""
+        """Commit the submitted items, then stop. This may block."""
         ...
 
 

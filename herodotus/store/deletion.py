@@ -1,10 +1,10 @@
 """How does a capture go for good, without taking the body away from those that refer to it?
 
-A tombstone is written and flushed like any capture; from then on the capture is neither found nor taken back
-from another peer. When it was the original of revisits, its body first moves to the oldest of them, and the
-others are written again to name that one. This may be much, so it is done in steps, and storing continues between
-them: each leaves everything readable, and the original goes last. The bytes go with the next compaction. What
-refers to a payload is counted from the index each time, so nothing can drift.
+A tombstone is written and flushed like any capture; from then on the capture is neither found nor taken back from
+another peer. When it was the original of revisits, its body first moves to the oldest of them, and the others are
+written again to name that one. This may be much work, so it is done in steps, and storing continues between them.
+Each step leaves everything readable, and the original goes last. The bytes go with the next compaction. References to
+a payload are counted from the index each time, so no counter can drift.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -59,8 +59,8 @@ def delete(archive: Archive, intake: Intake, ids: Iterable[CaptureId]) -> int:
 
 
 def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence[CaptureId]) -> None:
-    """While a slice is missing nothing on it can be written again; and it may say of what is here that it was deleted,
-    so no body is left to that."""
+    """While a slice is missing, its captures cannot be written again. It may also hold tombstones for captures here,
+    so no body may move to those."""
     if not archive.files.missing:
         return
     keys = {capture_key(id_) for id_ in victims}
@@ -68,13 +68,13 @@ def _refuse_what_may_be_away(archive: Archive, reader: Reader, victims: Sequence
         for key, value in reader.entries_of_payload(bucket_of(id_.key), id_.digest):
             if key not in keys or decode_entry(value).place.file not in archive.files.catalogue:
                 raise StoreRefusedError(
-                    "a slice is missing: what is on it cannot be deleted, nor what shares its body with others"
+                    "a slice is missing: its captures cannot be deleted, nor captures that share a body with others"
                 )
 
 
 def move_bodies(archive: Archive, ids: Collection[CaptureId]) -> None:
-    """Those that refer to captures about to go are written again, some at a time. To be called while nothing new comes
-    to refer to them (`Intake.without`), and nothing is moved or deleted (`upkeep_lock`)."""
+    """Write the captures again that refer to captures about to go, some at a time. The caller makes sure that nothing
+    new refers to these (`Intake.without`), and that nothing is moved or deleted (`upkeep_lock`)."""
     reader, victims = Reader(archive), frozenset(ids)
     payloads = {
         (bucket_of(id_.key), id_.digest): None
@@ -103,7 +103,7 @@ def _in_steps(items: Iterable[NewCapture]) -> Iterator[list[NewCapture]]:
 def _bereaved(
     reader: Reader, bucket: int, digest: bytes, victims: Collection[CaptureId]
 ) -> Iterator[NewCapture]:
-    """The captures whose original is about to go, as they are to be written: the one that gets the body first."""
+    """New forms of the captures whose original is about to go. The one that gets the body comes first."""
     heir = _heir(reader, bucket, digest, victims)
     if heir is None:
         return
@@ -153,7 +153,8 @@ def _age(id_: CaptureId) -> tuple[int, bytes]:
 
 
 def deposit_of_stored(capture: StoredCapture) -> Deposit:
-    """As if it had just come, with its whole body: for other archives, and for those whose original goes."""
+    """A deposit with the whole body, as for a new capture: for other archives, and for revisits whose original
+    goes."""
     record = capture.record
     is_revisit = record.kind == "revisit"
     fields = tuple(
@@ -161,7 +162,7 @@ def deposit_of_stored(capture: StoredCapture) -> Deposit:
     )
     whole = replace(record, fields=fields, block=capture.head + capture.body)
     deposit = deposit_of_record(whole, capture.url, capture.companions)
-    # The body was checked against the digest when it was read; a forged one must stay what it was called.
+    # Reading checked the body against the digest; a forged one must keep its stated digest.
     return replace(deposit, sha256=capture.id.digest) if deposit.type is RecordType.RESPONSE else deposit
 
 
@@ -182,8 +183,8 @@ def expunge(archive: Archive, intake: Intake, before_s: int, limit: int = 10_000
 
 
 def outdated(archive: Archive, before_s: int, limit: int) -> list[tuple[CaptureId, str]]:
-    """Captures from before a time that a newer one of the same URL follows, in ring order, and their URLs. What
-    cannot be read is left for repair."""
+    """Captures older than a time that have a newer one of the same URL, in ring order, and their URLs. Unreadable
+    ones are left for repair."""
     reader = Reader(archive)
     found = (reader.named_at(key, value) for key, value in _outdated(archive, before_s))
     return list(islice((named for named in found if named is not None), limit))

@@ -1,8 +1,8 @@
-"""What does the archive tell other peers about what it holds, without looking through all of it each time?
+"""How does the archive sum up its captures for other peers, without reading the whole index each time?
 
-Digests of directories are kept in the index, those of each 256th of the ring until something in it changes;
-then that part is computed again when asked for. They change in the same batches as the captures they speak of,
-so after a crash they fit whatever captures the index still knows.
+Digests of directories are kept in the index, those of each 256th of the ring until something in it changes; the next
+question computes that part again. They change in the same batches as their captures, so after a crash they fit the
+captures that the index still knows.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from herodotus.store.index import Index, IndexBatch
 TOPS = 256
 _FAMILIES = CAPTURE + TOMBSTONE
 _OF_BEFORE = (b"s", b"e")
-"""Sketches of the members, and what came and went since they were written: earlier releases kept them."""
+"""Families of earlier releases: sketches of the members, and the changes since each sketch was written."""
 _DELETED_AT_ONCE = 10_000
 
 
@@ -38,7 +38,7 @@ class DirectoryDigests:
         """While this is the same, so is every digest."""
 
     def load(self) -> None:
-        """What the index says, when it was opened or made again."""
+        """Read the digests from the index, after it was opened or rebuilt."""
         self.changes += 1
         self._is_clean = bytearray(TOPS)
         for key, _ in self._index.scan(DIGEST, after(DIGEST)):
@@ -57,7 +57,8 @@ class DirectoryDigests:
                 self._index.write(batch)
 
     def prepare(self, batch: IndexBatch) -> bool:
-        """Add to a batch what it changes here; whether members come or go by it. Then `applied` follows."""
+        """Add a batch's effect on the digests to the batch. Returns whether it adds or removes members; `applied`
+        comes next."""
         members = self._changed_by(batch)
         for member in members:
             if self._is_clean[member[0]]:
@@ -113,7 +114,7 @@ class DirectoryDigests:
         return {directory: leaf_digest(of_one) for directory, of_one in members.items()}
 
     def members(self, key_from: bytes, key_to: bytes | None) -> Iterator[bytes]:
-        """Those of an arc, captures before tombstones."""
+        """The members of an arc, captures before tombstones."""
         for family in (CAPTURE, TOMBSTONE):
             start = family + key_from[:KEY_BYTES]
             end = after(family) if key_to is None else family + key_to[:KEY_BYTES]

@@ -1,7 +1,7 @@
-"""What does the archive ask of a file system? As little as it can, in the words of the module `os`.
+"""What does the archive ask of a file system? As little as possible, with the names of the module `os`.
 
-The same store runs on the real one (`OsDisk`) and on any other of that shape, such as a simulated one that
-loses what was not synced. Paths are relative to the disk's root and use `/`.
+The same store runs on the real one (`OsDisk`) and on any other of that shape, such as a simulated one that loses
+unsynced bytes. Paths are relative to the disk's root and use `/`.
 """
 
 import os
@@ -103,7 +103,7 @@ def sync_folder(disk: Disk, path: str) -> None:
 
 
 def make_folder(disk: Disk, path: str) -> None:
-    """With all above it, each name durable in its parent; what is there stays."""
+    """Make a folder and its parents, each name durable in its parent. Existing folders stay as they are."""
     parts = path.split("/")
     for depth in range(1, len(parts) + 1):
         try:

@@ -102,7 +102,7 @@ class Archive:
         self.settings = settings or ArchiveSettings()
         self.counters = StoreCounters()
         self.damage: dict[tuple[str, int], Damage] = {}
-        """What was found broken, to be fetched from another copy."""
+        """Captures found broken, to be fetched from another copy."""
         self.digest_of = digest_of
         self.lock = RLock()
         """Held while the log, the catalogue or the index change together."""
@@ -112,7 +112,7 @@ class Archive:
         self.log = IngestLog(files, self.settings.software, random_bytes)
         self._free_bytes = free_bytes
         self.scratch = scratch
-        """For what is sorted on disk; the system's place for such files if None."""
+        """The folder for sorting on disk; the system's temporary folder if None."""
         self.removed = NOTHING_REMOVED
         """Captures of these are never stored, whatever their source."""
         self.refusal: str | None = None
@@ -122,17 +122,17 @@ class Archive:
         self.captures = 0
         self.has_tombstones = False
         self.rewrites = 0
-        """How often captures were deleted or written again: what was read from the index before may be stale."""
+        """How often captures were deleted or written again. Earlier reads of the index may be stale."""
         self.sign: Callable[[Deposit], Deposit] = lambda deposit: deposit
-        """How this peer vouches for what it brings in; only a running peer has its key at hand."""
+        """How this peer signs the captures that it brings in; only a running peer has its key at hand."""
         self.on_stored: Callable[[Sequence[CaptureId]], None] = lambda ids: None
-        """Told what is durable since a moment, in the thread that committed it: it must be quick."""
+        """Called with captures that have just become durable, in the thread that committed them: it must be quick."""
 
     # -- storing ------------------------------------------------------------------------------------------
 
     def commit(self, items: Sequence[Item]) -> None:
-        """Make the items durable and visible; returning is the acknowledgement. What is refused may be there in
-        part."""
+        """Make the items durable and visible; returning is the acknowledgement. Parts of a refused batch may be
+        stored."""
         with self.lock, self.writing_index():
             for wave in waves(items):
                 self._commit_at_once(wave)
@@ -166,8 +166,8 @@ class Archive:
 
     @contextmanager
     def writing_index(self) -> Iterator[None]:
-        """An index that cannot be written is behind the log: nothing may follow what it lacks, until an opening
-        gives it that. What is there is served."""
+        """An index that cannot be written is behind the log. Nothing more may be stored until the next opening
+        applies the missing part. Reading continues."""
         try:
             yield
         except IndexFailedError as error:
@@ -199,7 +199,7 @@ class Archive:
             raise StoreRefusedError(f"the disk is full: {self.settings.reserve_bytes} bytes stay in reserve")
 
     def has_room(self, bytes_: int) -> bool:
-        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
+        """Whether so many bytes fit now, judging by the disks and the operator's limits."""
         if self.refusal is not None:
             return False
         with self.lock:
@@ -223,7 +223,7 @@ class Archive:
         return [slice_ for slice_ in others if self.has_room_on(slice_, bytes_)]
 
     def roll(self) -> None:
-        """Close the log and begin another, so that what was stored so far can be sealed."""
+        """Close the log and begin another, so that everything stored so far can be sealed."""
         with self.lock:
             if self.refusal is not None:
                 raise StoreRefusedError(self.refusal)
@@ -255,7 +255,7 @@ class Archive:
         return self.has_tombstones and self.index.get(family_key(TOMBSTONE, key)) is not None
 
     def load_counts(self) -> None:
-        """What the index says of itself, when it was opened or rebuilt."""
+        """Read the index's own settings and counts, after it was opened or rebuilt."""
         self.captures = decode_numbers(self.index.get(COUNT_KEY) or b"\0")[0]
         self.directories.load()
         self.has_tombstones = next(self.index.scan(TOMBSTONE, after(TOMBSTONE)), None) is not None
@@ -329,7 +329,7 @@ class Archive:
         self.finish(applying, (number, offset))
 
     def finish(self, applying: Applying, applied: tuple[int, int]) -> None:
-        """Write what was collected; the visits and the position last, and together."""
+        """Write the collected rows. The visits and the position come last, in one batch."""
         position = (APPLIED_KEY, encode_numbers(applied))
         if not applying.visits:
             applying.batch.put(*position)
@@ -364,7 +364,7 @@ class Archive:
 
     @property
     def epoch(self) -> int:
-        """The last sealing whose places the index has."""
+        """The number of the last sealing that the index includes."""
         return decode_numbers(self.index.get(EPOCH_KEY) or b"\0")[0]
 
     @property

@@ -1,7 +1,7 @@
-"""How are more lines sorted than fit into memory?
+"""How are lines sorted that do not fit into memory?
 
-In runs, each sorted and put aside in a file of its own, which are then merged. What fits into one run never
-touches the disk.
+In runs: each is sorted and written to a file of its own, and the files are merged. Lines that fit into one run never
+touch the disk.
 """
 
 import heapq
@@ -38,7 +38,7 @@ class SortedLines:
         """Without its line end, and with none inside."""
         assert b"\n" not in line
         self._run.append(line)
-        self._run_bytes += len(line) + 80  # what a bytes object and its place in a list cost besides
+        self._run_bytes += len(line) + 80  # overhead of a bytes object and its place in a list
         if self._run_bytes >= self._run_bytes_max:
             self._put_aside()
 

@@ -2,8 +2,8 @@
 
 `Store` is for parts that bring captures in or read one (crawling, commands), `Holdings` for the other holders of the
 same share, `Catalogue` for readers. The calls are typed and take values: no caller meets the index, the files or
-their locks. The one function that goes in is the guard of `drop`: it is asked under the archive's lock, as what it
-looks at must not change between the look and the deed.
+their locks. The one function that goes in is the guard of `drop`: it is asked under the archive's lock, since the
+captures must not change between its answer and the deletion.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ Stretch = tuple[bytes, bytes | None]
 Sign = Callable[[Deposit], Deposit]
 """Gives the very same deposit where somebody vouches for it already."""
 OnStored = Callable[[Sequence[CaptureId]], None]
-"""Told what is durable from now on, in the thread that committed it: it must be quick."""
+"""Called with captures that have just become durable, in the thread that committed them: it must be quick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Store(Protocol):
     """For parts that bring captures in, or read one by its name."""
 
     def has_room(self, bytes_: int) -> bool:
-        """Whether so much could be stored now, as far as the disks and what was offered of them tell."""
+        """Whether so many bytes fit now, judging by the disks and the operator's limits."""
         ...
 
     def is_removed(self, url: str) -> bool:
@@ -99,9 +99,9 @@ class Store(Protocol):
 
 
 class Holdings(Protocol):
-    """What this archive holds, as the other holders of it ask and answer.
+    """The archive's captures, as other holders of the same share ask about them.
 
-    Members are what digests are made of (`herodotus.core.digests`): a URL on a day. Keys are those of the index,
+    A member is a URL on a day; digests are made of members (`herodotus.core.digests`). Keys are those of the index,
     without their family: `position[12] time[4] variant[3]`.
     """
 
@@ -119,12 +119,13 @@ class Holdings(Protocol):
         ...
 
     def listen(self, on_stored: OnStored, *, sign: Sign, acknowledge: Acknowledge | None = None) -> None:
-        """`sign` vouches for what this peer brings in; a new capture counts as stored when `acknowledge` returns."""
+        """`sign` signs the captures that this peer brings in. A new capture counts as stored when `acknowledge`
+        returns."""
         ...
 
     async def digests(self, low: bytes, high: bytes | None) -> dict[int, bytes]:
-        """Of the directories of 16 bits of a stretch; `top_digests` and `root_digest` go on from there. Kept while
-        nothing changes; a URL on a day counts once, whatever its content."""
+        """The digests of the directories of 16 bits in a stretch; `top_digests` and `root_digest` build on them. They
+        are kept while nothing changes. A URL on a day counts once, whatever its content."""
         ...
 
     async def members(self, stretches: Sequence[Stretch]) -> list[bytes]:
@@ -132,7 +133,7 @@ class Holdings(Protocol):
         ...
 
     async def keys(self, stretches: Sequence[Stretch], *, beside_others: bool = False) -> list[bytes]:
-        """Of all captures there, or of those that are not their URL's only one of a day."""
+        """The keys of all captures in the stretches, or only of those that share URL and day with another."""
         ...
 
     async def counts(self, stretches: Sequence[Stretch]) -> list[int]:
@@ -148,7 +149,7 @@ class Holdings(Protocol):
         ...
 
     async def lacking(self, members: Sequence[bytes]) -> list[bytes]:
-        """Those of which nothing is here. What was deleted for good is not lacking."""
+        """The members without a capture here. A member deleted for good is not lacking."""
         ...
 
     async def held(self, keys: Sequence[bytes]) -> list[Held]: ...
@@ -158,11 +159,11 @@ class Holdings(Protocol):
         ...
 
     async def parcels(self, member: bytes, sign: Sign) -> list[Parcel]:
-        """What there is of a member and can be read."""
+        """The readable captures of a member."""
         ...
 
     async def buried(self, member: bytes) -> list[bytes]:
-        """The keys of what was deleted for good of a member."""
+        """The keys of a member's captures that were deleted for good."""
         ...
 
     async def proofs(self, members: Sequence[bytes], nonce: bytes) -> list[list[Proof]]:
@@ -178,17 +179,17 @@ class Holdings(Protocol):
         ...
 
     async def drop(self, low: bytes, high: bytes | None, may_go: Callable[[], bool]) -> int:
-        """Let go of what others hold now, without a word that it should not exist; how many captures went. `may_go`
-        is asked in another thread, while nothing can be stored."""
+        """Drop captures that other peers hold now, without tombstones. Returns how many. `may_go` is asked in another
+        thread, while nothing can be stored."""
         ...
 
     async def bury(self, keys: Collection[bytes]) -> int:
-        """Delete for good what the other holders have deleted; how many captures went."""
+        """Delete for good the captures that the other holders have deleted. Returns how many."""
         ...
 
     async def broken(self, noted: int, known: Iterable[bytes], *, may_scan: bool, most: int) -> Broken:
-        """What still is of the known ones; all that there is, where `may_scan` and something came to what `noted`
-        says."""
+        """The known broken captures that are still broken. With `may_scan`, and if the count of damage is not `noted`,
+        all broken ones."""
         ...
 
     async def compact(self) -> None:
@@ -197,7 +198,7 @@ class Holdings(Protocol):
 
 
 class VersionEntry(Protocol):
-    """What the index says of a capture; reading the capture itself costs ten times more."""
+    """The index's facts about a capture; reading the capture itself costs ten times more."""
 
     @property
     def name(self) -> bytes:
@@ -223,9 +224,9 @@ class ContainerFacts:
 
 
 class Catalogue(Protocol):
-    """What readers look for. The calls wait for disks, so they are made in a worker; several of them make one
-    question, and the portal has its own lanes and a bounded queue for these. Positions are the first 12 bytes of a
-    URL's key."""
+    """The questions of readers. The calls wait for disks, so they are made in a worker. One question takes several
+    calls, and the portal has its own lanes and a bounded queue for them. Positions are the first 12 bytes of a URL's
+    key."""
 
     @property
     def stamp(self) -> int:
@@ -281,7 +282,7 @@ class Catalogue(Protocol):
     # -- as surveyed
 
     def is_surveyed(self) -> bool:
-        """Whether all that was stored so far is in what follows."""
+        """Whether the figures and links below include everything stored so far."""
         ...
 
     def links_to(self, position: bytes, behind: bytes = b"") -> Iterator[tuple[bytes, Span]]:
@@ -297,7 +298,7 @@ class Catalogue(Protocol):
     # -- whole files, and all that there is
 
     def containers(self, behind: int) -> Iterator[ContainerFacts]:
-        """Files by number. What was sealed or compacted away meanwhile is left out."""
+        """Files by number. Files that were sealed or compacted meanwhile are left out."""
         ...
 
     def container(self, number: int) -> ContainerFacts | None: ...

@@ -1,4 +1,4 @@
-"""Which files does the archive consist of, and what is in them at a place?
+"""Of which files does the archive consist, and which bytes are at a place?
 
 Several slices (disks, or folders on them) make one archive; a missing slice takes its own files away and
 nothing else. Open files are kept, within a bound, and the present readers of a removed file read it to the end.
@@ -116,7 +116,7 @@ class Files:
                     yield path
 
     def take_number(self) -> int:
-        """Never given twice, not even while what has it is still being written."""
+        """A new file number. It is never given twice, not even while its file is still being written."""
         if not self._last_number and len(self.present) < len(self.slices):
             # What a missing slice holds has numbers that nobody here knows: stay clear of them.
             self._last_number = max(self.catalogue, default=0) + MISSING_NUMBERS
@@ -136,7 +136,7 @@ class Files:
         return self.disk(located.slice).stat(located.name.path).st_size
 
     def bytes_used(self) -> int:
-        """By all files. Those that are sealed never change, so only logs are asked each time."""
+        """The size of all files. Sealed ones never change, so only logs are measured each time."""
         sizes: dict[int, int] = {}
         for number, located in list(self.catalogue.items()):
             known = None if located.name.is_log else self._sizes.get(number)
@@ -174,7 +174,8 @@ class Files:
                     disk.close(opened.fd)
 
     def _pread(self, disk: Disk, opened: _Open, number: int, length: int, offset: int) -> bytes:
-        """What the disk cannot read comes as zeros, as checksums find those: a bad sector costs what is in it."""
+        """Unreadable bytes are replaced by zeros, which checksums detect: a bad sector costs only its own
+        contents."""
         try:
             return disk.pread(opened.fd, length, offset)
         except OSError as error:
@@ -196,7 +197,7 @@ class Files:
         return bytes(data)
 
     def dictionary(self, number: int) -> Dictionary | None:
-        """What the frames of a segment were compressed with; None for nearly all."""
+        """The dictionary of a segment's frames; None for nearly all segments."""
         located = self.catalogue.get(number)
         if located is None or located.name.is_log or not located.name.codec.takes_dictionary:
             return None

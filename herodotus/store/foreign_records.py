@@ -1,8 +1,8 @@
 """What records does a WARC or ARC file of anybody hold? Read as a stream, trusting nothing.
 
-Plain, gzip (one member to the record, or one for all) and zstd (also with the dictionary in its leading
-frame). Memory is bounded whatever the file says of itself; what is broken is reported with its offset in the
-file, and reading continues at the next thing that looks like the start of a member or a record.
+Plain, gzip (one member to the record, or one for all) and zstd (also with the dictionary in its leading frame).
+Memory is bounded, whatever sizes the file states. Broken parts are reported with their offset in the file, and
+reading continues at the next apparent start of a member or a record.
 """
 
 import re
@@ -268,7 +268,7 @@ class RecordReader:
                 return None
             if self._content[0] not in b"\r\n":
                 break
-            self._consume(1)  # line ends between records: two, or what a sloppy writer left
+            self._consume(1)  # line ends between records: two, or any number from a sloppy writer
         offset = self._offset()
         self._fill_head()
         if self._content.startswith(b"WARC/"):
@@ -322,7 +322,7 @@ class RecordReader:
         )
 
     def _resynchronise(self) -> None:
-        """To the next start of a record in what is decoded, else of a member in the file."""
+        """Skip to the next start of a record in the decoded bytes, otherwise of a member in the file."""
         self._decoder_resync() if self._kind != "plain" else self._plain_resync()
 
     def _plain_resync(self) -> None:
@@ -341,8 +341,8 @@ class RecordReader:
                 return
 
     def _decoder_resync(self) -> None:
-        """What is left of the member is given up; a bomb is not decoded to its end. Members that were decoded
-        while looking for the end of a head that has none are read again."""
+        """Give up the rest of the member, so that a bomb is not decoded to its end. Members that were decoded in
+        search of a head's missing end are read again."""
         after = self._offset() + 1
         self._consume(len(self._content))
         self._marks.clear()

@@ -1,7 +1,8 @@
 """Is there room for what sealing writes, and on which disk?
 
-It writes all of it before anything old goes. A disk that is filled to its last byte hurts everything that writes there,
-the index among them, so too little room is a refusal before the first byte; the reserve may be used.
+Sealing writes every new file before it removes an old one. A disk that is filled to its last byte hurts everything
+that writes there, the index among them, so too little room is a refusal before the first byte; the reserve may be
+used.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ def find_room(
 
 
 def grown(size: int) -> int:
-    """With the list beside it, and for what packs worse than it did."""
+    """A segment's size with its list, and a margin for members that pack worse than before."""
     return size + size // 8
 
 

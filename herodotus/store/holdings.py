@@ -1,6 +1,6 @@
-"""How does the archive answer the other holders of what it has? The face `Holdings`, over log, files and index.
+"""How does the archive answer other holders of the same share? The face `Holdings`, over log, files and index.
 
-What reads the index or a file is a job for the store's workers, and sees the archive as it is when it runs.
+Reading the index or a file is a job for the store's workers. It sees the archive as it is when the job runs.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence

@@ -1,7 +1,7 @@
-"""What does the running peer hold, and who may use it? The archive of its home, open for as long as the peer lives.
+"""Where is a running peer's archive, and when may it be used? In its home, open for as long as the peer runs.
 
-An archive that cannot be opened does not keep the peer from being a member and serving the rest: it says what is
-wrong, and its operator may repair it. Opening may take long (a rebuilt index), so others wait only a little.
+An archive that cannot be opened does not keep the peer from being a member and serving the rest: it reports the
+trouble, and its operator may repair it. Opening may take long (a rebuilt index), so others wait only a little.
 """
 
 import logging
@@ -44,7 +44,7 @@ class ArchiveState(Enum):
 
 
 class StoreWorld(Clocks, Workers, Storage, Protocol):
-    """What an archive that is held open asks of the world."""
+    """An open archive's demands on the world."""
 
 
 class NotOpenError(ArchiveError):
@@ -107,7 +107,7 @@ class HomeArchive:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Leaving closes the archive: what was acknowledged is on the disk before anyway."""
+        """Leaving closes the archive. Acknowledged captures are on the disk already."""
         self._settled, leave = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._hold, self._settled, leave)

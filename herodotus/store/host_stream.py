@@ -1,7 +1,8 @@
-"""In what order come all captures of a host? In that of its addresses, walked through instead of the whole archive.
+"""In which order do a host's captures come? By address: the walk visits the host's addresses and not the whole
+archive.
 
-As of a stream, its place is the last capture that was looked at and what had arrived when it began: what comes later
-is of the next stream, so each capture comes exactly once.
+Like a stream's, its place is the last capture looked at and the arrival number at its beginning. Later arrivals
+belong to the next stream, so each capture comes exactly once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,8 +35,8 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostPlace:
-    """The last capture that was looked at: the start of its URL's address, its key (of zero length: none of it yet),
-    and what had arrived when the stream began."""
+    """The last capture looked at: the start of its URL's address and its key (empty: none of this address yet). Also
+    the arrival number when the stream began."""
 
     incarnation: bytes
     boundary: int
@@ -71,7 +72,7 @@ class HostStream:
         self._url = ""
         self._key = b""
         self.is_cut = False
-        """It stopped after so many addresses; there are more."""
+        """The stream stopped at its limit of addresses; there are more."""
         self.skipped = 0
 
     @property
@@ -105,7 +106,7 @@ class HostStream:
                     yield capture
 
     def _read(self, key: bytes, entry: IndexEntry) -> StoredCapture | None:
-        """None for what is damaged, which is counted, or was deleted meanwhile."""
+        """None for a capture that is damaged (counted) or was deleted meanwhile."""
         for _ in range(_TRIES):
             try:
                 capture = self._reader.read_entry(entry, self._cache)

@@ -1,7 +1,7 @@
 """How are many files imported as one order: what is in each, where does an interrupted one continue, what is retried?
 
-A WACZ is a ZIP with WARC files in it, which are read where they lie. How far a file was imported is marked beside
-the archive now and then, always behind what is durable: after a crash the same command continues there. A revisit
+A WACZ is a ZIP with WARC files in it, which are read where they lie. The progress in a file is noted beside the
+archive now and then, never ahead of the durable captures. After a crash the same command continues there. A revisit
 whose original comes only in a later file is tried again when all files were read.
 """
 
@@ -40,7 +40,7 @@ class _Mark(msgspec.Struct):
 
 
 class Marks:
-    """How far interrupted imports came. What is in the way of reading or writing them costs only time."""
+    """The progress of interrupted imports. If it cannot be read or written, that costs only time."""
 
     def __init__(self, path: Path | None, incarnation: bytes) -> None:
         self._path = path
@@ -87,7 +87,7 @@ def _read(path: Path | None) -> dict[str, _Mark]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProgress:
-    """What is told while it runs."""
+    """Reports of a running import."""
 
     path: Path
     done_bytes: int
@@ -110,7 +110,7 @@ async def take_in(
     """A report of each file. `start` is a byte to continue at, whatever is marked; 0 starts again."""
     marks = Marks(marks_path, store.archive.incarnation)
     reports = [await _take_in_one(store, path, start, marks, tell) for path in paths]
-    # Only what came after a file can have brought the originals that were missing in it.
+    # Only later files can have brought the originals that were missing in a file.
     for at, path in enumerate(paths):
         if reports[at].orphans and any(report.stored for report in reports[at:]):
             again = await _take_in_one(store, path, 0, Marks(None, b""), tell)

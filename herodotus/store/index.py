@@ -1,8 +1,8 @@
 """Where do sorted keys live? The index as an ordered map with atomic batches.
 
-The index is derived: losing it costs a rebuild. What is written in a batch survives together or not at all,
-and a batch survives only if all earlier ones do, so the log position that a batch carries says what must be
-applied again.
+The index is derived: losing it costs a rebuild. The rows of a batch survive together or not at all, and a batch
+survives only if all earlier ones do. So the log position in a batch shows which part of the log must be applied
+again.
 """
 
 from collections.abc import Iterator

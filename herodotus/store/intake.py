@@ -1,8 +1,8 @@
-"""Is this capture new, and what is written for it?
+"""Is this capture new, and which record is written for it?
 
-A payload that the bucket has already is stored as a revisit of its original. The decision looks at the index
-and at what was handed to the committer before and is not durable yet: both go to disk in this order or not at
-all, and when a commit fails, everything decided in its hope is decided again (`generation`).
+A payload that the bucket has already is stored as a revisit of its original. The decision looks at the index and at
+earlier items that the committer has not made durable yet. Items reach the disk in this order or not at all. When a
+commit fails, every decision that relied on it is made again (`generation`).
 """
 
 from collections import OrderedDict
@@ -53,7 +53,7 @@ class Prepared(NamedTuple):
     outcome: StoreOutcome
     item: NewCapture | None
     original: Original | None
-    """What later captures may refer to, when this one has the body."""
+    """The original for later captures, when this one has the body."""
     generation: int
 
 
@@ -107,7 +107,7 @@ class Intake:
         )
 
     def _is_whole(self, id_: CaptureId) -> bool:
-        """False when what the index knows is damaged: then this copy repairs it."""
+        """False when the capture in the index is damaged: then this copy repairs it."""
         try:
             capture = self._reader.read(id_)
         except DamagedRecordError:
@@ -123,7 +123,7 @@ class Intake:
         if self._archive.files.missing:
             return None  # on a slice that is missing may stand that the original was deleted
         if mode is Mode.COMPARE:
-            # The one compared with must be on disk: what is on its way cannot be read yet.
+            # The capture to compare with must be on disk: queued ones cannot be read yet.
             return self._reader.original(
                 bucket, deposit.sha256, len(deposit.body), deposit.body, self._leaving
             )
@@ -140,27 +140,27 @@ class Intake:
         return known if known is not None and known.size == len(deposit.body) else None
 
     def promise(self, prepared: Prepared) -> None:
-        """It was handed to the committer: those after it may refer to it."""
+        """Note an item handed to the committer: later ones may refer to it."""
         if prepared.original is not None:
             self._remember(bucket_of(prepared.id.key), prepared.original, prepared.generation)
 
     def _remember(self, bucket: int, original: Original, generation: int) -> None:
         with self._lock:
             if generation != self.generation:
-                return  # what was seen then may be gone: it was refused or deleted meanwhile
+                return  # its originals may be gone: refused or deleted meanwhile
             self._recent[bucket, original.digest] = original
             while len(self._recent) > RECENT_MAX:
                 self._recent.popitem(last=False)
 
     def forget(self) -> None:
-        """A commit failed, or something was deleted: what was remembered may not be there."""
+        """A commit failed, or something was deleted: remembered originals may be missing."""
         with self._lock:
             self.generation += 1
             self._recent.clear()
 
     @contextmanager
     def without(self, ids: Collection[CaptureId]) -> Iterator[None]:
-        """These are about to go: nothing new comes to refer to them, also of what was prepared before."""
+        """These captures are about to go: nothing new may refer to them, not even an item prepared before."""
         self._part_with(frozenset(ids))
         try:
             yield

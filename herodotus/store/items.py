@@ -1,4 +1,4 @@
-"""What is handed to the archive to be stored, and how is it laid out for the log?"""
+"""Which items does the archive store, and what is their form in the log?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ Item = NewCapture | NewVisits | NewTombstones
 
 
 def rewrites(item: Item) -> bool:
-    """It changes what was there."""
+    """Whether the item changes stored captures."""
     return isinstance(item, NewTombstones) or (isinstance(item, NewCapture) and item.arrival is not None)
 
 

@@ -19,13 +19,13 @@ _NAME = re.compile(r"\d{6,10}\.txt")
 _STEP = re.compile(r"(install|remove) (\d{1,4}) ([!-~]+)")
 
 Step = tuple[str, int, str]
-"""What is done, on which slice, to which path."""
+"""An action, its slice and its path."""
 
 
 def write_journal(
     files: Files, epoch: int, installs: Sequence[tuple[int, str]], removals: Sequence[tuple[int, str]]
 ) -> None:
-    """Slice and path of what becomes whole, and of what goes. Returning is the decision."""
+    """Slice and path of the files that become whole, and of those that go. Returning is the decision."""
     lines = [f"install {slice_} {path}" for slice_, path in installs]
     lines += [f"remove {slice_} {path}" for slice_, path in removals]
     text = "".join(f"{line}\n" for line in lines) + "end\n"
@@ -41,8 +41,8 @@ def _path(epoch: int) -> str:
 
 
 def settle_journals(files: Files) -> bool:
-    """Finish what was decided, then remove parts that nothing decided on. False when a journal speaks of new files
-    that are not there: it was copied at another moment than they."""
+    """Finish decided journals, then remove parts of undecided ones. False when a journal names new files that are
+    missing: journal and files were copied at different moments."""
     are_whole = True
     awaited: set[tuple[int, str]] = set()
     for number in files.present:
@@ -53,7 +53,7 @@ def settle_journals(files: Files) -> bool:
                 awaited |= {(slice_, path + PART) for verb, slice_, path in steps if verb == "install"}
                 removed = [parse_path(path) for verb, _, path in steps if verb == "remove"]
                 files.unreadable |= {name.number for name in removed if name is not None}
-                continue  # until that slice is back; what goes then takes nothing new
+                continue  # until that slice is back; files that go then take nothing new
             are_whole = _settle(files, steps) and are_whole
             disk.unlink(path)
         sync_folder(disk, JOURNAL_FOLDER)

@@ -64,7 +64,7 @@ def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
 
 
 def marked(members: Iterable[bytes], mark: bytes) -> bytes:
-    """The time in a gzip header means nothing here, so it may say whose the member is."""
+    """The time in a gzip header has no use here, so it can carry the mark of our own members."""
     return b"".join(part for member in members for part in (member[:4], mark, memoryview(member)[8:]))
 
 
@@ -115,7 +115,7 @@ class IngestLog:
         self._disk, self._fd, self.number, self.tail = disk, fd, name.number, tail
 
     def resume(self, number: int, tail: int) -> None:
-        """Go on in the last file after recovery: cut what is not whole, make durable what is."""
+        """Continue in the last file after recovery: cut the torn end, make the whole part durable."""
         located = self._files.catalogue[number]
         disk = self._files.disk(located.slice)
         fd = disk.open(located.name.path, os.O_RDWR)
@@ -149,10 +149,10 @@ class IngestLog:
         self._disk.fdatasync(self._fd)
 
     def abandon(self, good_tail: int) -> None:
-        """After an error nobody knows what the disk holds beyond the last good byte."""
+        """Give the file up: after an error, the disk's contents beyond the last good byte are unknown."""
         if self._disk is None:
             return
-        # Where even cutting fails, recovery reads on; what it may then keep was refused, never promised.
+        # Where even cutting fails, recovery reads on. It may keep refused captures, as nothing was promised.
         with suppress(OSError):
             self._disk.ftruncate(self._fd, good_tail)
         self.end()

@@ -52,7 +52,7 @@ def gzip_quickly(data: bytes) -> bytes:
 
 
 def gzip_stored(data: bytes) -> bytes:
-    """For what is compressed already: gzip without an attempt."""
+    """For bytes that are compressed already: gzip without compression."""
     deflate = zlib.compressobj(0, zlib.DEFLATED, _GZIP_WBITS)
     return deflate.compress(data) + deflate.flush()
 
@@ -67,7 +67,7 @@ def member_of_codec(codec: Compression, data: bytes) -> bytes:
 
 
 class Dictionary:
-    """What the frames of one segment have in common, said once at its start (IIPC's `.warc.zst`)."""
+    """The common content of a segment's frames, stored once at its start (IIPC's `.warc.zst`)."""
 
     __slots__ = ("_data", "_of_thread", "content")
 
@@ -149,7 +149,7 @@ def decode_member(
 
 
 def first_bytes(data: bytes, count: int, dictionary: Dictionary | None = None) -> bytes:
-    """Of the content of a member whose start `data` has; fewer, or none, when it is no member."""
+    """The first bytes of the content of the member at the start of `data`. Fewer or none if it is not a member."""
     try:
         if data.startswith(GZIP_MAGIC):
             return isal_zlib.decompressobj(_GZIP_WBITS).decompress(data, count)

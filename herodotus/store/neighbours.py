@@ -74,7 +74,7 @@ def site_ranges(host: str, *, with_subdomains: bool = True) -> list[tuple[bytes,
 
 
 def odd_addresses(archive: Archive) -> Iterator[str]:
-    """What does not lie with its host, as it was recorded in an unusual spelling."""
+    """Addresses that are not sorted with their host, since they were recorded in an unusual spelling."""
     start = ADDRESS + b"~"
     return (url for url in addresses(archive, start, after(start)) if url[:4].lower() == "http")
 

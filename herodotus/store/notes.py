@@ -1,7 +1,7 @@
 """Which visits and deletions were written down, and how do those notes move into segments?
 
-The index knows where each note lies; what it says is read there, note by note, so that memory does not grow with
-the years. On their way into segments the lines are sorted on disk, by bucket and day, and equal ones count once.
+The index knows where each note lies. Notes are read there, one by one, so that memory does not grow with the years.
+On their way into segments the lines are sorted on disk, by bucket and day, and equal ones count once.
 """
 
 import tempfile
@@ -77,7 +77,8 @@ def all_visits(archive: Archive) -> Iterator[Visit]:
 
 
 class SortedNotes:
-    """What the notes of some files say, by bucket and in order. A context manager: what was sorted on disk goes."""
+    """The lines of the notes of some files, by bucket and in order. A context manager: leaving removes the sorted
+    files."""
 
     def __init__(
         self, archive: Archive, files: Container[int], pace: Callable[[int], None] = lambda moved: None
@@ -115,7 +116,7 @@ class SortedNotes:
             self._lines.add(_line_of_tombstone(id_))
 
     def of_bucket(self, bucket: int) -> Iterator[bytes]:
-        """As records, those of each day by themselves. Buckets are asked for in ascending order."""
+        """A bucket's notes as records, with the visits of each day apart. Ask for buckets in ascending order."""
         for prefix, lines in groupby(self._of_bucket(bucket), key=lambda line: line[:_PREFIX_BYTES]):
             if prefix[1:2] == _TOMBSTONE:
                 while ids := [_tombstone_of(line) for line in islice(lines, TOMBSTONES_PER_NOTE)]:

@@ -1,8 +1,8 @@
 """What do other peers ask of this archive, and what does it take from them? Members, parcels, and dropped copies.
 
 A parcel is one capture as it travels: a gzip member to the record, the capture's own first, with its whole body. From
-the log it is copied as it lies there; what shares a frame with others, or refers to another record for its body, is
-put together. Nothing of a parcel is believed: `unpacked` checks every digest.
+the log it is copied byte by byte. A capture that shares a frame with others, or refers to another record for its
+body, is assembled. No parcel is trusted: `unpacked` checks every digest.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -78,7 +78,7 @@ def _first(archive: Archive, member: bytes) -> tuple[bytes, bytes] | None:
 
 
 def parcels_of(archive: Archive, member: bytes, sign: Sign) -> Iterator[Parcel]:
-    """What there is of a member and can be read."""
+    """The readable captures of a member."""
     for key, value in archive.index.scan(*keys_of_member(member)):
         parcel = _parcel(archive, key, value, sign)
         if parcel is not None:
@@ -157,11 +157,11 @@ def drop(
     high: bytes | None,
     may_go: Callable[[], bool] = lambda: True,
 ) -> int:
-    """Let go of what others hold now, without a word that it should not exist; how many captures went.
+    """Drop captures that other peers hold now, without tombstones. Returns how many.
 
-    Only the index forgets them. Their bytes go with the next compaction; an index that is rebuilt before finds
-    them again, and they are handed over again. `may_go` is asked while nothing can be stored. Nothing goes while
-    a slice is missing, on which may stand that those are deleted that would get the bodies.
+    Only the index forgets them. Their bytes go with the next compaction. An index that is rebuilt before that finds
+    them again, and they are handed over again. `may_go` is asked while nothing can be stored. Nothing goes while a
+    slice is missing: it may hold tombstones for the captures that would get the bodies.
     """
     total = 0
     while True:
@@ -171,7 +171,7 @@ def drop(
                 return total
             ids = [id_ for _, id_ in victims if id_ is not None]
             with intake.without(ids):
-                move_bodies(archive, ids)  # what stays may refer to what goes
+                move_bodies(archive, ids)  # remaining captures may refer to these
                 with archive.lock:
                     if not may_go():
                         return total
@@ -182,8 +182,8 @@ def drop(
 
 
 def bury(archive: Archive, intake: Intake, keys: Collection[bytes]) -> int:
-    """Delete for good what the other holders have deleted; `keys` are of index entries, without their family. How
-    many captures went."""
+    """Delete for good the captures that the other holders have deleted. `keys` are of index entries, without their
+    family. Returns how many captures went."""
     count = 0
     with archive.upkeep_lock:
         while True:
@@ -198,7 +198,7 @@ def bury(archive: Archive, intake: Intake, keys: Collection[bytes]) -> int:
 
 
 def _ids_at(archive: Archive, keys: Iterable[bytes]) -> list[CaptureId]:
-    """Of those that are here and can be read."""
+    """The ids of the captures that are here and can be read."""
     reader = Reader(archive)
     values = ((CAPTURE + key, archive.index.get(CAPTURE + key)) for key in keys)
     found = (reader.id_at(key, value) for key, value in values if value is not None)
@@ -231,7 +231,7 @@ def _forgetting(archive: Archive, victims: Collection[tuple[bytes, CaptureId | N
 
 
 def buried(archive: Archive, member: bytes) -> list[bytes]:
-    """The index keys, without their family, of what was deleted for good of a member."""
+    """The index keys, without their family, of a member's captures that were deleted for good."""
     return [key[1:] for key, _ in archive.index.scan(*keys_of_member(member[:-1] + TOMBSTONE))]
 
 

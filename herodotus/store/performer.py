@@ -1,4 +1,4 @@
-"""What can be asked of an open archive from outside its process, as an order in and a report out?
+"""Which orders does an open archive carry out for another process? An order comes in, a report goes out.
 
 The same orders are carried out by a command that opened the archive itself and by a peer that has it open: then they
 come as JSON through `herodotus.operate.order_socket`. Reports are plain JSON; a capture's bytes travel beside its
@@ -95,7 +95,7 @@ async def perform(store: DiskStore, order: ArchiveOrder, say: Say, state: Path |
 async def perform_in_peer(
     store: DiskStore, order: ArchiveOrder, say: Say, state: Path | None = None
 ) -> OrderReport:
-    """What would take the index away from the readers of a running peer is refused."""
+    """An order that would take the index away from a running peer's readers is refused."""
     if isinstance(order, RebuildIndex):
         raise RefusedWhileRunningError("rebuild-index")
     if isinstance(order, Verify) and order.repair:
@@ -197,7 +197,7 @@ async def _remove(store: DiskStore, order: Remove, say: Say, state: Path | None)
     """Noted before anything is deleted, so that nothing of it comes back meanwhile."""
     report, unknown = RemovalReport(), list[str]()
     if state is None:
-        raise ArchiveError("an archive without a home cannot note what was removed")
+        raise ArchiveError("an archive without a home cannot note removals")
     if order.is_forgotten:
         store.archive.removed, unknown = forget_removed(state, hosts=order.hosts, urls=order.urls)
         return OrderReport(facts={**asdict(report), "unknown": unknown})
@@ -234,7 +234,7 @@ async def _of_spellings(url: str, find: Any) -> Any:
 
 
 def spellings(url: str) -> tuple[str, ...]:
-    """What a person wrote may be meant in two ways; without a scheme https is meant, and http after it."""
+    """The URLs that a person's text may mean. Without a scheme: https first, then http."""
     tried = [url] if "://" in url else [f"https://{url}", f"http://{url}"]
     for text in tuple(tried):
         try:

@@ -1,4 +1,4 @@
-"""What does the archive hold about a URL, and how does a capture come back? Every read checks."""
+"""Which captures of a URL does the archive hold, and how is one read? Every read checks."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.stored_records import MemberCache, Seen, StoredRecords
 
 MOVES_MAX = 5  # sealing and compaction take longer than a read, so one is enough; five is certain
-HISTORY_MAX = 100_000  # some 40 MB; who wants more asks by spans of time
+HISTORY_MAX = 100_000  # some 40 MB; larger histories are read by spans of time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Reader:
         return [version for version in found if version is not None]
 
     def entries_of(self, url: str, from_s: int, to_s: int, limit: int) -> Iterator[tuple[bytes, bytes]]:
-        """What the index says of a URL's captures, for `version_at`. The same pair is always the same version."""
+        """The index entries of a URL's captures, for `version_at`. Equal pairs are always the same version."""
         prefix = url_prefix(position_of(url))
         start, end = prefix + from_s.to_bytes(4, "big"), prefix + to_s.to_bytes(4, "big") + b"\xff" * 4
         return islice(self._archive.index.scan(start, end), limit)
@@ -136,14 +136,14 @@ class Reader:
         return list(ids)
 
     def named_by_payload(self, bucket: int, digest: bytes) -> Iterator[tuple[CaptureId, RowKind]]:
-        """Those whose records can be read, one after the other: there may be very many."""
+        """The captures whose records can be read, one at a time: there may be very many."""
         for key, value in self.entries_of_payload(bucket, digest):
             id_ = self.id_at(key, value)
             if id_ is not None and id_.digest == digest:
                 yield id_, decode_entry(value).kind
 
     def has_original(self, id_: CaptureId, leaving: Container[CaptureId]) -> bool:
-        """Whether what this revisit names is here and stays."""
+        """Whether this revisit's original is here and stays."""
         value = self._archive.index.get(capture_key(id_))
         written = (
             None

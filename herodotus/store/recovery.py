@@ -1,9 +1,9 @@
 """How does the archive open after anything, and how is the index made again from the files alone?
 
-The files are the truth. The index carries the position in the log up to which it knows everything; what came
-after is applied again, and the last log is cut where it stops being whole. A sealing that was under way is
-finished or forgotten by its journal. An index that is missing, of another version, or ahead of the files (a
-home copied while it ran) is rebuilt.
+The files are the truth. The index carries the position in the log up to which it knows everything. Later records are
+applied again, and the last log is cut where it stops being whole. A sealing that was under way is finished or
+forgotten by its journal. An index that is missing, of another version, or ahead of the files (a home copied while it
+ran) is rebuilt.
 """
 
 import hashlib
@@ -102,13 +102,14 @@ def _index_fits(archive: Archive) -> bool:
 
 
 def _note_missing(archive: Archive) -> None:
-    """The missing slice may hold what the index does not know; the index is rebuilt when the slice is back."""
+    """The missing slice may hold captures that the index does not know. The index is rebuilt when the slice is
+    back."""
     if archive.files.missing:
         archive.index.write(IndexBatch([(MISSING_KEY, encode_numbers(tuple(archive.files.missing)))]))
 
 
 def _has_its_files(archive: Archive) -> bool:
-    """An epoch whose captures were all deleted leaves no file, and no capture looks for one."""
+    """A sealing whose captures were all deleted leaves no file, and no capture needs one."""
     places = (decode_entry(value).place for _, value in archive.index.scan(CAPTURE, after(CAPTURE)))
     return all(place.file in archive.files.catalogue for place in places)
 
@@ -135,7 +136,7 @@ def _rebuild(archive: Archive) -> None:
         _Indexing(archive, number).run(0)
     _apply_logs(archive, 0, 0, counts_visits=False)
     _count_visits(archive)
-    # Last: what a crash leaves of an index that was being made must not be taken for a whole one.
+    # Last: after a crash, an index half made must not be taken for a whole one.
     archive.index.write(IndexBatch([(FORMAT_KEY, FORMAT)]))
     if archive.refusal is None:
         # With a number above every segment's, so that new captures arrive last.
@@ -198,7 +199,7 @@ def _count_visits(archive: Archive) -> None:
 def _resume(archive: Archive, log: int, end: int) -> None:
     archive.log.number, archive.log.tail = log, end
     if log in archive.files.unreadable:
-        return  # what the disk would not read today it may read tomorrow: nothing is cut, another log is begun
+        return  # the disk may read these bytes tomorrow: nothing is cut, another log is begun
     size = archive.files.size(log)
     if size > end:
         archive.counters.truncated_bytes += size - end
@@ -237,11 +238,11 @@ class _Indexing:
                 following = search.next_whole(progress.whole_to + 1, size)
                 reason = error.reason
                 if search.is_given_up:
-                    reason += "; what follows was not searched to its end"
+                    reason += "; the rest was not searched to its end"
                     self.archive.files.unreadable.add(self.number)  # so that nothing is cut
                 elif following is None and self.is_last_log:
-                    break  # what a power cut leaves; everything acknowledged lies before
-                # What lies behind was written later, so this was whole once: it is rot, and costs only itself.
+                    break  # the torn end after a power cut; everything acknowledged lies before
+                # Later bytes are whole, so this member was whole once: it is rot, and only this member is lost.
                 self.archive.note_damage(self.number, progress.whole_to, reason)
                 start = size if following is None else following
         self.archive.write(self.batch)
@@ -287,8 +288,8 @@ class _Indexing:
             entry = decode_entry(known)
             is_there = entry.place.file in self.archive.files.catalogue
             is_older = self.is_segment and entry.place.file > self.number
-            # A capture gets the body of an original that goes, and never loses it again: what refers is older, wherever
-            # it lies. Rewriting without the slice that has the body may have given it a higher number.
+            # A capture gets the body of an original that goes, and never loses it again. References are older, wherever
+            # they lie. Rewriting without the slice that has the body may have given it a higher number.
             is_superseded = is_older if entry.kind is bundle.kind else entry.kind is RowKind.BODY
             if is_there and is_superseded:
                 return

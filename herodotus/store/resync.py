@@ -1,9 +1,9 @@
 """Where is a file whole again, behind a damaged place?
 
 A body may hold whole members of its own, whose records must not be taken for ours: in a log ours bear its mark, and
-beside a segment stands where they begin. Only where neither is known, each magic number of the codec may be one.
-A hostile body may hold nothing else, so each place is first asked for five bytes of its content, and all that is done
-for one file has a bound. Beyond it the rest of the file is given up: reported, and not cut.
+the list beside a segment gives their starts. Only if neither is known, each magic number of the codec may begin a
+member. A hostile body may consist of magic numbers, so only five bytes are decoded at each place first, and the work
+for one file has a limit. Beyond it the rest of the file is given up: reported, and not cut.
 """
 
 from bisect import bisect_left
@@ -20,7 +20,7 @@ from herodotus.store.members import MEMBER_BYTES_MAX, decode_member, decoded_siz
 from herodotus.store.scan import scan_bundles
 
 SEARCH_BYTES_MAX = 4 * 1024 * 1024 * 1024
-"""Read and decoded in one file: seconds. By chance a file of 256 MB holds 16 false numbers."""
+"""Read and decoded in one file: seconds. A random file of 256 MB holds 16 false numbers."""
 _PROBE_BYTES = 1_024
 _PROBE_COSTS = 16 * 1024  # a decoder begins in 10 microseconds, in which bytes are read at 1.6 GB/s
 _MARK_WITHIN = 64 * 1024
@@ -28,7 +28,7 @@ _RECORD_BEGINS = b"WARC/"
 
 
 class Search:
-    """Of one file; what it spent is kept from one damaged place to the next."""
+    """The search in one file. The work spent is carried from one damaged place to the next."""
 
     def __init__(self, files: Files, number: int) -> None:
         self._files = files
@@ -41,8 +41,8 @@ class Search:
         self.is_given_up = False
 
     def next_whole(self, at: int, end: int) -> int | None:
-        """Where the next capture or note begins that can be read, or a record that belongs to one. What stands just
-        before could not be, which cost something, too."""
+        """Where the next readable capture or note begins, or a record that belongs to one. The failed attempt just
+        before counts as work, too."""
         self._try(at - 1, end)
         listed = self._members()
         behind = max(at, listed[-1][1]) if listed else at  # members do not overlap
@@ -89,7 +89,7 @@ class Search:
                 yield offset, self._read_at(offset, _PROBE_BYTES)
 
     def _candidates(self, at: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Places of the magic number, and what stands there."""
+        """Places of the magic number, and the bytes there."""
         while at < end:
             piece = self._read_at(at, min(PIECE_BYTES + _PROBE_BYTES, end - at))
             found = piece.find(self._magic)

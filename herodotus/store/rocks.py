@@ -20,7 +20,7 @@ INDEX_ROWS = RowLimits(
     write_buffers=2,
     block_bytes=16 * 1024,
     bloom_bits=8,
-    prefix_bytes=8,  # a payload's whole prefix, and enough of a URL's: filters answer for what is not there
+    prefix_bytes=8,  # a payload's whole prefix, and enough of a URL's: filters answer for missing keys
     has_log=False,
     is_archive=True,
 )
@@ -68,5 +68,5 @@ class RocksIndex(RocksRows):
         try:
             super().close()
         except Exception as error:  # noqa: BLE001 - rocksdict has no error of its own
-            # What it could not write is in the log, and is read there at the next opening.
+            # The log has every row that could not be written; the next opening reads them there.
             logger.warning("index closed as it was path=%s error=%s", self.folder, error)

@@ -1,8 +1,8 @@
-"""What does a file of the archive hold, record by record, and where does it stop being whole?
+"""Which records does a file of the archive hold, and where does it stop being whole?
 
 A bundle is a capture with the records that belong to it (its request, its metadata), which follow it. A note
 is a visit log or a tombstone. Scanning verifies the codec's checksums and the digests of the blocks;
-`check_payload` looks at the payload's own digests too, which say the same again unless somebody forged one.
+`check_payload` also verifies the payload's own digests, which agree unless one was forged.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""How does the log become ring-ordered segments, and how do segments get rid of what was deleted?
+"""How does the log become ring-ordered segments, and how do segments get rid of deleted captures?
 
-Both are one operation: take the live captures of some files, in key order, write new segments, and put them
-in place of the old files at once. Storing and reading go on meanwhile; the lock is held only to begin and to
-swap. A capture that was deleted while its copy was being written stays deleted: the index changes only where
-it still says what was read.
+Both are one operation: take the live captures of some files, in key order, write new segments, and put them in place
+of the old files at once. Storing and reading continue meanwhile; the lock is held only to begin and to swap. A
+capture that was deleted while its copy was being written stays deleted: the index changes only where it still has the
+value that was read.
 """
 
 from collections import Counter
@@ -48,7 +48,7 @@ COMPACTED_BYTES_MAX = 1024 * 1024 * 1024
 SAMPLES_MAX = 4_000  # a second of training; more teaches little
 
 Standing = tuple[bytes, bytes, IndexEntry]
-"""A capture to move: its key in the index, the value that must still stand there, and what that says."""
+"""A capture to move: its key in the index, the value that must still stand there, and the entry in that value."""
 
 Pace = Callable[[int], None]
 """Called with the bytes just moved; a rate limit waits inside it."""
@@ -62,7 +62,7 @@ class Sealed:
     bytes_before: int
     bytes_after: int
     copied: int
-    """Captures whose members went over as they were."""
+    """Captures whose members were copied unchanged."""
     skipped: int
     """Damaged records, which stay out of the new files (and in the damage report)."""
 
@@ -73,7 +73,7 @@ NOTHING = Sealed(
 
 
 def seal(archive: Archive, pace: Pace = lambda moved: None) -> Sealed:
-    """Turn all that was stored so far into segments."""
+    """Turn everything stored so far into segments."""
     with archive.upkeep_lock:
         with archive.lock:
             archive.roll()
@@ -164,8 +164,8 @@ class _Merge:
         return self._swap(installs)
 
     def _check_readable(self) -> None:
-        """What the disk would not read today it may read tomorrow: such a file is not removed, and is no input again
-        until the next opening."""
+        """The disk may read an unreadable file tomorrow, so the file stays, but is not an input again until the next
+        opening."""
         for number in sorted(self._inputs & self._files.unreadable):
             raise StoreRefusedError(f"{self._files.path(number)} could not be read: it stays as it is")
 
@@ -174,7 +174,7 @@ class _Merge:
             writer.give_up()
 
     def _write_all(self, notes: SortedNotes) -> list[tuple[int, str]]:
-        # What the index knows of the inputs is durable before they go: visits are counted once and for all.
+        # The index's knowledge of the inputs is durable before they go: visits are counted once and for all.
         self._archive.flush_index()
         # Also above epochs that left no file, when all their captures were deleted: the index has heard of
         # them, and would take a segment of the same number for one it knows.
@@ -225,7 +225,7 @@ class _Merge:
             yield list(group)
 
     def _copy_members(self, writer: SegmentWriter, group: list[Standing]) -> list[Standing]:
-        """Copy what can go as it is; returns what must be taken apart.
+        """Copy the members that can stay as they are; returns the captures that must be repacked.
 
         That is a member of a segment all of whose captures live, unless versions in other files could join it.
         """
@@ -257,7 +257,7 @@ class _Merge:
         try:
             return self._files.read(entry.place)
         except (DamagedRecordError, OSError):
-            return None  # taking it apart says what is wrong
+            return None  # repacking will report the trouble
 
     def _read(self, standing: Standing, codec: Compression) -> Moving | None:
         key, value, entry = standing

@@ -40,7 +40,7 @@ class Moving:
     status: int
     parts: tuple[bytes, ...]
     packed: bytes | None
-    """Its members, when they can go on as they are."""
+    """Its members, if they can be copied unchanged."""
 
     @property
     def size(self) -> int:
@@ -155,7 +155,7 @@ class SegmentWriter:
         self._buffers, self._buffered = [], 0
 
     def give_up(self) -> None:
-        """Remove what was written so far; what even that cannot remove goes at the next opening."""
+        """Remove the files written so far. The next opening removes any that remain."""
         with suppress(OSError):
             if self._fd >= 0:
                 self._disk.close(self._fd)

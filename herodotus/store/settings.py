@@ -1,4 +1,4 @@
-"""How is one archive kept: sizes, limits, codec, and what its files say about their writer?"""
+"""How is one archive kept: sizes, limits, codec, and the writer's name in its files?"""
 
 from dataclasses import dataclass
 
@@ -19,15 +19,15 @@ class ArchiveSettings:
     reserve_bytes: int = 256 * 1024 * 1024
     """Left free on the disk, so that sealing and the index can still work when storing has stopped."""
     archive_bytes_max: int | None = None
-    """What the files may come to together; sealing needs up to a segment more for a while."""
+    """The limit for all files together; sealing needs up to a segment more for a while."""
     upkeep_bytes_per_s: int = 64 * 1024 * 1024
-    """Written by sealing and compaction: a fraction of what the slowest usual disk takes."""
+    """The pace of sealing and compaction: a fraction of the slowest usual disk's."""
     codec: Compression = Compression.ZSTD
     dictionary_bytes: int = 0
     """Of the dictionary that each zstd segment is compressed with, if any: it saves a third where a bucket has many
     pages of few sites, and then `zstd -dc` alone no longer reads the file."""
     software: Fields = (("software", "Herodotus"),)
-    """What warcinfo says: the program, and which peer it was."""
+    """The fields of warcinfo: the program and the peer."""
 
 
 def archive_settings(

@@ -31,7 +31,7 @@ class SliceDisk(Disk, Protocol):
 
 
 class Storage(Protocol):
-    """On what an archive lies."""
+    """The disks and the index under an archive."""
 
     def disk(self, folder: Path) -> SliceDisk: ...
 
@@ -64,11 +64,11 @@ def archive_at(
     settings: ArchiveSettings | None = None,
     storage: Storage = LOCAL,
 ) -> Archive:
-    """The archive of a home: WARC files in `archive/` and its slices, what is derived in `index/`. Not open yet."""
+    """The archive of a home: WARC files in `archive/` and its slices, derived data in `index/`. Not open yet."""
     folder = home / "archive"
     folder.mkdir(parents=True, exist_ok=True)
     slices = open_slices(folder, storage)
-    index = storage.index(home / "index")  # which nobody else has open: what was being sorted was given up
+    index = storage.index(home / "index")  # ours alone: unfinished sorting was given up
     for left in folder.glob(f"{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
     archive = Archive(

@@ -1,8 +1,8 @@
-"""What may the rest of the peer ask of its archive? One asynchronous face, on disk or in memory.
+"""How does the rest of the peer use its archive? Through one asynchronous face, on disk or in memory.
 
-Small captures are hashed and compressed where they come in, as a trip to another thread would cost more;
-large ones, and everything that waits for a disk, go to threads. Storing returns when the capture is durable:
-many wait for one flush.
+Small captures are hashed and compressed in the caller's thread, as a trip to another thread would cost more. Large
+ones, and everything that waits for a disk, go to threads. Storing returns when the capture is durable: many captures
+share one flush.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -201,7 +201,7 @@ class DiskStore:
         return await self._in_thread(lambda: expunge(self.archive, self.intake, before_s, limit), UPKEEP)
 
     async def outdated(self, before_s: int, limit: int) -> tuple[int, list[tuple[CaptureId, str]]]:
-        """What `expunge` would delete: how many, and the first of them with their URLs."""
+        """The captures that `expunge` would delete: their number, and the first of them with their URLs."""
 
         def work() -> tuple[int, list[tuple[CaptureId, str]]]:
             return count_outdated(self.archive, before_s), outdated(self.archive, before_s, limit)
@@ -263,7 +263,7 @@ def statistics_of(archive: Archive) -> ArchiveStatistics:
 
 @asynccontextmanager
 async def open_store(archive: Archive, workers: Workers) -> AsyncIterator[DiskStore]:
-    """Recover, serve, and on leaving commit what was submitted."""
+    """Recover, serve, and on leaving commit the submitted items."""
     await workers.work(lambda: open_archive(archive), OPENING)
     intake = Intake(archive)
     async with open_committer(CommitQueue(archive, intake), workers) as committer:

@@ -1,8 +1,8 @@
 """How is a stored capture found in a file, and how little of it must be parsed to give it back?
 
-A place leads to a member; decoding it checks the codec's checksum. What we wrote ourselves has one form, which
-a single expression takes apart; anything else (a foreign record, a revisit) goes through the general parser.
-Fields nobody asks for, and the request beside the response, stay bytes.
+A place leads to a member; decoding it checks the codec's checksum. Our own records have one form, which a single
+expression parses; any other (a foreign record, a revisit) goes through the general parser. Unused fields, and the
+request beside the response, stay bytes.
 """
 
 import re
@@ -45,7 +45,7 @@ _OUR_COMPANION = re.compile(
 
 
 class Seen:
-    """What reading needs of a record: what names it, and its payload."""
+    """The parts of a record that reading needs: its id and its payload."""
 
     __slots__ = ("body", "head", "id", "is_revisit", "sha1", "url")
 
@@ -176,8 +176,8 @@ class StoredRecords:
 
 
 def quick_look(content: bytes, at: int) -> tuple[CaptureId, int] | None:
-    """What names the response at a place, and where the next record starts, when it has our own form and its
-    block is the one that was digested."""
+    """The id of the response at a place, and the start of the next record. None unless it has our own form and its
+    block matches its digest."""
     ours = OURS.match(content, at)
     if ours is None:
         return None
@@ -193,7 +193,7 @@ def quick_look(content: bytes, at: int) -> tuple[CaptureId, int] | None:
 
 
 def end_of_companion(content: bytes, at: int) -> int:
-    """Where a request of our own form ends, or what we learned of a capture; -1 when there is neither."""
+    """The end of a request or a metadata record of our own form; -1 when there is neither."""
     companion = _OUR_COMPANION.match(content, at)
     if companion is None:
         return -1
@@ -256,5 +256,5 @@ class MemberCache:
             if len(self._ahead) > READ_AHEAD_FILES:
                 self._ahead.popitem(last=False)
             if len(data) < place.length:
-                return self._files.read(place)  # which says what is wrong
+                return self._files.read(place)  # which raises with the reason
         return data[at : at + place.length]

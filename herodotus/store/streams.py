@@ -59,7 +59,7 @@ def _is_below(url: str, host: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where a stream is: the last capture it gave, and what had arrived when it began."""
+    """A stream's place: the last capture that it gave, and the arrival number when it began."""
 
     incarnation: bytes
     boundary: int
@@ -101,7 +101,7 @@ class Stream:
         arrived_from: int = 0,
     ) -> None:
         """`is_whole` also gives the records that belong to a capture: they are parsed and checked,
-        and a capture whose companions are damaged is passed over. `arrived_from` leaves out what came before."""
+        and a capture whose companions are damaged is passed over. `arrived_from` leaves out earlier arrivals."""
         self._archive = archive
         self._query = query
         self._is_whole = is_whole
@@ -151,7 +151,7 @@ class Stream:
             start = max(start, self._last[1] + b"\0")
         while True:
             rewrites = self._archive.rewrites
-            # A short batch each time: an iterator kept open would hold back what compaction wants to free.
+            # A short batch each time: an iterator kept open would hold back space that compaction wants to free.
             batch = list(islice(self._archive.index.scan(start, end), RING_BATCH))
             if not batch:
                 return

@@ -1,9 +1,9 @@
-"""What is in the archive, counted, and which page links to which? Found by reading each capture once.
+"""How many captures are of each kind, and which page links to which? A survey reads each capture once.
 
-The index knows where captures are, not what is in them. A survey follows the archive, some captures at a time:
+The index knows where captures are, but not their contents. A survey follows the archive, some captures at a time:
 statistics by host, media type, status and day, and the links of each page by where they lead. All of it is in the
 index and derived like the rest: `rebuild-index` throws it away, and the next survey starts again. A batch carries
-its results and how far it came, so a crash counts nothing twice. What is deleted later stays counted.
+its results and how far it came, so a crash counts nothing twice. Captures that are deleted later stay counted.
 """
 
 import logging
@@ -41,19 +41,19 @@ logger = logging.getLogger(__name__)
 
 CAPTURES_A_STEP = 64
 SLICES = 256
-"""A step looks at one of so many parts of the ring, so that a large index is not walked through at once."""
+"""Parts of the ring. A step looks at one of them, so that a large index is not walked through at once."""
 VALUE_BYTES_MAX = 255
 SURVEYING = Lane("survey of the archive", 1)
 PERIOD_S = 10.0
 PAUSE_MAX_S = 600.0
-"""Before what failed is tried again; from `PERIOD_S` on it is doubled."""
+"""The longest pause before a failed step is tried again. It starts at `PERIOD_S` and doubles."""
 WORK_SHARE = 0.25
 """Of one processor at most, as crawling and reading come first."""
 _STATE_KEY = META + b"survey"
 
 
 class Property(Enum):
-    """What captures are counted by."""
+    """The properties by which captures are counted."""
 
     TOTAL = b"t"
     HOST = b"h"
@@ -112,8 +112,8 @@ def decode_span(data: bytes) -> Span:
 
 @dataclass(slots=True, kw_only=True)
 class _State:
-    """All that arrived before `done` is surveyed; of what came from then to `until`, the slices before `slice`, and
-    of that one what `key` leads to."""
+    """Captures that arrived before `done` are surveyed. Of those from `done` to `until`, so are the slices before
+    `slice`, and in that slice the keys up to `key`."""
 
     done: int = 0
     until: int = 0
@@ -173,7 +173,7 @@ class ArchiveSurvey:
         self._archive = archive
 
     def is_current(self) -> bool:
-        """Whether all that was stored so far is in it."""
+        """Whether the survey includes everything stored so far."""
         return _State.load(self._archive).done >= self._tail()
 
     def _tail(self) -> int:
@@ -185,7 +185,7 @@ class ArchiveSurvey:
         return self._step(CAPTURES_A_STEP)
 
     def step_one_by_one(self) -> None:
-        """The same after a fault: a capture whose links cannot be read is counted, and not tried for ever."""
+        """A step after a fault: a capture whose links cannot be read is counted, and not tried for ever."""
         for _ in range(CAPTURES_A_STEP):
             try:
                 has_more = self._step(1)
@@ -257,7 +257,7 @@ def _host_of(url: str) -> str:
 async def keep_surveyed(
     store: DiskStore, *, period_s: float = PERIOD_S, work_share: float = WORK_SHARE
 ) -> None:
-    """Until it is cancelled: what was stored is surveyed soon after, as slowly as it must not disturb."""
+    """Survey new captures soon after they are stored, slowly enough not to disturb, until cancelled."""
     survey, pause_s = ArchiveSurvey(store.archive), period_s
     while True:
         try:
@@ -270,10 +270,10 @@ async def keep_surveyed(
         except (ArchiveError, OSError) as error:
             logger.warning("the archive could not be surveyed error=%s", error)
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
-        except Exception:  # a fault of the survey must not take the archive from those who read and store
+        except Exception:  # a fault of the survey must not stop readers and writers
             logger.exception("the archive could not be surveyed")
             pause_s = min(2 * pause_s, PAUSE_MAX_S)
-            with suppress(Exception):  # what fails again is tried again later, ever more rarely
+            with suppress(Exception):  # a repeated failure is tried again later, ever more rarely
                 await store.workers.work(survey.step_one_by_one, SURVEYING)
                 pause_s = period_s
         await anyio.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""Who works for an archive that is open on this machine? Threads, so many of each lane."""
+"""Which threads work for an archive that is open on this machine? A limited number for each lane."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

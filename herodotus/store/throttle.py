@@ -1,7 +1,7 @@
 """How does moving old bytes stay out of the way of new ones?
 
-Sealing and compaction say what they just moved; if it was too much for the time that passed, they wait. The
-wait ends early when the archive closes.
+Sealing and compaction report the bytes that they moved. If these were too many for the time that passed, they wait.
+The wait ends early when the archive closes.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ BURST_S = 0.1
 
 
 class Throttle:
-    """A bucket of bytes that fills with time. `wait` waits so many seconds, or less."""
+    """A bucket of bytes that fills with time. `wait` waits for the given seconds, or less."""
 
     def __init__(self, bytes_per_s: int, now: Callable[[], float], wait: Callable[[float], object]) -> None:
         self._bucket = Bucket(Rate(per_second=bytes_per_s, burst=max(1.0, bytes_per_s * BURST_S)), now())

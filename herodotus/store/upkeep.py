@@ -26,7 +26,7 @@ async def tidy(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
     try:
         sealed = await store.seal()
     except StoreRefusedError:
-        await store.compact()  # what was deleted may be the room that was missing: the next sealing has it
+        await store.compact()  # deletions may free the missing room for the next sealing
         raise
     await store.compact()
     return sealed
@@ -44,7 +44,7 @@ async def keep_tidy(
             return
         except (ArchiveError, OSError) as error:
             logger.warning("upkeep of the archive failed error=%s", error)
-        except Exception:  # a fault of upkeep must not take the archive from those who read and store
+        except Exception:  # a fault of upkeep must not stop readers and writers
             logger.exception("upkeep of the archive failed")
         else:
             if sealed is not NOTHING:
@@ -52,7 +52,7 @@ async def keep_tidy(
 
 
 async def tidy_before_leaving(store: DiskStore, from_bytes: int = SEALED_FROM_BYTES) -> Sealed:
-    """For a command that stored, as its last act. What cannot be tidied now is left to the next."""
+    """The last act of a command that stored captures. If tidying fails now, the next command does it."""
     sealed = NOTHING
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_upkeep_with, store)
@@ -67,7 +67,7 @@ async def tidy_before_leaving(store: DiskStore, from_bytes: int = SEALED_FROM_BY
 
 
 async def _end_upkeep_with(store: DiskStore) -> None:
-    """Nobody can cancel a thread: it is told to give up as soon as who waits for it is cancelled."""
+    """A thread cannot be cancelled: it is told to give up as soon as its waiting task is cancelled."""
     try:
         await anyio.sleep_forever()
     finally:

@@ -1,8 +1,8 @@
 """Is everything that the archive says it has really there and unharmed?
 
-Every file is read from its first byte to its last: checksums, digests, payloads. Then the index is compared
-with what was found, and revisits are looked for whose original is gone. Repairing rebuilds the index and tells
-which captures must come from another copy.
+Every file is read from its first byte to its last: checksums, digests, payloads. Then the index is compared with the
+files, and revisits without their original are listed. Repairing rebuilds the index and reports which captures must
+come from another copy.
 """
 
 from array import array
@@ -45,7 +45,7 @@ class Verification:
     """Of which the first 10,000 are named."""
     damaged: int = 0
     orphans: int = 0
-    """Damaged, too: revisits that are whole and whose original is not."""
+    """Damaged, too: whole revisits with a damaged original."""
     missing: int = 0
     """The index knows them, no file has them: captures, and notes of visits and deletions."""
     unknown: int = 0
@@ -97,13 +97,13 @@ class _Seen:
         self._catalogue = catalogue
         self._places: dict[int, array[int]] = {number: array("Q") for number in ends}
         self.unsound: set[FilePlace] = set()
-        """Found, and not what they say; the first of them, as they are read again before anything is said."""
+        """Captures that seem damaged, only the first of them: each is read again before it is reported."""
 
     def add(self, place: FilePlace) -> None:
         self._places[place.file].append(place.offset << 32 | place.skip)
 
     def misses(self, place: FilePlace) -> bool:
-        """What was stored since verifying began is not looked for."""
+        """Captures stored since verifying began are not looked for."""
         if place.file not in self._ends:
             return place.file not in self._catalogue
         if place.file == self._log and place.offset >= self._ends[place.file]:

@@ -142,7 +142,7 @@ def _page(capture: StoredCapture) -> dict[str, str]:
 
 
 def title_of(capture: StoredCapture) -> str:
-    """What the page calls itself, as far as that is said at its beginning; "" when it does not."""
+    """The page's title, if it stands near its beginning; otherwise ""."""
     headers = {name.lower(): value.decode("latin-1") for name, value in _HEADER.findall(capture.head)}
     content = decoded(capture.body, headers.get(b"content-encoding", ""), TITLE_LOOK_BYTES).content
     charset = _CHARSET.search(headers.get(b"content-type", "")) or _CHARSET.search(

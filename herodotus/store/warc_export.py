@@ -60,7 +60,7 @@ class Exported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Version:
-    """What later visits of a URL refer to."""
+    """The version that later visits of a URL refer to."""
 
     url: str
     time_s: int
@@ -190,7 +190,7 @@ class _Export:
         if version is None or version.url != visit.url:
             version = self._fetch_version(visit)
         if version is None:
-            return  # of a capture that was deleted, or left out for what it is
+            return  # of a capture that was deleted, or left out because of its kind
         record = format_unchanged_visit(visit.url, visit.time_s, version.original, version.digest)
         place = self._write(gzip_member(record))
         self.report.visits += 1
@@ -207,7 +207,8 @@ class _Export:
         )
 
     def _fetch_version(self, visit: Visit) -> _Version | None:
-        """Unchanged since before the time asked for: what it was then travels along, or nobody could see it."""
+        """The version of a URL that is unchanged since before the requested time: it is exported too, or readers
+        could not see the page."""
         if not self._query.from_s:
             return None
         found = Reader(self._archive).newest(visit.url, self._query.from_s - 1)

@@ -1,8 +1,8 @@
 """How do captures of other archives get in, with nothing lost and nothing believed?
 
-Records are grouped: a response (or resource, or revisit) with the requests and metadata that name it. A
-revisit is stored when the archive has what it refers to. Importing a file again stores nothing twice, and an
-import may be resumed at an offset it reported. What cannot be imported is reported and skipped.
+Records are grouped: a response (or resource, or revisit) with the requests and metadata that name it. A revisit is
+stored when the archive has its original. Importing a file again stores nothing twice, and an import may be resumed at
+an offset it reported. Records that cannot be imported are reported and skipped.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ PROBLEMS_MAX = 1_000
 VERSIONS_LOOKED_AT = 200
 NAMES_LOOKED_AT = 16
 FOREIGN_DIGEST = "Herodotus-Foreign-Payload-Digest"
-"""What another tool called the payload, where it counted in chunks or used another function."""
+"""The payload digest by another tool, if it included the chunk sizes or used another function."""
 NOT_MODIFIED_PROFILES = (
     NOT_MODIFIED_PROFILE,
     NOT_MODIFIED_PROFILE.replace("/1.1/", "/1.0/"),
@@ -62,7 +62,7 @@ _CAPTURES = ("response", "resource", "revisit")
 
 class OrphanError(MalformedRecordError):
     def __init__(self) -> None:
-        super().__init__("a revisit of what the archive does not have")
+        super().__init__("a revisit whose original the archive does not have")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,11 @@ class ImportReport:
     visits: int = 0
     skipped: int = 0
     problems: list[Problem] = dataclasses.field(default_factory=list)
-    """The first thousand of what was skipped, with the offset in the file."""
+    """The first thousand skipped records, with their offsets in the file."""
     offset: int = 0
     """Everything before it is stored: where to resume."""
     orphans: int = 0
-    """Of what was skipped: revisits whose original may yet come."""
+    """Skipped revisits whose original may still come."""
 
     def skip(self, offset: int, reason: str) -> None:
         self.skipped += 1
@@ -161,7 +161,8 @@ def _first(group: BaseExceptionGroup[StoreRefusedError]) -> StoreRefusedError:
 
 
 async def _groups(file: BinaryIO, start: int, report: ImportReport) -> AsyncIterator[_Group]:
-    """A capture's companions stand before or after it; what names none goes with the capture before."""
+    """Group captures with their companions, which stand before or after. One that names no capture belongs to the
+    capture before."""
     reader = RecordReader(file, start)
     records = iter(reader)
     current: _Group | None = None
@@ -239,7 +240,7 @@ async def _store_one(
         for companion in [companion for companion in group.companions if is_note(companion)]:
             group.companions.remove(companion)
             if companion.get("Content-Type") != VISITS_TYPE:
-                continue  # what another archive deleted is its own affair
+                continue  # the deletions of another archive are its own affair
             visits = parse_visits(companion)
             await store.note_visits(visits)
             report.visits += len(visits)
@@ -282,7 +283,7 @@ def _deposit(record: WarcRecord, url: str, group: _Group) -> Deposit:
 
 
 def _check_payload(stated: str, payloads: Sequence[bytes]) -> None:
-    """Of what nothing else vouches for. Tools differ in what they call the payload."""
+    """Check a payload that has no other proof. Tools differ in their notion of the payload."""
     name, _, value = stated.partition(":")
     if name.lower() not in ("sha1", "sha256", "md5", "sha512"):
         return
@@ -296,7 +297,7 @@ def _check_payload(stated: str, payloads: Sequence[bytes]) -> None:
 async def _deposit_of_revisit(
     store: DiskStore, record: WarcRecord, url: str, group: _Group, report: ImportReport
 ) -> Deposit | None:
-    """With the body of what it refers to, to be deduplicated here again. A visit that found the version before
+    """A deposit with the original's body, to be deduplicated here again. A visit that found the previous version
     unchanged is only noted."""
     shown = await _resolved(store, record, url)
     if record.get("WARC-Profile") in NOT_MODIFIED_PROFILES:

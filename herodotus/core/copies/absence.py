@@ -1,7 +1,7 @@
 """Which peers are gone, and since when? The last of the ring's three clocks: a day until a lost copy is made again.
 
-A peer that restarts, or whose line fails for an evening, comes back with all it had. So its place is kept until it
-has been away for long, and only where too few copies are within reach, after a shorter while, is it passed over.
+A peer that restarts, or whose line fails for an evening, comes back with everything it had. So it keeps its place
+until it has been away for long. Where too few copies are within reach, it is passed over sooner.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,7 +65,7 @@ class Absence:
         return min((since + self._departed_s for since, _ in self._absent.values()), default=None)
 
     def table(self, now: float) -> Table:
-        """Who must hold what, with those who may come back in their places."""
+        """The table of holders. Absent peers that may come back keep their places."""
         there = [contact for positions in self._present.values() for contact in positions]
         away = [contact for _, positions in self._absent.values() for contact in positions]
         return Table(there + away, self._rule, absent=self._absent.keys(), missed=self._missed(now))

@@ -70,7 +70,7 @@ def split(scope: Scope) -> list[Scope]:
 
 @lru_cache(maxsize=64)  # each step of a comparison asks for those of its scope
 def directories(scope: Scope) -> Sequence[tuple[int, Range]]:
-    """The directories of 8 bits of which a scope has some, and what it has of each, range by range."""
+    """The directories of 8 bits that a scope touches, with the touched part of each, range by range."""
     found = []
     for one in scope:
         last = 255 if one.high is None else _before(one.high)[0]

@@ -1,7 +1,7 @@
-"""How many copies does a capture have, and may ours go? What other peers said they hold, and when.
+"""How many copies does a capture have, and may ours go? The ledger notes the claims of other peers and their times.
 
-A confirmation comes from comparing a scope with a peer: all of ours in it is there, but for the captures it lacks,
-by their keys (position, time, variant). What is stored here afterwards is lacking there until it acknowledged that. A
+A confirmation comes from comparing a scope with a peer: the peer has all our captures in it except the listed keys
+(position, time, variant). A capture stored here later counts as lacking there until the peer acknowledges it. A
 promise is a confirmation by a peer that holds the scope by its own view of the ring: only k of those, all of them
 recent, let a copy go.
 """
@@ -21,7 +21,8 @@ CONFIRMATIONS_MAX = 32
 """Of one peer; the oldest go."""
 PROMISE_USED_WITHIN_S = 600.0
 PROMISE_KEPT_S = 1_800.0
-"""A promise outlives whatever is done on the strength of it, so no two peers drop what each trusts the other with."""
+"""A promise outlives every action that relies on it, so two peers never both drop a capture because each relies on
+the other."""
 
 
 class Group(NamedTuple):
@@ -32,7 +33,7 @@ class Group(NamedTuple):
 
 
 def shared_with(groups: Iterable[Group], peer: PeerKey) -> Arcs:
-    """What a peer should have of these groups."""
+    """The arcs of these groups that a peer should hold."""
     return Arcs(arc for holders, arcs in groups if peer in holders for arc in arcs)
 
 
@@ -77,13 +78,14 @@ class HoldingLedger:
         is_promise: bool,
         is_exact: bool = False,
     ) -> None:
-        """What the peer lacks of ours, besides what was stored since the comparison began. `is_exact`: it was asked
-        for every content, not only for something of each day; nothing less says that a promised one is there."""
+        """Note our captures that the peer lacks, besides those stored since the comparison began. `is_exact`: the
+        peer was asked for every content, not only for something of each day. Only an exact answer proves that a
+        promised capture is there."""
         self._open.remove(comparison)
         missing = set(lacking) | comparison.stored
         known = self._confirmed.setdefault(comparison.peer, [])
         known[:] = [one for one in known if not one.arcs <= comparison.arcs]
-        for one in known:  # of other scopes: what was said now is newer, for and against
+        for one in known:  # of other scopes: the new answer replaces theirs, for and against
             if is_exact or not one.is_promise:
                 one.lacking = {key for key in one.lacking if key not in comparison.arcs}
             one.lacking |= {key for key in missing if key in one.arcs}
@@ -92,7 +94,7 @@ class HoldingLedger:
             known.append(Confirmation(comparison.arcs, comparison.began, is_promise, missing))
             del known[:-CONFIRMATIONS_MAX]
         assert len(known) <= CONFIRMATIONS_MAX
-        assert all(len(one.lacking) <= LACKING_MAX for one in known), "what is beyond is asked again"
+        assert all(len(one.lacking) <= LACKING_MAX for one in known), "keys beyond the limit are asked again"
 
     def stored(self, key: bytes) -> None:
         """Something new is here: nobody is known to have it."""
@@ -114,7 +116,7 @@ class HoldingLedger:
             one.lacking -= gone
 
     def doubt(self, peer: PeerKey) -> None:
-        """What it said does not count any more."""
+        """The peer's claims no longer count."""
         self._confirmed.pop(peer, None)
 
     def keep_only(self, peers: Collection[PeerKey]) -> None:
@@ -144,7 +146,7 @@ class HoldingLedger:
         return any(one.is_outdated and one.lacking for one in known if not one.is_promise)
 
     def needs_promises(self, group: Group, now: float) -> list[PeerKey]:
-        """Whose word for a group is missing, or will soon be too old."""
+        """The peers whose promise for a group is missing or soon too old."""
         since = now - PROMISE_USED_WITHIN_S / 2
         return [
             peer

@@ -1,7 +1,7 @@
-"""Several holders offer the same capture at once: who of them is to send it? The first, for a minute.
+"""Several holders offer the same capture at once: which of them sends it? The first, for a minute.
 
-The others are told that it is coming and ask again. A peer that does not send what was asked is not waited for any
-more, so that nobody can keep a capture away by offering it.
+The others are told that it is coming and ask again. If a peer does not send the capture, we stop waiting for it, so
+that an offer cannot keep a capture away.
 """
 
 from collections import Counter, OrderedDict
@@ -14,7 +14,7 @@ from herodotus.core.index_rows import CAPTURE
 
 WAITED_S = 60.0
 WAITING_MAX = 65_536
-"""Captures; for those beyond it nobody waits, they may come twice."""
+"""Captures. Those beyond the limit may come twice, since nothing notes their offers."""
 SLOW_S = 3_600.0
 SLOW_MAX = 1_024
 

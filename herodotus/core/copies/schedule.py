@@ -16,9 +16,9 @@ AGAIN_S = (2.0, 10.0, 60.0, 300.0, 900.0)
 
 class Purpose(Enum):
     SHARED = "shared"
-    """Both must hold it: either gets what it lacks."""
+    """Both must hold it: each gets the captures that it lacks."""
     SURPLUS = "surplus"
-    """The other must hold it and we need not: it gets what it lacks, and ours may go."""
+    """The other must hold it and we need not: it gets the captures that it lacks, and ours may go."""
 
 
 Task = tuple[PeerKey, Purpose]
@@ -34,14 +34,15 @@ class _Entry:
 
 class ComparisonSchedule:
     def __init__(self, *, every_s: float, soon_s: float, random: Random) -> None:
-        """`soon_s` spreads what a change of the ring makes due, so that not all compare at once."""
+        """`soon_s` spreads the tasks that a change of the ring makes due, so that peers do not all compare at
+        once."""
         self._every_s = every_s
         self._soon_s = soon_s
         self._random = random
         self._tasks: dict[Task, _Entry] = {}
 
     def set_tasks(self, tasks: Collection[Task], now: float, *, changed: Collection[Task]) -> None:
-        """All that there is to do; what is new or changed is due soon."""
+        """Replace all tasks. New and changed ones are due soon."""
         for task in [known for known in self._tasks if known not in tasks]:
             del self._tasks[task]
         for task in sorted(tasks, key=_order):
@@ -59,7 +60,7 @@ class ComparisonSchedule:
         entry.due = min(entry.due, now + self._random.uniform(0, self._soon_s))
 
     def take(self, now: float) -> Task | None:
-        """What is due the longest, to be begun now."""
+        """The task that has been due for the longest, to begin now."""
         due = [
             (entry.due, _order(task), task)
             for task, entry in self._tasks.items()

@@ -1,10 +1,10 @@
-"""What do two sets not share, when nobody knows beforehand how much it is? Cells, made and read one after the other.
+"""In which elements do two sets differ, if the number is unknown? Cells, made and read one after the other.
 
 Rateless invertible Bloom lookup table (Yang and others, SIGCOMM 2024): an element is mixed into cell 0 and into ever
-sparser further cells, so some 1.35 cells for each difference give all of them away. The difference of two tables is
-the table of the difference of the sets. The asker reads cells until all differences have shown themselves, so what
-travels follows the difference alone. Both ends keep where each element goes next, so more cells cost no second look
-at what was made.
+sparser further cells, so some 1.35 cells for each difference reveal all of them. The difference of two tables is the
+table of the difference of the sets. The asker reads cells until all differences are known, so the traffic depends on
+the difference alone. Both ends remember the next cell of each element, so further cells need no second pass over
+earlier ones.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ class Symbols:
 
 
 class Decoder:
-    """Takes the other side's cells in order and gives away what differs."""
+    """Takes the other side's cells in order and finds the differences."""
 
     def __init__(self, own: Symbols) -> None:
         self._own = own
@@ -129,7 +129,7 @@ class Decoder:
             waiting += self._remove(known, end)
 
     def _remove(self, known: list[int], end: int) -> list[int]:
-        """Take an element out of the cells up to `end`; those that may show another now."""
+        """Take an element out of the cells up to `end`. Returns the cells that may now show another element."""
         packed, state, at, sign = known
         touched = []
         while at < end:
@@ -143,7 +143,7 @@ class Decoder:
 
 
 def _spread(element: bytes) -> tuple[int, int]:
-    """What is mixed into cells, and the state that says which ones."""
+    """The value that is mixed into cells, and the state that chooses the cells."""
     digest = hashlib.sha1(element, usedforsecurity=False).digest()
     return int.from_bytes(element + digest[:CHECK_BYTES], "big"), int.from_bytes(digest[8:16], "big")
 

@@ -1,7 +1,8 @@
-"""What do we lack, who has it, and what is fetched next? Fewest known copies first, then the oldest day.
+"""Which captures do we lack, which peers have them, and which comes next? Fewest known copies first, then the oldest
+day.
 
-Several peers may have a member; each is asked for captures that only it, or few, can give. A capture that one could
-not give stays wanted from the others.
+Several peers may have a member. Each is first asked for captures that few others can give. If one peer cannot give a
+capture, it stays wanted from the others.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from herodotus.core.copies import PeerKey
 from herodotus.core.index_rows import KEY_BYTES
 
 WANTED_MAX = 200_000
-"""Members, some 300 bytes each; what is beyond is found again by the next comparison."""
+"""Members, some 300 bytes each. The next comparison finds the rest again."""
 
 
 class Wanted:
@@ -49,7 +50,7 @@ class Wanted:
         return sorted(source for source in self._by_source if self._queue(source))
 
     def take(self, source: PeerKey, count: int) -> list[bytes]:
-        """Up to so many members to ask a peer for; nobody else is asked for them meanwhile."""
+        """Up to `count` members to ask a peer for. No other peer is asked for them meanwhile."""
         taken: list[bytes] = []
         while len(taken) < count and (queue := self._queue(source)):
             member = queue.pop()
@@ -97,14 +98,14 @@ class Wanted:
         self._cut.add(source)
 
     def has_more(self, source: PeerKey) -> bool:
-        """Is all that was noted of a peer settled, and was that not all? Said once."""
+        """Are all noted members of a peer settled, while the peer has more? True once."""
         if source in self._by_source or source not in self._cut:
             return False
         self._cut.discard(source)
         return True
 
     def lost(self, source: PeerKey) -> None:
-        """The peer does not answer, or not with what it announced."""
+        """The peer does not answer, or did not send the announced capture."""
         self._cut.discard(source)
         for member in list(self._by_source.get(source, ())):
             self.failed(member, source)

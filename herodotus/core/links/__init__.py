@@ -1,1 +1,1 @@
-"""What is decided about links between peers: their holders, whose turn it is to fetch, which senders to believe."""
+"""Decisions about links between peers: their holders, the peer whose turn it is to fetch, the senders to believe."""

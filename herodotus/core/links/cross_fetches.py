@@ -18,7 +18,7 @@ _PREFIX: Final = b"herodotus/cross-fetch/1"
 CHECKS_MIN: Final = 8
 """Before anything is said of a peer."""
 DIFFERING_SHARE: Final = 0.75
-"""From then on it stands out: three times what chance gives an honest peer at most."""
+"""From this share on a signer stands out: three times the most that chance gives an honest peer."""
 PEERS_MAX: Final = 1_024
 """As many as are suspected at most; those beyond are counted together."""
 
@@ -30,7 +30,7 @@ def is_drawn(salt: bytes, key: bytes, day: int, share: float) -> bool:
 
 
 def looks_again(holders: Sequence[Contact], fetched_by: bytes, me: bytes) -> bool:
-    """The first live holder other than who fetched it, in the order of the ring: one peer, and nobody else."""
+    """Whether we are the first live holder in the order of the ring, apart from the fetcher: exactly one peer is."""
     first = next((contact.peer for contact in holders if contact.peer != fetched_by), None)
     return first == me
 
@@ -56,12 +56,13 @@ class Crossed:
 
     @property
     def stands_out(self) -> bool:
-        """Those that change each time count: without them, pages that mostly do would speak against the honest."""
+        """Pages that change each time count too. Otherwise pages that mostly change would count against honest
+        peers."""
         return self.checks >= CHECKS_MIN and self.differed >= DIFFERING_SHARE * self.checks
 
 
 class CrossTally:
-    """What the second looks said, since the start."""
+    """The results of second looks since the start."""
 
     def __init__(self) -> None:
         self.total = Crossed()

@@ -1,9 +1,9 @@
 """Which senders of links do we believe, and how much may one send? Counts for each sender, without a clock.
 
 A sender may send as many links a second as a crawler finds at its best, and a day's worth at once after a silence.
-Rubbish (no canonical URL, outside of what the network archives) costs it: above one part in twenty it is slowed down,
-longer each time; if most of it is rubbish, the sender is ignored for a day. A wrong view of the ring is not malice:
-strays count a tenth.
+Rubbish (a URL that is not canonical or outside the network's scope) has a price: above one part in twenty, the sender
+is slowed down, longer each time. If most links are rubbish, it is ignored for a day. A wrong view of the ring is not
+malice: strays count a tenth.
 """
 
 from collections import OrderedDict
@@ -62,7 +62,7 @@ class Senders:
         return None
 
     def sent(self, peer: bytes, now: float, *, links: int, strays: int, rubbish: int) -> None:
-        """What its batch was. The budget may be overdrawn by one batch, and is paid back by waiting."""
+        """Note a sender's batch. One batch may overdraw the budget; the sender then waits until it is paid back."""
         sender = self._of(peer, now)
         sender.tokens -= links
         sender.links += links

@@ -1,7 +1,6 @@
-"""Which peers are not called for a while? Those that did not answer, each left alone for longer each time.
+"""Which peers are not called for a while? Those that did not answer. Each further silence lengthens the pause.
 
-A walk goes around the ring again and again, for those who answer; it must not wait for the silent, nor wait for each
-of them again until its deadline.
+A walk visits the ring again and again. It must not wait for a silent peer until the deadline each time.
 """
 
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from cachetools import FIFOCache
 FIRST_S: Final = 5.0
 LONGEST_S: Final = 300.0
 PEERS_MAX: Final = 4_096
-"""Who was silent longest ago is forgotten, and called once too often."""
+"""The peer with the oldest silence is forgotten, and called once too often."""
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Do two holders know the same URLs? Sums over parts of a stretch, which are equal where the sets are.
 
 A sum is how many keys there are, and all of them XORed. A peer that hides a difference behind equal sums could as well
-lie outright: what this finds is forgetfulness.
+lie outright: sums detect forgotten keys only.
 """
 
 from collections.abc import Iterable

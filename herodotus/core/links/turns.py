@@ -15,7 +15,8 @@ JITTER_SHARE: Final = 0.04
 
 
 def looks(stand_ins: int, day_length_s: float, me: bytes) -> list[float]:
-    """When in a day this peer looks at what it holds as first, second … stand-in: seconds after the day's start."""
+    """When in a day this peer checks the keys for which it is first, second … stand-in: seconds after the day's
+    start."""
     chance = int.from_bytes(me[:4], "big") / (1 << 32)
     shares = [OWNERS_SHARE + number * STEP_SHARE + chance * JITTER_SHARE for number in range(stand_ins)]
     return [min(share, 0.95) * day_length_s for share in shares]
@@ -23,10 +24,10 @@ def looks(stand_ins: int, day_length_s: float, me: bytes) -> list[float]:
 
 COMPARE_SHARE: Final = 0.2
 COMPARE_JITTER_SHARE: Final = 0.2
-"""Before anybody looks whether an owner kept up: what it had forgotten is its own again by then."""
+"""Before stand-ins check an owner: by then it has learned its forgotten keys again."""
 
 
 def compares_at(day_length_s: float, me: bytes) -> float:
-    """When in a day this peer compares what it knows with what the owners know: seconds after the day's start."""
+    """When in a day this peer compares its URLs with the owners' URLs: seconds after the day's start."""
     chance = int.from_bytes(me[4:8], "big") / (1 << 32)
     return (COMPARE_SHARE + chance * COMPARE_JITTER_SHARE) * day_length_s

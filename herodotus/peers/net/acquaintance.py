@@ -1,7 +1,7 @@
-"""Whose key is it? What the ring's records say of a caller, and of a called peer whose key was rotated.
+"""Whose key is it? The ring's records know a caller, and a called peer that has rotated its key.
 
-A member's key is in the table. A newcomer's may not be yet, and a peer with a sample of a large ring knows few: those
-show their signed record, which must name the address that they call from.
+A member's key is in the table. A newcomer's may be missing still, and a peer that keeps a sample of a large ring
+knows few keys. An unknown caller shows its signed record, which must name the address that it calls from.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from herodotus.core.admission import CallerStanding
 
 
 class Acquaintance(Protocol):
-    """What calls ask of the ring."""
+    """The questions that calls ask of the ring."""
 
     def own_record(self) -> bytes:
         """Our record, for peers that do not know us; empty if we have none yet."""

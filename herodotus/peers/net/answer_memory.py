@@ -1,7 +1,8 @@
-"""How much may answers that are under way to us hold in memory? Large ones wait for room before they are read.
+"""How much memory may incoming answers hold? Large ones wait for room before they are read.
 
-A called peer says how long its answer is, and sends it as slowly as it likes. So what is larger than a piece of the
-line is booked before it is read, for one peer little more than two of the largest; waiting counts for the deadline.
+A called peer says how long its answer is, and sends it as slowly as it likes. So an answer larger than one piece is
+booked before it is read. One peer may hold little more than two of the largest answers. Waiting counts towards the
+deadline.
 """
 
 from collections import Counter

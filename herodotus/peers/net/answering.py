@@ -1,8 +1,8 @@
 """How does a peer answer calls? The TCP side of its port: which callers it accepts, what it reads, when it stops.
 
 Each connection is a task of its own with a deadline on every step, from the TLS handshake to the last byte of an
-answer, so nobody holds one by being slow. What a connection may hold in memory is booked first (`core.admission`).
-Whatever breaks the protocol is counted by a word and closed; nothing is said to those who have not proven a key.
+answer, so a slow caller cannot hold it. Memory for a connection is booked first (`core.admission`). A connection that
+breaks the protocol is counted by a word and closed. A caller without a proven key gets no answer.
 """
 
 import logging
@@ -43,7 +43,8 @@ SLOWEST_BYTES_PER_S = 16_000.0
 STEP_S = 15.0
 """On top of that, for any one frame."""
 PART_BYTES = 1 << 16
-"""Of a question; each has its own deadline: who announces 8 MiB and is silent would hold their room for minutes."""
+"""A part of a question. Each part has its own deadline; otherwise a caller that announces 8 MiB and then sends
+nothing would hold that memory for minutes."""
 BOOKING_S = 10.0
 """How long a question waits for room in our memory before its connection is closed."""
 HANDLER_S_MAX = 120.0

@@ -1,8 +1,8 @@
-"""How does a peer call another? `Calls` over TCP: connections that are kept, counted, and sure of the other end.
+"""How does a peer call another? `Calls` over TCP: connections that are kept, counted and authenticated.
 
 A connection carries one exchange at a time; a few to one peer and some hundred in all are kept for the next, the
-oldest of those at rest giving way. One of a peer's few is for calls that are urgent. A kept one that turns out dead is
-replaced once without a word: calls bear repetition. A call to ourselves goes to our own services.
+oldest of those at rest giving way. One of a peer's few is for calls that are urgent. A kept connection that turns out
+dead is silently replaced once: calls may be repeated. A call to ourselves goes to our own services.
 """
 
 from collections import OrderedDict
@@ -45,7 +45,8 @@ CONNECT_S = 12.0
 """TCP, TLS and greeting; as long as a handshake of the ring."""
 PER_PEER_MAX = 4
 PATIENT_MAX = 3
-"""Of those, for all that is not urgent: copies, links and robots.txt may take a minute, and many wait for them."""
+"""Of those, for calls that are not urgent: copies, links and robots.txt may take a minute, and many calls wait for
+them."""
 CONNECTIONS_MAX = 128
 KEPT_S = 45.0
 """Less than the other end keeps them, so that few are found dead."""
@@ -70,7 +71,7 @@ class CallingParts:
     dial: Dial
     acquaintance: Acquaintance
     urgent: Collection[str] = ()
-    """Services whose calls wait for no others."""
+    """Services whose calls never wait behind others."""
 
 
 @dataclass(slots=True)
@@ -112,7 +113,7 @@ class TlsCalls:
         self._calls = self._failed = self._bytes_in = self._bytes_out = self._busy = 0
 
     def serve_own(self, services: Services) -> None:
-        """What calls to ourselves are answered by."""
+        """Set the services that answer calls to ourselves."""
         self._own = OwnCalls(self._own_key, services)
 
     def statistics(self) -> CallingStatistics:
@@ -213,7 +214,7 @@ class TlsCalls:
         self._kept[use.place, self._numbers] = _Kept(connection, anyio.current_time() + KEPT_S)
 
     async def make_room(self) -> None:
-        """Those at rest give way to those in use."""
+        """Close connections at rest in favour of those in use."""
         while self._kept and len(self._kept) + self._busy > CONNECTIONS_MAX:
             _, kept = self._kept.popitem(last=False)
             await kept.connection.close()
@@ -257,7 +258,7 @@ class TlsCalls:
         await connection.send(hello.pack())
 
     async def close_idle(self) -> None:
-        """Forever: those that rested for too long are closed."""
+        """Close connections that have rested for too long, until cancelled."""
         while True:
             await anyio.sleep(KEPT_S / 4)
             now = anyio.current_time()

@@ -1,9 +1,9 @@
 """How does a TLS connection prove a peer's key? By a certificate of that key that the peer signed itself.
 
-Nothing in the certificate counts but its key: the caller knows which one it wants. The called peer cannot ask for
-the caller's in the same way, since Python's ssl takes no certificate that no authority signed; the caller proves
-itself inside (`wire.Hello`). The identity's key signs both, with texts that cannot be taken for each other: TLS
-begins what it signs with 64 spaces (RFC 8446, 4.4.3).
+Only the key in the certificate counts: the caller knows which key it wants. The called peer cannot ask for the
+caller's in the same way, since Python's ssl takes no certificate that no authority signed; the caller proves itself
+inside (`wire.Hello`). The identity's key signs both, with texts that cannot be confused: a text signed by TLS begins
+with 64 spaces (RFC 8446, 4.4.3).
 """
 
 import datetime as dt

@@ -43,7 +43,7 @@ class FrameConnection:
         return read_head(bytes(self._held[:HEAD_BYTES]), allowed)
 
     async def read_content(self, kind: FrameKind, length: int) -> CallFrame:
-        """What belongs to the head that was read last."""
+        """The content that belongs to the head read last."""
         await self._fill(HEAD_BYTES + length)
         content = bytes(memoryview(self._held)[HEAD_BYTES : HEAD_BYTES + length])
         del self._held[: HEAD_BYTES + length]
@@ -65,7 +65,7 @@ class FrameConnection:
         raise FrameError("out of turn")
 
     async def drain(self) -> None:
-        """Take what still comes off the line, for a moment: closing with bytes unread takes back what was said."""
+        """Read the line empty, for a moment: closing with unread bytes would discard our last answer."""
         taken = len(self._held)
         self._held.clear()
         with suppress(LineBrokenError), anyio.move_on_after(DRAIN_S):

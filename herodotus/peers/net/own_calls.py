@@ -12,7 +12,7 @@ CLOSE_S = 5.0
 
 @asynccontextmanager
 async def closed_at_once(pieces: AsyncIterator[bytes]) -> AsyncIterator[AsyncIterator[bytes]]:
-    """A generator that is not read to its end gives back what it holds."""
+    """Close a generator at once, even if it was not read to its end."""
     try:
         yield pieces
     finally:

@@ -34,7 +34,7 @@ class CallPortParts:
     chance: Random
     dial: Dial
     urgent: Collection[str] = ()
-    """Services whose calls wait for no others."""
+    """Services whose calls never wait behind others."""
 
 
 class CallPort:

@@ -55,7 +55,7 @@ FROM_CALLED: Final = frozenset(set(FrameKind) - FROM_CALLER)
 
 
 class FrameError(PeerFault, ValueError):
-    """The other end broke the protocol; `word` is what it is counted as."""
+    """The other end broke the protocol. `word` is the name under which the failure is counted."""
 
     def __init__(self, word: str) -> None:
         self.word = word
@@ -90,7 +90,7 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallHello:
-    """Who calls, signed for this connection to this peer alone."""
+    """The caller's introduction, signed for this connection to this peer alone."""
 
     network: bytes
     caller: bytes
@@ -174,7 +174,7 @@ def frame(kind: FrameKind, content: bytes = b"") -> bytes:
 
 
 def read_head(head: bytes, allowed: frozenset[FrameKind]) -> tuple[FrameKind, int]:
-    """Kind and length of what follows; raises FrameError before any of it is taken."""
+    """Kind and length of the frame; raises FrameError before any of its content is read."""
     try:
         kind = FrameKind(head[0])
     except ValueError:

@@ -88,7 +88,7 @@ def test_a_form_whose_original_comes_later_is_told_and_then_shown(form: str) -> 
     first = original(OTHER if form == "same elsewhere" else HOME)
     report = taken_in(library, revisit(*FORMS[form]))
     assert (report.orphans, report.visits, report.stored) == (1, 0, 0)
-    assert report.problems[0].reason == "a revisit of what the archive does not have"
+    assert report.problems[0].reason == "a revisit whose original the archive does not have"
     status, page = shown(library, f"/web/20260102/{HOME}")
     assert (status, b"Not archived" in page) == (404, True)  # said plainly, and never a blank page
     assert taken_in(library, first, revisit(*FORMS[form])).skipped == 0

@@ -74,7 +74,7 @@ def test_a_revisit_finds_the_original_in_a_later_file(tmp_path: Path) -> None:
     result = run(tmp_path / "home", "import", "--json", str(tmp_path / "1.warc"), str(tmp_path / "2.warc"))
     first, second = json.loads(result.stdout)
     assert (first["revisits"], first["skipped"], second["stored"], result.exit_code) == (1, 1, 1, 1)
-    assert first["problems"][0]["reason"] == "a revisit of what the archive does not have"
+    assert first["problems"][0]["reason"] == "a revisit whose original the archive does not have"
     assert run(tmp_path / "home", "get", "--at", "20200103", URL).stdout == "a"
 
 

@@ -180,7 +180,9 @@ async def test_an_old_revisit_finds_its_original_among_the_versions_before() -> 
     assert found is not None
     assert (found.record.get("WARC-Date"), found.body) == ("2020-01-03T00:00:00Z", b"a")
     _, report = await _import(data + foreign_revisit(url, "2020-01-03T00:00:00Z", b"c"))
-    assert [problem.reason for problem in report.problems] == ["a revisit of what the archive does not have"]
+    assert [problem.reason for problem in report.problems] == [
+        "a revisit whose original the archive does not have"
+    ]
 
 
 async def test_a_revisit_of_a_resource_is_stored_under_the_digest_of_its_whole_body() -> None:

@@ -157,7 +157,7 @@ def test_what_is_not_searched_to_its_end_is_not_cut(monkeypatch: pytest.MonkeyPa
         patched.setattr(resync, "SEARCH_BYTES_MAX", 1_000_000)
         archive = open_on(disk, random_bytes=bytes)
         assert [damage.reason for damage in archive.damage.values()] == [
-            "neither a gzip member nor a zstd frame; what follows was not searched to its end"
+            "neither a gzip member nor a zstd frame; the rest was not searched to its end"
         ]
         assert Reader(archive).read(before.id) is not None
         assert store(archive, page("http://example.org/later", NOW_S)) == [StoreOutcome.NEW]
@@ -196,7 +196,7 @@ def test_bombs_within_a_body_are_not_decoded_without_end(
         verify(archive)
     again = open_on(disk, random_bytes=bytes)
     assert [damage.reason.partition("; ")[2] for damage in again.damage.values()] == [
-        "what follows was not searched to its end"
+        "the rest was not searched to its end"
     ]
     assert Reader(again).read(before.id) is not None
 
