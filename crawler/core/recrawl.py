@@ -83,8 +83,8 @@ class Known(msgspec.Struct, array_like=True, kw_only=True):
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(Known)
-_WITH_FLAGS = 0x90 + len(Known.__struct_fields__)
-"""The first byte of a row, which says how many fields it has."""
+_WITH_FLAGS = 0x9F
+"""The first byte of a row of fifteen fields, the first that has flags; longer rows begin with 0xdc."""
 
 
 def encode_known(known: Known) -> bytes:
