@@ -1,7 +1,7 @@
 """How does a tester start a world? The command `simnet`.
 
-Data go to stdout, talk to stderr; exit 0 when all held, 1 when a checker failed, 2 for wrong usage, 3 when
-what was asked for does not exist.
+Data go to stdout, talk to stderr; exit 0 when all held, 1 when a checker failed, 2 for wrong usage, 3 when the
+requested thing does not exist.
 """
 
 import logging
@@ -16,7 +16,7 @@ from herodotus import __version__
 @click.version_option(__version__, prog_name="simnet")
 def main() -> None:
     """Worlds in virtual time for testers of Herodotus."""
-    logging.basicConfig(level=logging.CRITICAL)  # whole peers log what faults do to them; checkers judge it
+    logging.basicConfig(level=logging.CRITICAL)  # whole peers log the effects of faults; checkers judge them
 
 
 @main.command()

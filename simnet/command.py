@@ -1,4 +1,4 @@
-"""What do `simnet run`, `list` and `replay` print, write and answer to the shell?"""
+"""How do `simnet run`, `list` and `replay` print, write and answer to the shell?"""
 
 import subprocess
 from collections.abc import Callable
@@ -106,8 +106,8 @@ def _run_one(
 def _explained(
     scenario: Scenario, options: Options, report: RunReport, run: ScenarioRun
 ) -> tuple[RunReport, ScenarioRun]:
-    """With as few faults as matter; the failure as it was found, where shortening is interrupted or it does not
-    come again. What was found is never lost."""
+    """Run again with only the faults that matter. Returns the original failure if shortening is interrupted or the
+    failure does not come again: it is never lost."""
     try:
         found = explain(scenario, options, report)
     except KeyboardInterrupt:
@@ -247,7 +247,7 @@ def _summarise(report: RunReport) -> None:
         word = "FAILS" if not outcome.ok else "holds" if outcome.asked else "?"
         click.echo(f"  {word:<6} {outcome.name}  {outcome.detail}".rstrip())
     if report.interrupted:
-        click.echo("  interrupted: the figures are those so far, and what shows at the end was not looked at")
+        click.echo("  interrupted: the figures are those so far, and the checks at the end did not run")
 
 
 def _tell_failure(report: RunReport, trace_file: Path | None) -> None:

@@ -1,10 +1,10 @@
-"""What becomes of six copies while peers come and go for a year? The cores that decide, no stores, no sockets.
+"""How do six copies fare while peers come and go for a year? The cores that decide, no stores, no sockets.
 
-Who must hold what, how long to wait for a peer, what is fetched first and what may go is decided by the peers' own code
-(`core.copies`). A *unit* is a stretch of the ring so small that its captures share their fate; the ring's table
-is the same for all at once, as gossip takes seconds and repairs take days. Lines are as wide as they are given, one
-unit at a time goes over one of them. A unit is very many captures, each durable when it has come: where an end went
-away, another source gives the rest. It counts as a copy when it is whole.
+The peers' own code (`core.copies`) decides which peer must hold a unit, how long to wait for a peer, which unit is
+fetched first and which may go. A *unit* is a stretch of the ring so small that its captures share their fate; the
+ring's table is the same for all at once, as gossip takes seconds and repairs take days. Lines are as wide as they are
+given, one unit at a time goes over one of them. A unit is very many captures, each durable when it has come: where an
+end went away, another source gives the rest. It counts as a copy when it is whole.
 """
 
 import heapq
@@ -27,7 +27,7 @@ from herodotus.core.copies.wanted import Wanted
 
 DAY_S = 86_400.0
 WINDOW = 16
-"""Positions before a change whose holders may be others by it: six hosts, and the absent between them."""
+"""Positions before a change whose holders it may change: six hosts, and the absent ones between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class SimulatedHolder:
     asked_by: dict[PeerKey, None] = field(default_factory=dict)
     """Peers that want something of it, in the order in which they asked."""
     turn: int = 0
-    """Changes when it comes or goes: what was planned before is void."""
+    """Changes when the peer comes or goes: earlier plans are void."""
 
     @property
     def key(self) -> PeerKey:
@@ -77,7 +77,7 @@ class CopyWorld:
         self._absence = Absence(departed_s=rules.departed_s, low_s=rules.low_s, copies=rules.copies)
         self._ledger = HoldingLedger()
         self.owners: dict[bytes, set[PeerKey]] = {}
-        """On whose disks a unit is, the absent's too."""
+        """The peers with a unit on their disks, absent ones included."""
         self._holders: dict[bytes, tuple[PeerKey, ...]] = {}
         self._eager: dict[PeerKey, None] = {}
         """Peers that may start to fetch something."""
@@ -172,7 +172,7 @@ class CopyWorld:
                 self._plan_review(unit)
 
     def _plan_review(self, unit: bytes) -> None:
-        """Where somebody has it who need not."""
+        """Plan a review of a unit if a peer has it that need not hold it."""
         if not self.owners[unit].issubset(self._holders[unit]):
             self.after(self.rules.keep_s, lambda: self._review(unit))
 
@@ -205,7 +205,7 @@ class CopyWorld:
                 self._eager[key] = None
 
     def _fetch_all(self) -> None:
-        """Once what happened is over: many units may have come to be wanted."""
+        """Called after an event: it may have made many units wanted."""
         while self._eager:
             key = next(iter(self._eager))
             del self._eager[key]
@@ -250,7 +250,7 @@ class CopyWorld:
         self._lines_are_free(source)
 
     def _break_off(self, peer: SimulatedHolder, unit: bytes) -> None:
-        """What came of it so far stays."""
+        """The part that arrived so far stays."""
         del peer.fetching[unit]
         came = (self.now - peer.began.pop(unit)) * self.rules.up_bit_s / 8
         peer.partly[unit] = peer.partly.get(unit, 0.0) + came
@@ -273,7 +273,7 @@ class CopyWorld:
         gone.is_giving = False
 
     def _lines_are_free(self, source: SimulatedHolder) -> None:
-        """Its next unit goes to who asked first and still wants one."""
+        """The peer's next unit goes to the first asker that still wants one."""
         for key in list(source.asked_by):
             if source.is_giving:
                 return
@@ -283,7 +283,7 @@ class CopyWorld:
                 source.asked_by[key] = None  # it may want more, after the others
 
     def _review(self, unit: bytes) -> None:
-        """Who need not hold it asks all who must, and lets it go when the ledger says so."""
+        """A peer that need not hold it asks all that must, and drops it when the ledger agrees."""
         holders = self._holders[unit]
         arcs = arcs_of([Range(position_of(unit), after(position_of(unit)))])
         for key in sorted(self.owners[unit].difference(holders)):

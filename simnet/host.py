@@ -34,7 +34,7 @@ from simnet.world.network import Address, LineQuality
 from simnet.world.trace import Trace
 from simnet.world.world import Checker, World
 
-SOCKET_DATAGRAMS_MAX = 1_000  # what a socket buffer of 212 kB holds of our datagrams, generously
+SOCKET_DATAGRAMS_MAX = 1_000  # our datagrams in a socket buffer of 212 kB, generously
 ROUNDING_S = 1e-9
 FLAG = "_ALLOW_DETERMINISTIC_SCHEDULING"
 

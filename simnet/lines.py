@@ -1,8 +1,8 @@
 """How do simulated peers call each other? Lines over the world's network, with its delays, losses and cuts.
 
-A line is what the product's own code has below its frames: bytes in order, and an end that has proven its key. What a
-cut network does to it is what TCP shows of it: bytes are late while they are sent again, and a line over which nothing
-gets through for a minute breaks. Nobody is told of a machine that lost its power; a killed process hangs up.
+A line is the layer below the product's own frames: bytes in order, and an end that has proven its key. A cut network
+shows on a line as on TCP: bytes are late while they are sent again, and a line breaks when nothing gets through for a
+minute. A machine that loses its power is silent; a killed process hangs up.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ class _Way:
     under_way: int = 0
     last_arrival_s: float = 0.0
     crossing: deque[tuple[float, Callable[[], None]]] = field(default_factory=deque)
-    """What is on its way: when it arrives at the earliest, and what happens then."""
+    """A delivery under way: its earliest arrival, and the action on arrival."""
     stuck_s: float = 0.0
     is_ended: bool = False
     changed: anyio.Event = field(default_factory=anyio.Event)
@@ -231,7 +231,7 @@ class Lines:
         self._after_crossing(way, arrive)
 
     def _after_crossing(self, way: _Way, arrive: Callable[[], None]) -> None:
-        """In order, as a stream is: what is late holds up all that follows it."""
+        """In order, as in a stream: late bytes hold up all later ones."""
         self._carrier.catch_up()
         now = self._carrier.world.now
         delay_s = self._delay_s(way.source, way.target)
@@ -247,7 +247,7 @@ class Lines:
         self._carrier.poke()
 
     def _deliver(self, way: _Way) -> None:
-        """What has crossed by now; where nothing gets through, it is tried again ever more rarely."""
+        """Deliver everything that has crossed by now. Where nothing gets through, the tries become ever rarer."""
         world = self._carrier.world
         if not self._gets_through(way.source, way.target):
             way.stuck_s = max(1.0, 2 * way.stuck_s)

@@ -1,4 +1,4 @@
-"""What does a peer that exchanges links know of its ring? A table of peers with made-up keys, without a node."""
+"""Which ring does a peer that exchanges links see? A table of peers with made-up keys, without a node."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ def link_peer(number: int) -> PeerRecord:
 
 
 class TableRing:
-    """What the exchange asks of the ring, answered from a table that a test fills."""
+    """The exchange's questions to the ring, answered from a table that a test fills."""
 
     def __init__(self, me: PeerRecord) -> None:
         self.me = contact_of(me)

@@ -1,8 +1,8 @@
 """What is the world to a simulated peer? Virtual time, the world's network, disks and web, chance from the seed.
 
-A `SimulatedMachine` is one life of one host, and stands before the unchanged `herodotus.peer.Peer` as its `World`. What
-outlives the life (disk, rows, small files) belongs to the `MachineHost`. Nothing here starts a thread, opens a socket
-or reads a clock of the system.
+A `SimulatedMachine` is one life of one host, and serves the unchanged `herodotus.peer.Peer` as its `World`. The
+things that outlive it (disk, rows, small files) belong to the `MachineHost`. Nothing here starts a thread, opens a
+socket or reads a clock of the system.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class Surroundings:
-    """What all machines of a world share."""
+    """The things that all machines of a world share."""
 
     def __init__(self, carrier: TrioCarrier, origins: Origins) -> None:
         self.carrier, self.origins = carrier, origins
@@ -63,7 +63,7 @@ class Surroundings:
 
 @dataclass(slots=True)
 class KeptState:
-    """What a machine has through all its lives, beside its disk."""
+    """The things that a machine keeps through all its lives, beside its disk."""
 
     rows: dict[Path, KeptRows] = field(default_factory=dict)
     has_log: dict[Path, bool] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class SimulatedMachine:
         self.is_over = False
 
     def check_alive(self) -> None:
-        """What still runs of a life that has ended must leave no trace."""
+        """Tasks of an ended life may still run; they must leave no trace."""
         if self.is_over:
             raise PowerCut
 

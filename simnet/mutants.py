@@ -166,7 +166,7 @@ def _machine_of(node: type[VirtualNode]) -> type[RingMachine]:
 class Mutant:
     name: str
     bug: str
-    attempt: Callable[[int], str | None]  # a seed; what a checker said, if one did
+    attempt: Callable[[int], str | None]  # from a seed: a checker's complaint, if any
 
 
 def _in_ring(name: str, bug: str, machine_class: type[RingMachine], storm: Storm = any_storm) -> Mutant:
@@ -225,7 +225,7 @@ def hunt(seeds_max: int = 200, names: tuple[str, ...] = ()) -> Iterator[Catch]:
 
 
 def sound(seed: int) -> str | None:
-    """The unmutated core through every storm of this seed: None, or what a checker said."""
+    """Run the unmutated core through every storm of this seed. Returns a checker's complaint, or None."""
     for storm in (any_storm, long_splits, forgeries):
         try:
             storm(seed, RingMachine)

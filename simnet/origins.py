@@ -1,7 +1,7 @@
-"""What do the servers of a simulated web see of all peers together? They answer, and write down who was rude.
+"""How do all peers together look to the servers of a simulated web? The servers answer, and note rude peers.
 
-All crawlers ask the same servers, so what no single peer can know shows here: whether two of them came to one host
-within its delay, or at the same time, and whether anybody asked for what robots.txt forbids.
+All crawlers ask the same servers, so facts that no single peer can know show here: whether two peers came to one host
+within its delay, or at the same time, and whether any peer asked for a URL that robots.txt forbids.
 """
 
 from collections import defaultdict

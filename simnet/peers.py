@@ -5,7 +5,7 @@
         await anyio.sleep(...)
 
 Simulated are all of `herodotus.world.World`: clocks, chance, the network with its datagrams and lines, the archive's
-disk with what a power cut leaves of it, the rows of index, frontier and links, the web, and readers. A home's small
+disk as a power cut leaves it, the rows of index, frontier and links, the web, and readers. A home's small
 files are real ones in a folder, which no power cut takes back.
 """
 
@@ -196,7 +196,7 @@ class Peers:
                 self.lose(member, power_cut=False)
 
     def _watch(self, member: Member) -> None:
-        """The index is written when the log has it: what stands there is acknowledged."""
+        """The index is written after the log: every capture in it is acknowledged."""
 
         def note(changes: Changes) -> None:
             for key, value in changes:
@@ -205,7 +205,7 @@ class Peers:
 
         member.kept.rows_in(member.home.path / "index", has_log=False).on_written = note
 
-    # --- what may happen to them
+    # --- events that may strike them
 
     def lose(self, member: Member, *, power_cut: bool) -> None:
         """The process is gone, with or without its machine's power."""
@@ -286,12 +286,12 @@ class Peers:
             self.lose(member, power_cut=True)
 
     async def drain(self, member: Member) -> None:
-        """It hands over what it holds, and leaves for good."""
+        """It hands over its captures, and leaves for good."""
         if member.peer is not None:
             self.counts["drained"] += 1
             await member.peer.perform(Drain(wait_s=0.0), lambda words: None)
 
-    # --- what people ask of them
+    # --- requests by people
 
     async def seed(self, urls: Sequence[str]) -> None:
         """Each is somebody's wish."""
@@ -311,7 +311,7 @@ class Peers:
         return True
 
     async def read(self, member: Member, target: str) -> Answer | None:
-        """What a reader gets at its portal; None where nobody answers."""
+        """A reader's answer from its portal; None when the portal does not answer."""
         portal = self.around.portals.get(member.host.address[0])
         if portal is None:
             return None

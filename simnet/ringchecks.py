@@ -8,8 +8,8 @@ They look from outside, at lists and messages, and share nothing with the code t
   and honest
 * I3 lists are in ring order, without duplicates, hosts repeated or oneself
 * I4 the first successor changes only on that node's own answer
-* I5 a predecessor is somebody who said NOTIFY
-* I6 an incarnation never falls, is never used twice, and nobody raises another's
+* I5 a predecessor is a peer that said NOTIFY
+* I6 an incarnation never falls, is never used twice, and only its owner raises it
 * I7 after the faults stop, the ring is ideal within 10 (Ts + log2 N Tg)
 """
 
@@ -164,9 +164,9 @@ class RingChecker:
         settled_only: bool = False,
         on_their_way: Iterable[ListOnItsWay] = (),
     ) -> tuple[int, int]:
-        """How many principals, and how many members, the ring has (or would have without somebody).
+        """The number of principals, and of members, in the ring (or in the ring without one peer).
 
-        `settled_only` counts those that somebody has notified: a peer that was restarted in place stands in
+        `settled_only` counts peers that have been notified: a peer that was restarted in place stands in
         lists that mean its former life, and will be dropped from them.  For the same reason a list that
         names a host by a virtual node which is gone has no excuse for leaving out another of that host.
         """
@@ -255,8 +255,8 @@ class RingChecker:
 def _passed_over(
     line: tuple[Contact, ...], members: list[Contact], excused: set[Contact] | None
 ) -> list[Key]:
-    """Whom this list, its owner in front, jumps over, although it should know it.  (Hosts listed earlier are
-    left out on purpose: by any entry, or only by those in `excused`.)
+    """The members that this list, its owner in front, passes over, although the owner should know them.  (Hosts
+    listed earlier are left out on purpose: by any entry, or only by those in `excused`.)
     """
     skipped = []
     for place, (before, after) in enumerate(pairwise(line)):

@@ -32,7 +32,7 @@ from simnet.world.hosts import WorldHost
 from simnet.world.network import Address
 from simnet.world.world import World
 
-FRAME_BYTES = SEALED_HEADER_BYTES + TAG_BYTES  # so that datagrams weigh what sealed ones do
+FRAME_BYTES = SEALED_HEADER_BYTES + TAG_BYTES  # so that datagrams have the size of sealed ones
 CLOCK_LAG_S = (
     1.0  # a clock that drifts is followed in steps of so much; the shell looks at its own now and then
 )
@@ -53,7 +53,7 @@ Tamper = Callable[[PeerKey, Contact, Message], Message | None]
 
 
 class SimulatedRing:
-    """What the peers of one world share, and what a checker may look at."""
+    """The data that the peers of one world share and a checker may look at."""
 
     def __init__(
         self, world: World, rules: RingRules | None = None, *, machine_class: type[RingMachine] = RingMachine
@@ -66,7 +66,7 @@ class SimulatedRing:
         self.hosts: list[WorldHost] = []
         self.peers: dict[int, PeerKey] = {}  # by the host's number
         self.decode = MessageCodec(self.rules.id_check).decode
-        self.senders: dict[Address, tuple[bytes, Contact | None]] = {}  # who last sent from there
+        self.senders: dict[Address, tuple[bytes, Contact | None]] = {}  # the last sender from that address
         self.targets: dict[bytes, Address] = {}  # by packed address
         self.refused = 0
         self.tamper: Tamper | None = None
@@ -109,7 +109,8 @@ class SimulatedRing:
         return host
 
     def found(self, count: int, *, knows_all: bool = True, virtual_nodes: int = 1) -> list[WorldHost]:
-        """A ring of so many, whole from the first moment: right lists, and tables if they are to know all."""
+        """A ring of this size, whole from the first moment: right lists, and full tables if peers are to know all
+        members."""
         hosts = [self.add(start_at=None, virtual_nodes=virtual_nodes) for _ in range(count)]
         self.world.schedule.at(0.0, self._begin_whole, hosts, knows_all)
         return hosts
@@ -176,7 +177,7 @@ class SimulatedRing:
         return target
 
     def contacts_for(self, host: WorldHost) -> list[Contact]:
-        """Some of the others, up or down: what a peer was given, or remembers."""
+        """Some of the others, up or down: a peer's given or remembered contacts."""
         others = [other for other in self.hosts if other is not host and other.boots]
         chosen = host.rng.sample(others, min(CONTACTS, len(others)))
         return [self.contact_of(other) for other in chosen]

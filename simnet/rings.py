@@ -1,10 +1,9 @@
-"""What would thousands of ring machines do?  They run here on one heap, in virtual time, over a lossy,
+"""How do thousands of ring machines behave?  They run here on one heap, in virtual time, over a lossy,
 partitioned network.
 
-This drives `RingMachine` alone, without encoding, sockets or keys: messages are shared as immutable values,
-which is what makes large rings affordable.  One seed gives one run.  It is a small carrier of its own;
-anything else that offers deliver-at-a-time and a seeded chance could take the place of `RingWorld._push`
-and `RingWorld.run`.
+This drives `RingMachine` alone, without encoding, sockets or keys: messages are shared as immutable values, which
+makes large rings affordable.  One seed gives one run.  It is a small carrier of its own; anything else that offers
+deliver-at-a-time and a seeded chance could take the place of `RingWorld._push` and `RingWorld.run`.
 """
 
 from collections import Counter
@@ -312,11 +311,11 @@ def _know_what(machine: RingMachine, other: RingMachine, now: float) -> None:
             machine._table_changed(signed)
 
 
-# --- what a ring should look like
+# --- the ideal ring
 
 
 class WatchedRing(Protocol):
-    """What can be asked of every carrier of ring machines."""
+    """Questions that every carrier of ring machines answers."""
 
     rules: RingRules
     machines: dict[PeerKey, RingMachine]
@@ -370,5 +369,5 @@ def how_right(world: WatchedRing) -> tuple[float, float]:
 
 
 def owner_in(ring: Sequence[Contact], key: Key) -> Contact:
-    """Who really owns a key: the first live member at or after it."""
+    """The true owner of a key: the first live member at or after it."""
     return next((contact for contact in ring if contact.position >= key), ring[0])

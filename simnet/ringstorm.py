@@ -1,4 +1,4 @@
-"""What if everything happens to a small ring?  Joins, leaves, crashes, restarts, splits, heals and lies,
+"""Does a small ring survive everything at once?  Joins, leaves, crashes, restarts, splits, heals and lies,
 under watch.
 
 `RingStorm` has one method per blow.  Hypothesis draws them in the tests; `main` draws them from seeds, by

@@ -1,4 +1,4 @@
-"""What does a test hold in its hands? A ring in a world of its own, to hurt and to look at (`simnet.testing`)."""
+"""What can a test do with a ring? Hurt it and look at it, in a world of its own (`simnet.testing`)."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Does a ring find owners while its members die, or come and go? Each trial counts what lookups met."""
+"""Does a ring find owners while its members die, or come and go? Each trial counts the results of lookups."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ HEADERS = 28 + SEALED_HEADER_BYTES + TAG_BYTES  # IPv4 and UDP; session and coun
 
 
 def size_of(message: Message) -> int:
-    """What a message weighs on the wire."""
+    """A message's size on the wire."""
     return HEADERS + len(encode_message(fitted(message)))
 
 

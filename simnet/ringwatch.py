@@ -1,7 +1,7 @@
 """What must hold in a world of ring machines? The ring's own checker as checkers of `simnet.runs`.
 
-Safety is looked at after every event, liveness once the faults have stopped. What costs too much for large
-rings is left out there, and the checker's name says what is asked.
+Safety is looked at after every event, liveness once the faults have stopped. Checks that cost too much are left out
+for large rings; a checker's name says which it makes.
 """
 
 from collections import Counter
@@ -80,7 +80,7 @@ def bound_s(ring: SimulatedRing, peers: int) -> float:
 
 
 class RingHeals:
-    """I7: after the faults stop at `peace_at_s`, every list becomes right, and all who are up are members."""
+    """I7: after the faults stop at `peace_at_s`, every list becomes right, and all peers that are up are members."""
 
     name = "ring I7 becomes ideal"
 

@@ -1,8 +1,8 @@
 """Where do a simulated peer's rows live? In memory, through all its lives; a crash leaves a prefix of the batches.
 
-`KeptRows` is what one folder of a machine's disk holds; each life opens it again and gets its own `SimulatedRows`.
-What was written since the last flush may be lost in a power cut, from any batch on. A process that is killed loses
-nothing of rows that have a log, as the operating system lives on; rows without one lose as in a power cut.
+`KeptRows` holds the rows of one folder of a machine's disk; each life opens it again and gets its own
+`SimulatedRows`. A power cut may lose the batches since the last flush, from any one on. A process that is killed
+loses nothing of rows that have a log, as the operating system lives on; rows without one lose as in a power cut.
 """
 
 from bisect import bisect_left, insort
@@ -19,11 +19,11 @@ class KeptRows:
         self._durable: dict[bytes, bytes] = {}
         self._since: list[Changes] = []
         self.on_written: Callable[[Changes], None] = lambda changes: None
-        """Told of every batch: for those who watch."""
+        """Called with every batch, for checkers."""
 
     def opened(self, check_alive: Callable[[], None] = lambda: None) -> "SimulatedRows":
         """`check_alive` raises where the life that opened it has ended."""
-        self._settle(len(self._since))  # what the last life left is read from the disk now
+        self._settle(len(self._since))  # the rows from the last life are read from the disk now
         return SimulatedRows(self, dict(self._durable), check_alive)
 
     def crash(self, chance: Random) -> None:

@@ -27,7 +27,7 @@ from simnet.world.world import Checker, ViolationError, World, is_watching
 log = logging.getLogger(__name__)
 
 DAY_S = 86_400.0
-STEPS = 200  # a run is cut into so many pieces: for samples, progress and Ctrl-C
+STEPS = 200  # pieces of a run: for samples, progress and Ctrl-C
 SHORTENING_RUNS_MAX = 60
 RAISED = "programs raise nothing"
 COLLECT_AFTER = 20_000  # objects more than were freed; Python's own 700 is for small heaps
@@ -37,7 +37,7 @@ Progress = Callable[[float, float], None]
 
 
 class SimnetError(Exception):
-    """What was asked for cannot be run; the message says why."""
+    """The requested run is impossible; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """`figures` are the same for the same seed; what depends on the machine is in `cpu_s` alone. `virtual_s` and
+    """`figures` are the same for the same seed; only `cpu_s` depends on the machine. `virtual_s` and
     `events` are None where the work has worlds of its own and does not say."""
 
     scenario: str
@@ -99,7 +99,7 @@ class RunReport:
 
 
 class ScenarioRun:
-    """What a scenario works with."""
+    """The tools of a scenario."""
 
     def __init__(self, scenario: Scenario, options: Options, faults: list[Fault] | None = None) -> None:
         self.scenario, self.options = scenario, options
@@ -145,7 +145,7 @@ class ScenarioRun:
         self.world.plan(self.choose(faults))
 
     def choose(self, faults: Iterable[Fault]) -> list[Fault]:
-        """As `plan`, for a scenario whose hosts are in a world of their own: the faults to be planned there."""
+        """Like `plan`, for a scenario whose hosts are in a world of their own: the faults to plan there."""
         self.faults = list(faults) if self._given_faults is None else self._given_faults
         return self.faults
 
@@ -255,7 +255,7 @@ def run_scenario(
         )
     except KeyboardInterrupt:
         is_interrupted = True
-    except BaseExceptionGroup as error:  # of tasks: an interruption may be among what they raised
+    except BaseExceptionGroup as error:  # from tasks: an interruption may be among their errors
         is_interrupted = error.subgroup(KeyboardInterrupt) is not None
         if not is_interrupted:
             log.exception("a program raised")
@@ -288,7 +288,7 @@ def _raised(run: ScenarioRun, error: BaseException) -> ViolationError:
 
 
 def _told(error: BaseException) -> str:
-    """What, and where: of a group its first."""
+    """An error's text and place; for a group, those of its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,4 +1,5 @@
-"""How do stewards, and those who ask them, live in a world? The shells as they are, in virtual time, on a made-up ring.
+"""How do stewards, and the peers that ask them, live in a world? The shells as they are, in virtual time, on a
+made-up ring.
 
 Simulated are the membership (each peer has its own view, which lags), the calls between peers,
 and the hosts that are fetched from; every start of a fetch is noted with its time and peer. Runs under trio's mock
@@ -131,7 +132,7 @@ class SimulatedPeer:
         return RingSteward(parts, HostSteward(world.terms.policy))
 
     async def live(self, demand: dict[str, int], *, greedy: bool = False) -> None:
-        """Fetches so many pages from each host."""
+        """Fetches a number of pages from each host."""
         self._life = anyio.CancelScope()
         self.steward = self._new_steward()
         with self._life:
@@ -146,7 +147,7 @@ class SimulatedPeer:
         self.is_up = False
         self._life.cancel()
 
-    # -- what the crawler's worker does
+    # -- the part of the crawler's worker
 
     async def _crawl(self, host: str, count: int) -> None:
         origin, steward = Origin(f"http://{host}"), self.steward
@@ -172,7 +173,7 @@ class SimulatedPeer:
             await _sleep_until(next_at)
 
     async def _be_greedy(self, host: str, count: int) -> None:
-        """It asks ten times a second for as much as there is, whatever it is told; and uses what it gets."""
+        """It asks ten times a second for everything, whatever the answers, and uses every grant."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._crawl, host, count)
             while self.done[host] < count:
@@ -236,7 +237,7 @@ class SimulatedPeer:
 
 
 class StewardWorld:
-    """`tasks` is where peers live; crash, part and heal change what they see after a while of their own."""
+    """Peers live in `tasks`. Crash, part and heal change a peer's view after a delay of its own."""
 
     def __init__(
         self,
@@ -324,7 +325,7 @@ def too_close(host: SimulatedHost, delay_s: float) -> list[tuple[GrantedStart, G
 
 
 def most_within(host: SimulatedHost, seconds: float) -> int:
-    """The largest number of starts in any stretch of so many seconds."""
+    """The largest number of starts in any stretch of this length."""
     times = sorted(start.at for start in host.starts)
     most = 0
     first = 0
@@ -336,7 +337,7 @@ def most_within(host: SimulatedHost, seconds: float) -> int:
 
 
 def steward_of(world: StewardWorld, name: str) -> SimulatedPeer:
-    """As those see it who know of everybody that is up."""
+    """The ring as seen by peers that know every live peer."""
     key = key_of_subject(subject_of(name))
     up = sorted((peer for peer in world.peers if peer.is_up), key=lambda one: one.contact.position)
     return up[bisect_left([one.contact.position for one in up], key) % len(up)]

@@ -1,6 +1,6 @@
 """How are many seeds run at once? One process per core, each seed apart, reports as they come.
 
-A worker ignores Ctrl-C: the parent hears it, stops handing out seeds, and sums up what has come back.
+A worker ignores Ctrl-C: the parent hears it, stops handing out seeds, and sums up the finished reports.
 """
 
 import os

@@ -8,7 +8,7 @@
         ring.settle()                        # faults end, and the ring must become ideal
 
 `ring` is a `simnet.ringtest.RingUnderTest`. Its invariants are looked at after every
-event; what breaks one raises `ViolationError` there.
+event; a violation raises `ViolationError` at once.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from simnet.world.world import World
 
 @pytest.fixture
 def ring_world() -> MakeRing:
-    """So many peers, a whole ring from the start."""
+    """A whole ring of the given size from the start."""
     return RingUnderTest
 
 

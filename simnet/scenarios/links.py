@@ -1,4 +1,5 @@
-"""What does it cost to bring links to all their holders? The real outbox, walk and codec; bytes counted at the caller.
+"""How much does it cost to bring links to all their holders? The real outbox, walk and codec; bytes counted at the
+caller.
 
 One peer walks a ring that it knows. The other end takes everything at once, after the batch was unpacked there; what a
 link and receiver cost is the bodies, the frames, TLS records and IP headers of a call on a connection that is there
@@ -33,7 +34,7 @@ from simnet.web.hosts import Hosts, WebSettings
 
 THESIS_URL_BYTES = 59
 RECORD_BYTES = 22
-"""What TLS 1.3 adds to a record: its head, the inner type, the tag."""
+"""The bytes that TLS 1.3 adds to a record: its head, the inner type, the tag."""
 SEGMENT_BYTES = 40
 """IPv4 and TCP without options; each end also acknowledges once."""
 SEGMENT_PAYLOAD = 1_460
@@ -44,7 +45,7 @@ COPIES = 6
 
 
 class CountingCalls:
-    """Every peer takes all; what went over the wire is added up."""
+    """Every peer takes all links; the bytes on the wire are added up."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -64,7 +65,7 @@ class CountingCalls:
 
 
 def on_wire(size: int) -> int:
-    """A message of so many bytes one way, and the other end's acknowledgement."""
+    """A message of this size one way, and the other end's acknowledgement."""
     records = -(-size // 16_384)
     sealed = size + records * RECORD_BYTES
     return sealed + -(-sealed // SEGMENT_PAYLOAD) * SEGMENT_BYTES + SEGMENT_BYTES
@@ -121,7 +122,7 @@ def varied_urls(seed: int) -> Callable[[], str]:
 async def walked(
     folder: Path, peers: int, per_peer: int, url: Callable[[], str]
 ) -> tuple[CountingCalls, WalkReport, float]:
-    """One walk of so many links for each peer, and their mean length."""
+    """One walk with this number of links for each peer, and their mean length."""
     records = [link_peer(number) for number in range(peers)]
     ring = TableRing(records[0])
     ring.see(records)

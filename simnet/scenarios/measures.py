@@ -1,7 +1,7 @@
-"""What the papers measured, measured on our core: paths, timeouts, lookups under churn, bytes per link.
+"""The papers' measurements, made on our core: paths, timeouts, lookups under churn, bytes per link.
 
-These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and all that the papers have. Only
-`paper-links` encodes every message, since bytes are what it counts; its walk is that of `simnet.scenarios.links`.
+These run bare machines (`simnet.rings.RingWorld`): no hosts, no codec, and every feature of the papers. Only
+`paper-links` encodes every message, since it counts bytes; its walk is that of `simnet.scenarios.links`.
 """
 
 import tempfile
@@ -187,7 +187,7 @@ def _by_thesis(hops: float, stops_per_link: float) -> Figures:
 
 
 def _fingered(seed: int, peers: int) -> RingWorld:
-    """A whole ring that routes by fingers, as the thesis's; nothing runs but what is asked."""
+    """A whole ring that routes by fingers, as the thesis's; only lookups run."""
     rules = replace(
         rules_with(gossips=False),
         stabilize_s=NEVER_S,

@@ -1,7 +1,7 @@
-"""Do whole peers keep what their network archives, whatever their machines go through?
+"""Do whole peers keep their network's archive, whatever happens to their machines?
 
 `herodotus.peer.Peer` runs as it is (`simnet.peers`), in a world of its own under trio: machines lose their power or
-their process and come back, datagrams and segments of streams are lost, one peer hands over what it holds and leaves.
+their process and come back, datagrams and segments of streams are lost, one peer hands over its captures and leaves.
 Readers read at the portals meanwhile. The run that `simnet` drives only asks for the outcome.
 """
 
@@ -39,10 +39,10 @@ TORN_PATIENCE_S = 900.0
 """At the end nothing happens to them for so long: by then all copies are where they belong."""
 READ_EVERY_S = 600.0
 UNDER_WAY_S = 60.0
-"""What began so lately may not be archived, or copied, yet: some clocks are in the next day before the run ends."""
+"""Pages this young may not be archived, or copied, yet: some clocks are in the next day before the run ends."""
 READABLE_AFTER_S = 3_600.0
 FAR_AHEAD = "20300101000000"
-"""What is newest then is the newest."""
+"""The newest version at that time counts as the newest."""
 MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  # a new folder in it; there syncing costs nothing
 KEPT = "nothing acknowledged is lost"
 COPIED = "every capture has all its copies"
@@ -161,7 +161,7 @@ class _Month:
                 said = "nobody" if answer is None else str(int(answer.status))
                 self._unread.append(f"{url} at peer {reader.number} at {now:.0f} s: {said}")
 
-    # --- what came of it
+    # --- the outcome
 
     def _judge(self, peers: Peers, statuses: list[PeerStatus]) -> None:
         oracle, visits = peers.origins.oracle, peers.origins.visits
@@ -213,7 +213,7 @@ def _crowded(peers: Peers, delay_s: float) -> list[str]:
 
 
 def _other(peers: Peers, members: list[Member], day: int) -> list[str]:
-    """Of what was fetched on the last day, is the newest version the one that the web had then?"""
+    """For pages fetched on the last day: is the newest version the one that the web had then?"""
     oracle, now = peers.origins.oracle, anyio.current_time()
     last = {start.url: start.at for starts in peers.origins.starts.values() for start in starts}
     readers = [Reader(one.archive) for one in members if one.archive is not None]
@@ -243,7 +243,7 @@ def _too_few(peers: Peers, members: list[Member], wanted: int) -> list[str]:
 
 
 def _lost(peers: Peers) -> list[str]:
-    """The power goes everywhere, and what is on the disks is read."""
+    """Cut the power everywhere, and read the disks."""
     left = set(peers.committed)
     for member in peers.members:
         peers.lose(member, power_cut=True)

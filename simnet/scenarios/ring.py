@@ -1,6 +1,6 @@
 """Does the ring hold, and heal? The blows by which the design was judged, struck at machines in a world.
 
-A scenario says what is done to the world; what must hold is in `simnet.ringwatch`. All of them lose one
+A scenario strikes the world; `simnet.ringwatch` has the invariants. All of them lose one
 datagram in a hundred unless `--set loss=` says otherwise, and end as soon as the ring is ideal again.
 """
 
@@ -68,7 +68,7 @@ def quiet(run: ScenarioRun) -> None:
     ring = ring_in(run)
     ring.found(run.peers)
     run.seconds = for_s + bound_s(ring, run.peers)
-    watch(run, ring, for_s, is_whole=True)  # it began ideal: what it is after the quiet is the question
+    watch(run, ring, for_s, is_whole=True)  # it began ideal: is it still ideal after the quiet?
     run.plan([])
 
 
@@ -166,7 +166,7 @@ def flash_crowd(run: ScenarioRun) -> None:
         for number in range(run.peers - members)
     ]
     key = Key(run.world.chance("crowd").randbytes(KEY_BYTES))
-    line = {ring.contact_of(host): host for host in (*founders, *newcomers)}  # who answers when all are there
+    line = {ring.contact_of(host): host for host in (*founders, *newcomers)}  # the owners when all are there
     owner = line[owner_in(sorted(line, key=lambda contact: contact.position), key)]
     lookups = Lookups(ring, per_s=per_s, from_s=CALM_S, until_s=CALM_S + for_s, key=key)
     watch(run, ring, CALM_S + for_s)

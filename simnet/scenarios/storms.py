@@ -1,4 +1,4 @@
-"""Does the core as it is pass what catches the mutants? One seed is a storm of each kind."""
+"""Does the unchanged core pass the storms that catch the mutants? One seed is a storm of each kind."""
 
 from simnet.mutants import sound
 from simnet.runs import ScenarioRun

@@ -1,4 +1,5 @@
-"""What did nobody think of? Every seed draws its own ring: size, rules, network, and which faults there are.
+"""Which cases did the other scenarios miss? Every seed draws its own ring: size, rules, network, and which faults
+there are.
 
 Constants are drawn within what a charter may say; each kind of fault is present in about half of the runs, so
 that runs differ in kind and not only in order (swarm testing, Groce et al. 2012). The first peer is spared

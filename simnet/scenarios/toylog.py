@@ -1,4 +1,4 @@
-"""Does a log keep what it acknowledged? The smallest store that can get durability wrong.
+"""Does a log keep its acknowledged records? The smallest store that can get durability wrong.
 
 One server keeps a log of numbered records; clients send records and count those acknowledged. Power cuts
 strike the server. With `--set sync=0` it acknowledges before it syncs, the oldest bug of stores: the

@@ -1,7 +1,7 @@
-"""What is there to crawl when the internet must not be touched?
+"""Which web can be crawled without the internet?
 
 A synthetic web: purely a function of (seed, URL, day), in the shape of the thesis's table 3.1, with the
-troubles of the real one, and an oracle that knows what a crawler should find. Asked by simulated fetchers
+troubles of the real one, and an oracle that knows the right results of a crawl. Asked by simulated fetchers
 (`Web.respond`) and served on loopback (`simnet web`).
 """
 

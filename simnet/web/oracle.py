@@ -24,7 +24,7 @@ Scope = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebPlace:
-    """A URL of this web, taken apart. `page` is None for robots.txt, traps and what never existed."""
+    """A URL of this web, taken apart. `page` is None for robots.txt, traps and pages that never existed."""
 
     host: WebHost
     path: str
@@ -57,7 +57,7 @@ class Oracle:
         return [f"{self.web.hosts.origin(number)}/" for number in range(self.web.settings.hosts)]
 
     def get(self, url: str, day: int) -> Response:
-        """What an unconditional GET without Accept-Encoding answers."""
+        """The answer to an unconditional GET without Accept-Encoding."""
         parts = urlsplit(url)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return self.web.respond(WebRequest(host=parts.netloc, path=path), day)

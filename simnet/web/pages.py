@@ -1,4 +1,4 @@
-"""What is on a page on a day: its links, its bytes, when it last changed?
+"""Which links and bytes has a page on a day, and when did it last change?
 
 Pages stand in groups of four. The first of a group (its hub) links to the other three, to their images, and
 to the hubs of eight further groups, so every page of a host is reached from its front page, also one born
@@ -29,13 +29,13 @@ LINKS_MIN, LINKS_MAX = 12, 60  # uniform: 36 on average
 HREF_BYTES = 82  # a link with its markup, for sizing the text beside it
 PARAGRAPH_BYTES = 286
 SPREAD = 0.8  # sigma of the log-normal sizes: a long tail, as on the web
-CLIP_ART = 64  # duplicated images are copies of so many
+CLIP_ART = 64  # duplicated images are copies of these
 
 Kind = Literal["page", "redirect", "gone", "flaky", "huge", "mislabelled", "broken"]
 
 
 class PageLink(NamedTuple):
-    """`href` is what the page says, `url` what it means: absolute, without fragment, percent-encoded.
+    """`href` is the page's text, `url` its meaning: absolute, without fragment, percent-encoded.
 
     A tuple, as a page makes 36 of them and a frozen dataclass takes four times as long.
     """
@@ -75,7 +75,7 @@ class Pages:
         self._plain = lru_cache(maxsize=131_072)(self._make_plain)
         self.has_image = lru_cache(maxsize=131_072)(self._draw_image)
 
-    # -- what a URL is ------------------------------------------------------------------------------------
+    # -- the parts of URLs---------------------------------------------------------------------------------
 
     def _draw_image(self, host: int, page: int) -> bool:
         return share(draw(self._seed, 10, host, page)) < IMAGES_PER_PAGE
@@ -147,7 +147,7 @@ class Pages:
     # -- what is on it --------------------------------------------------------------------------------------
 
     def html(self, host: WebHost, page: int, version: PageVersion, day: int) -> PageContent:
-        """Of an original; the caller has looked up what a duplicate repeats."""
+        """For an original page: the caller has replaced a duplicate by its original."""
         links = self._links(host, page, version, day)
         head, charset = self._head(host, page)
         parts = [head]
@@ -223,7 +223,7 @@ class Pages:
     # -- its links ------------------------------------------------------------------------------------------
 
     def _tree(self, host: WebHost, hub: int, day: int) -> list[int]:
-        """What a hub leads to today, in order of birth."""
+        """The pages that a hub links to today, in order of birth."""
         count = self.hosts.pages_on(host, day)
         group = hub // GROUP
         own = range(hub + 1, hub + GROUP)

@@ -1,6 +1,6 @@
 """What do the made-up web's images look like? Small stripes that any browser draws, in tones that differ.
 
-A whole GIF or JPEG comes first; what follows it (the rest of the image's size) is passed over by every decoder. Only
+A whole GIF or JPEG comes first; every decoder skips the following bytes (the rest of the image's size). Only
 the colours differ, so a picture costs next to nothing.
 """
 

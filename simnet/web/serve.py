@@ -6,12 +6,12 @@ to 127.0.0.1 itself are for the tester:
 
     GET  /                  the state: day, hosts, requests so far
     POST /day/next          the next day dawns;  POST /day/17: that day
-    GET  /expect?url=URL    what the oracle says about a URL today: status, digest, links
+    GET  /expect?url=URL    the oracle's answer for a URL today: status, digest, links
     GET  /reachable         every URL that may be crawled today, one a line
 
-Each answer is one line of JSON in the log: when (seconds since the server began), which day, host, path,
-client, status, whether conditional, bytes, and the client's name. A hand-made protocol serves several times
-what a framework would, as the server must not be what a crawler's benchmark measures.
+Each answer is one line of JSON in the log: when (seconds since the server began), which day, host, path, client,
+status, whether conditional, bytes, and the client's name. A hand-made protocol answers several times as many requests
+as a framework, since a crawler's benchmark must not measure the server.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class ServeError(Exception):
-    """The web cannot be served as asked; the message says why and what to do."""
+    """The web cannot be served as requested; the message gives the reason and a remedy."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Cache:
 
 
 class WebServer:
-    """What the connections share: the web, the day, the log. `delay_factor` 0 makes slow hosts quick."""
+    """The data that connections share: the web, the day, the log. `delay_factor` 0 makes slow hosts quick."""
 
     def __init__(
         self, web: Web, *, day: int = 0, log: BinaryIO | None = None, delay_factor: float = 1.0
@@ -117,7 +117,7 @@ class WebServer:
     def answer(
         self, address: str, method: str, target: str, headers: dict[str, str]
     ) -> tuple[int, bytes, float, str]:
-        """(status, whole answer, delay, host); `address` is what the client connected to."""
+        """(status, whole answer, delay, host); `address` is the one that the client connected to."""
         host = headers.get("host", "").partition(":")[0]
         if self.web.hosts.number(host) is None:
             host = address if self.web.hosts.number(address) is not None else host

@@ -2,7 +2,7 @@
 
 `Web.respond` is a function of (settings, request, day): no state, so any number of processes serve the same
 web. Servers differ in manners: some ignore conditions ("deaf"), some say 304 whatever happened ("stuck"),
-some change the ETag of what did not change ("restless"). Time is not spent here: a slow host's answer says
+some change the ETag of unchanged pages ("restless"). Time is not spent here: a slow host's answer says
 `delay_s`.
 """
 

@@ -1,4 +1,4 @@
-"""What can a power cut leave of what was not synced?
+"""Which unsynced changes can a power cut leave on the disk?
 
 Per file: each dirty page reached the platter in the state after some number of its writes (none, ..., all),
 the last such write perhaps torn at a sector; the size is any that the file had since its last sync, and

@@ -1,4 +1,4 @@
-"""What does a program see of a disk that can lose what was not synced, fill up, slow down, fail and rot?
+"""How does a disk look to a program, if it can lose unsynced bytes, fill up, slow down, fail and rot?
 
 `SimulatedDisk` has the shape of the module `os`: the same names, flags and errors, so a store that asks for
 "something like `os`" runs on either. Writes land in a cache; `fsync` and `fdatasync` make a file durable,
@@ -15,7 +15,7 @@
             for image in disk.crash_images(random.Random(calls), limit=50):
                 check(image)
 
-Faults are data (`Failure`). Time is not spent here: each call adds what it would have cost to `busy_s`, and
+Faults are data (`Failure`). Time is not spent here: each call adds its cost to `busy_s`, and
 a host that wants slow disks takes it with `take_delay_s()` and waits.
 """
 
@@ -175,7 +175,7 @@ class SimulatedDisk:
         return self._write_at_position(opened, file, b"".join(bytes(buffer) for buffer in buffers))
 
     def append(self, fd: int, data: Buffer) -> int:
-        """At the end, whatever the descriptor's position; what a log wants to say."""
+        """At the end, whatever the descriptor's position, as a log needs it."""
         opened, file = self._file(fd, "write")
         return self._write(opened, file, len(file.cached), bytes(data))
 
@@ -318,7 +318,7 @@ class SimulatedDisk:
         self._armed.append(_Armed(failure))
 
     def mend(self) -> None:
-        """No more failures, slowness or read-only; what they did stays done."""
+        """End failures, slowness and read-only mode; their effects stay."""
         self._armed.clear()
         self.is_read_only = False
         self.slow_factor = 1.0
@@ -342,7 +342,7 @@ class SimulatedDisk:
             yield image
 
     def rot(self, path: Path, bit: int) -> None:
-        """One bit of a file flips, on the platter and in what is read from now on."""
+        """Flip one bit of a file, on the platter and in all later reads."""
         inode = must_find(self.root, path)
         assert isinstance(inode, File)
         for content in (inode.cached, inode.durable):
@@ -387,7 +387,7 @@ class SimulatedDisk:
                 target.write_bytes(inode.cached)
 
     def take_delay_s(self) -> float:
-        """What the calls since the last asking would have cost; the host waits that long."""
+        """The time that the calls since the last question would have taken; the host waits that long."""
         delay, self.busy_s = self.busy_s, 0.0
         return delay
 
@@ -439,7 +439,7 @@ class SimulatedDisk:
         growth = max(0, offset + len(data) - len(file.cached))
         room = growth if self.capacity_bytes is None else self.capacity_bytes - self._used
         if growth > room:
-            # A full disk takes what still fits and says so by a short count; then nothing at all.
+            # A full disk takes the bytes that still fit and returns a short count; then it takes none.
             data = data[: len(data) - (growth - max(0, room))]
             growth = max(0, room)
             if not data:

@@ -1,4 +1,4 @@
-"""In which words is a disk spoken of: its calls by kind, what may go wrong, what a call costs, what it counts."""
+"""Values about a disk: its calls by kind, the possible failures, the cost of a call, the counts."""
 
 import errno
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 WRITES = frozenset({"pwrite", "write", "writev", "ftruncate", "posix_fallocate"})
 SYNCS = frozenset({"fsync", "fdatasync"})
 NAMES = frozenset({"open", "rename", "unlink", "mkdir", "rmdir", "link"})
-# Of these calls `cut_after` counts each one, as each changes what a power cut leaves.
+# Of these calls `cut_after` counts each one, as each changes the outcome of a power cut.
 CHANGES = WRITES | SYNCS | NAMES
 
 
@@ -31,7 +31,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """What a call costs. The defaults are those of a small SSD; a tired hard disk has 8 ms and 60 MB/s."""
+    """The cost of a call. The defaults are those of a small SSD; a tired hard disk has 8 ms and 60 MB/s."""
 
     call_s: float = 20e-6
     sync_s: float = 1e-3

@@ -1,4 +1,4 @@
-"""What goes wrong, when and to whom? Faults as data, so they can be drawn, listed, shortened and replayed.
+"""Which faults strike which hosts, and when? Faults as data, so they can be drawn, listed, shortened and replayed.
 
 A new kind of fault is a function under `@fault_kind("name")` that does it to the world. `draw_faults` makes
 a random schedule that ends in time for the world to recover; `settle` is the fault that undoes all that
@@ -29,7 +29,7 @@ class FaultError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """`hosts` are numbers; what `settings` holds is for the kind to say."""
+    """`hosts` are numbers; the kind defines the `settings`."""
 
     kind: str
     at_s: float
@@ -227,7 +227,7 @@ def _settle(fault: Fault, world: "World") -> None:
         host.start()
 
 
-# What `draw_faults` draws, and with which settings; each undoes itself, or `settle` does.
+# The faults that `draw_faults` draws, with their settings. Each undoes itself, or `settle` does.
 _DRAWN: tuple[tuple[str, Callable[[random.Random], dict[str, float]]], ...] = (
     ("restart", lambda rng: {"for_s": rng.uniform(0.1, 30.0)}),
     ("restart", lambda rng: {"for_s": rng.uniform(0.1, 3.0)}),

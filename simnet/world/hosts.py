@@ -1,9 +1,9 @@
 """What is a computer in this world? An address, a clock that may be wrong, a disk, and a program that may
 be down.
 
-A program is a sans-IO machine by its shape (`Program`): it is told what arrived and what time its own clock
-shows, and says what it wants sent and when it wants to be woken. The host drives it: crash, restart on the
-same disk, suspend (a laptop lid: datagrams of that time are gone), stall (a long pause: they wait).
+A program is a sans-IO machine by its shape (`Program`): it is told of arrivals and of the time on its own clock, and
+returns messages to send and the time to be woken. The host drives it: crash, restart on the same disk, suspend (a
+laptop lid: datagrams of that time are gone), stall (a long pause: they wait).
 """
 
 import random
@@ -95,7 +95,7 @@ class WorldHost:
         return self.program is not None and self._schedule.now >= self._paused_until
 
     def clock(self) -> float:
-        """What this host's clock shows; programs see no other."""
+        """The time on this host's clock; programs see no other."""
         return self._schedule.now * (1.0 + self.drift) + self.skew_s
 
     # -- its life -------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ class WorldHost:
         self._settle()
 
     def crash(self, *, power_cut: bool = True) -> None:
-        """The program is gone at once. With `power_cut` its disk forgets what was not synced; without (kill
-        -9) the operating system lives on and keeps it."""
+        """The program is gone at once. With `power_cut` its disk forgets unsynced bytes; without (kill -9) the
+        operating system lives on and keeps them."""
         if not self.is_up:
             return
         self._trace.note(self._schedule.now, "crash", self.number, power_cut)
@@ -122,7 +122,7 @@ class WorldHost:
             stopped.stop()
         self._backlog.clear()
         self._disarm()
-        # What starts next is another program, on a machine that boots: no pause of the old one is its own.
+        # The next program starts on a machine that boots: it inherits no pause of the old one.
         self._asleep_until = self._stalled_until = self._paused_until = 0.0
         self._network.unplug(self.number)
         if "disk" in self.__dict__:
@@ -132,12 +132,12 @@ class WorldHost:
                 self.disk.close_all()
 
     def suspend(self, for_s: float) -> None:
-        """A closed lid: no time passes for the program, and what was sent to it is lost."""
+        """A closed lid: no time passes for the program, and datagrams to it are lost."""
         self._asleep_until = max(self._asleep_until, self._schedule.now + for_s)
         self._pause_until(self._asleep_until, "suspend")
 
     def stall(self, for_s: float) -> None:
-        """A pause of the program alone: what was sent to it waits."""
+        """A pause of the program alone: datagrams to it wait."""
         self._stalled_until = max(self._stalled_until, self._schedule.now + for_s)
         self._pause_until(self._stalled_until, "stall")
 
@@ -154,7 +154,7 @@ class WorldHost:
         self._settle()
 
     def wake(self) -> None:
-        """Let the program say what it wants now; for those who changed it from outside."""
+        """Take the program's wishes now; for callers that changed it from outside."""
         self._settle()
 
     # -- driving the program
@@ -207,7 +207,7 @@ class WorldHost:
             raise LivelockError(self.number, now)
 
     def _settle(self) -> None:
-        """Send what the program wants sent, and set its timer to the deadline that it has now."""
+        """Send the program's messages, and set its timer to its present deadline."""
         program = self.program
         if program is None or self._schedule.now < self._paused_until:
             return

@@ -64,7 +64,7 @@ class File:
         self.pending.clear()
 
     def forget_pending(self) -> None:
-        """What Linux does after a failed fsync: the pages count as clean, and never reach the platter."""
+        """Behave like Linux after a failed fsync: the pages count as clean, and never reach the platter."""
         self.pending.clear()
 
 

@@ -35,7 +35,7 @@ class LineQuality:
     extra_s: float = 0.0
     bytes_per_s: float | None = None
     queue_s: float = (
-        2.0  # with `bytes_per_s`: what would wait longer than this is dropped, as by a full router
+        2.0  # with `bytes_per_s`: datagrams that would wait longer are dropped, as by a full router
     )
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class NetworkCounters:
 
 
 def _outer(inner: Address) -> int:
-    """Another network has another router, so who moves there is seen to come from elsewhere."""
+    """Another network has another router, so a host that moves there gets another visible address."""
     return int(inner[0].split(".")[0]) % 16
 
 
@@ -108,7 +108,7 @@ class Network:
         self._line_free_s: dict[tuple[int, int], float] = {}
         self._note_rules()
 
-    # -- who is where
+    # -- the places of hosts
     # -----------------------------------------------------------------------------------------
 
     def plug(self, host: int, address: Address, receive: Receive, nat: NatKind = "none") -> None:
@@ -130,7 +130,7 @@ class Network:
             self._plugs[(gate.public_ip, 0)] = plug
 
     def unplug(self, host: int) -> None:
-        """Its cable is out: what is on its way will reach nobody."""
+        """Unplug a host's cable: datagrams under way to it are lost."""
         plug = self._hosts.pop(host, None)
         if plug is not None:
             self._plugs.pop(plug.address if plug.nat is None else (plug.nat.public_ip, 0), None)
@@ -190,7 +190,7 @@ class Network:
         self._note_rules()
 
     def release(self, source: int | None = None, target: int | None = None, *, drop: bool = False) -> int:
-        """Let go what is held (of this link, or all); says how many."""
+        """Release the held datagrams (of this link, or all). Returns how many."""
         wanted: list[_Held] = []
         kept: list[_Held] = []
         for held in self._held:

@@ -22,7 +22,7 @@ class EventQueue:
         self._cancelled: set[int] = set()
 
     def at(self, when: float, callback: Callback, *arguments: Any) -> int:
-        """A time that has passed means at once, after what is due already. The number is for `cancel`."""
+        """A time that has passed means at once, after the entries due already. The number is for `cancel`."""
         self._sequence = number = self._sequence + 1
         heappush(self._heap, (max(self.now, when), number, callback, arguments))
         return number

@@ -39,7 +39,7 @@ class TraceHeader:
 
 
 class Trace:
-    """Notes are kept as tuples and made into text a batch at a time, which halves what a note costs."""
+    """Notes are kept as tuples and made into text a batch at a time, which halves the cost of a note."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file

@@ -25,7 +25,7 @@ PORT = 4_484
 
 
 class Checker(Protocol):
-    """Says what must hold. Both return what is wrong in a sentence, or None."""
+    """Checks an invariant. Both methods return a violation as a sentence, or None."""
 
     @property
     def name(self) -> str: ...
@@ -91,7 +91,7 @@ class World:
         return host
 
     def fresh_address(self, number: int, move: int = 0) -> Address:
-        """Host `number`'s address after so many moves; hosts stand in distinct /24 networks as far as they
+        """Host `number`'s address after `moves` moves; hosts stand in distinct /24 networks as far as they
         go."""
         return f"{10 + move % 90}.{number >> 8 & 255}.{number & 255}.{1 + (number >> 16)}", PORT
 
