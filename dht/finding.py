@@ -6,6 +6,7 @@ each can be missing. What was found once is remembered, so that a restart needs 
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from ipaddress import ip_address
 from random import Random
@@ -77,10 +78,11 @@ async def first_contacts(finders: Finders, own: Address) -> list[Address]:
 
     asked = [(Source.JOIN, given), (Source.REMEMBERED, remembered), (Source.LAN, finders.lan.contacts)]
     found: list[Address] = []
-    async for contact in contacts_in_order(asked, socket_address(own.host, own.port)):
-        found.append(packed_address(contact.endpoint))
-        if len(found) >= max(CONTACTS_WANTED, len(finders.given)):
-            break
+    async with aclosing(contacts_in_order(asked, socket_address(own.host, own.port))) as contacts:
+        async for contact in contacts:
+            found.append(packed_address(contact.endpoint))
+            if len(found) >= max(CONTACTS_WANTED, len(finders.given)):
+                break
     return found
 
 

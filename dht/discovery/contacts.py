@@ -4,7 +4,7 @@ Contacts named on the command line, then remembered peers, then the local networ
 what the owner said to what strangers say. Each source is asked only when those before it did not suffice.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -32,7 +32,7 @@ Ask = Callable[[], Awaitable[Sequence[Endpoint]]]
 
 async def contacts_in_order(
     sources: Sequence[tuple[Source, Ask]], own: Endpoint
-) -> AsyncIterator[KnownAddress]:
+) -> AsyncGenerator[KnownAddress, None]:
     """Each endpoint once, from the first source that names it; sources are asked lazily, in `Source`
     order.
     """
