@@ -19,6 +19,8 @@ def find_room(
     """The slice of each bucket: where the formula says, or where there is more room. `live` are the files that go in
     and the most of their bytes that may be written again; `counted` says for each bucket how many they really are,
     which takes a walk over the index."""
+    # The guess costs nearly nothing. Only when it does not fit is it worth a walk over the index, which may find room
+    # where the guess saw none.
     slices = _placed(archive, epoch, _expected(archive, live))
     if slices is None:
         exact = counted()
@@ -26,6 +28,7 @@ def find_room(
         if slices is None:
             size = grown(sum(exact.values()))
             raise StoreRefusedError(f"no segment can be written: the disk has no room for {size} bytes")
+    assert len(slices) == BUCKETS, "any bucket may get a segment"
     return slices
 
 
@@ -46,6 +49,8 @@ def _expected(archive: Archive, live: Mapping[int, int]) -> dict[int, int]:
 
 def _placed(archive: Archive, epoch: int, sizes: Mapping[int, int]) -> dict[int, int] | None:
     """None when they do not all fit. The largest choose first."""
+    # The largest first: a small one still fits into what is left, a large one would not. Where the formula's disk is
+    # full another will do, since the listing says where a file is; the formula only spreads them.
     present = archive.files.present
     room = {slice_: archive.free_on(slice_) for slice_ in present}
     slices = {}
@@ -56,5 +61,6 @@ def _placed(archive: Archive, epoch: int, sizes: Mapping[int, int]) -> dict[int,
         if room[chosen] < grown(size):
             return None
         room[chosen] -= grown(size)
+        assert room[chosen] >= 0
         slices[bucket] = chosen
     return slices

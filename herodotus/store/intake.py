@@ -68,6 +68,8 @@ class Intake:
 
     def prepare(self, deposit: Deposit, mode: Mode = Mode.REGULAR) -> Prepared:
         """Decide and compress; nothing is written yet. Costs no disk access for most captures."""
+        # Read before anything else is looked at. If something goes from now on, the number has changed by the time of
+        # the commit, and the decision is made again; read later, it could hide what went in between.
         generation = self.generation
         id_ = deposit.id
         key = capture_key(id_)
@@ -91,6 +93,7 @@ class Intake:
             url="" if found is not None and found.url == deposit.url else deposit.url,
             arrival=None if known is None else decode_entry(known).arrival,
         )
+        assert found is None or found.digest == id_.digest, "a revisit says that the bytes are the same"
         own = Original(
             url=deposit.url,
             time_s=deposit.time_s,
@@ -142,6 +145,7 @@ class Intake:
     def promise(self, prepared: Prepared) -> None:
         """Note an item handed to the committer: later ones may refer to it."""
         if prepared.original is not None:
+            assert prepared.outcome is StoreOutcome.NEW, "only a record with a body can be referred to"
             self._remember(bucket_of(prepared.id.key), prepared.original, prepared.generation)
 
     def _remember(self, bucket: int, original: Original, generation: int) -> None:

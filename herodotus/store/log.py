@@ -65,6 +65,8 @@ def _create(disk: Disk, name: FileName, info: bytes) -> tuple[int, int]:
 
 def marked(members: Iterable[bytes], mark: bytes) -> bytes:
     """The time in a gzip header has no use here, so it can carry the mark of our own members."""
+    # As long as before: where each record will lie was computed from the members as they came.
+    assert len(mark) == MARK_BYTES
     return b"".join(part for member in members for part in (member[:4], mark, memoryview(member)[8:]))
 
 
@@ -88,6 +90,8 @@ class IngestLog:
         """A new file, its name durable before anything in it is acknowledged; on the first disk that takes it, those
         named first before others. Until there is one, the log before it stays in use. FullDiskError when there may
         be one later."""
+        # A number is used up by each attempt, also by one that failed: a name that may be on a disk is never given to
+        # another file, so the listing of the disks can be the catalogue.
         failures = []
         for slice_ in (*first, *(slice_ for slice_ in self._files.present if slice_ not in first)):
             try:
@@ -102,6 +106,8 @@ class IngestLog:
         mark = self._random_bytes(MARK_BYTES)
         info = marked([gzip_member(format_warcinfo(name, time_s, self._software))], mark)
         fd, tail = _create(disk, name, info)
+        # First the content, then the name, and only then is it our log. A log in use before its name is durable could
+        # vanish in a power cut, with captures that were promised.
         try:
             disk.fsync(fd)
             sync_folder(disk, LOG_FOLDER)
@@ -120,6 +126,7 @@ class IngestLog:
         disk = self._files.disk(located.slice)
         fd = disk.open(located.name.path, os.O_RDWR)
         try:
+            # Cut first: bytes that were half written must not stand behind what the next commit writes.
             if disk.stat(located.name.path).st_size != tail:
                 disk.ftruncate(fd, tail)
             disk.fsync(fd)
@@ -140,8 +147,10 @@ class IngestLog:
         except OSError as error:
             if not _is_full(error):
                 raise
+            # Some of the bytes may have fitted. Without the cut a later, shorter write would leave their end behind it.
             self._disk.ftruncate(self._fd, start)
             raise StoreRefusedError("the disk is full") from error
+        assert self.tail == start + sum(map(len, buffers)), "what follows is placed by these lengths"
         return start
 
     def flush(self) -> None:
@@ -152,6 +161,7 @@ class IngestLog:
         """Give the file up: after an error, the disk's contents beyond the last good byte are unknown."""
         if self._disk is None:
             return
+        assert good_tail <= self.tail, "the last good byte was written once"
         # Where even cutting fails, recovery reads on. It may keep refused captures, as nothing was promised.
         with suppress(OSError):
             self._disk.ftruncate(self._fd, good_tail)

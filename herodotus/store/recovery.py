@@ -171,8 +171,12 @@ def _apply_logs(archive: Archive, number: int, offset: int, *, counts_visits: bo
     logs = [log for log in archive.files.logs() if log >= number]
     end = (number, offset)
     counting = Applying() if counts_visits else None
+    # The index's position is written after the rows of all that lies before it, and in one batch with counts of visits.
+    # So what lies behind may have been applied, too, and is applied again: a row that is put twice is the same, and
+    # only counts would not be.
     for log in logs:
         end = log, _Indexing(archive, log, counting).run(offset if log == number else 0)
+    assert end >= (number, offset), "what is applied stays applied"
     if logs:
         _resume(archive, *end)
     archive.finish(counting or Applying(), end)
@@ -201,6 +205,7 @@ def _resume(archive: Archive, log: int, end: int) -> None:
     if log in archive.files.unreadable:
         return  # the disk may read these bytes tomorrow: nothing is cut, another log is begun
     size = archive.files.size(log)
+    assert end <= size
     if size > end:
         archive.counters.truncated_bytes += size - end
         logger.warning("log cut path=%s from=%d to=%d", archive.files.path(log), size, end)
@@ -225,6 +230,8 @@ class _Indexing:
         self.is_last_log = name.is_log and number == archive.files.logs()[-1]
 
     def run(self, start: int) -> int:
+        # `start` only grows: each round ends behind a place that is damaged, or at the end. A damaged place costs the
+        # records in it and no more; to stop at the first would give up all that was written after it.
         size = self.archive.files.size(self.number)
         progress = ScanProgress()
         dictionary = self.archive.files.dictionary(self.number)
@@ -236,6 +243,7 @@ class _Indexing:
                 break
             except MalformedRecordError as error:
                 following = search.next_whole(progress.whole_to + 1, size)
+                assert following is None or progress.whole_to < following < size
                 reason = error.reason
                 if search.is_given_up:
                     reason += "; the rest was not searched to its end"
@@ -246,6 +254,7 @@ class _Indexing:
                 self.archive.note_damage(self.number, progress.whole_to, reason)
                 start = size if following is None else following
         self.archive.write(self.batch)
+        assert progress.whole_to <= size
         return progress.whole_to
 
     def _read_at(self, offset: int, length: int) -> bytes:

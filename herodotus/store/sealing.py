@@ -18,7 +18,6 @@ from herodotus.core.index_rows import (
     AUXILIARY,
     BUCKETS,
     CAPTURE,
-    KEY_BYTES,
     IndexEntry,
     RowKind,
     after,
@@ -38,7 +37,7 @@ from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.members import Dictionary
 from herodotus.store.notes import SortedNotes
-from herodotus.store.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, Moving, SegmentWriter
+from herodotus.store.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, URL_BYTES, Moving, SegmentWriter
 from herodotus.store.stored_records import MemberCache
 
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees
@@ -221,7 +220,8 @@ class _Merge:
             for key, value in self._archive.index.scan(start, end)
             if (entry := decode_entry(value)).place.file in self._inputs
         )
-        for _, group in groupby(found, key=lambda standing: standing[0][: 1 + KEY_BYTES]):
+        # The index is read in the order of its keys: a merge of any number of files costs no sort and little memory.
+        for _, group in groupby(found, key=lambda standing: standing[0][:URL_BYTES]):
             yield list(group)
 
     def _copy_members(self, writer: SegmentWriter, group: list[Standing]) -> list[Standing]:
@@ -233,6 +233,8 @@ class _Merge:
         for standing in group:
             place = standing[2].place
             members.setdefault((place.file, place.offset), []).append(standing)
+        # A member has a line for each capture that was ever in it. Fewer of them in the index means that some were
+        # deleted: their bytes must not go over, so the member is taken apart.
         lines = {at: self._lines.of_member(*at, writer) for at in members}
         open_in = {
             at[0] for at, pack in members.items() if len(pack) < PACK_VERSIONS_MAX and not _dense(lines[at])
@@ -281,6 +283,7 @@ class _Merge:
     # -- what comes out -----------------------------------------------------------------------------------
 
     def _begin(self, bucket: int) -> SegmentWriter:
+        assert self._epoch > 0, "chosen before the first file is begun"
         with self._archive.lock:
             number = self._files.take_number()
         name = FileName(number=number, bucket=bucket, epoch=self._epoch, codec=self._archive.settings.codec)
@@ -339,6 +342,9 @@ class _Merge:
         with self._archive.lock:
             if self._archive.refusal is not None:
                 raise StoreRefusedError(self._archive.refusal)
+            outputs = [writer.name.number for writer in self._writers]
+            assert self._inputs.isdisjoint(outputs), "what was just written would be removed"
+            assert self._archive.log.number not in self._inputs, "captures may be stored there by now"
             try:
                 write_journal(self._files, self._epoch, installs, removals)
                 moved = self._settle(installs)
@@ -356,6 +362,9 @@ class _Merge:
         )
 
     def _settle(self, installs: list[tuple[int, str]]) -> int:
+        # The journal is durable: from here on the swap happens, now or at the next opening, which does the same steps
+        # again. New files come before the index says so, and old ones go after it: whatever the index says in
+        # between, the file that it names is there. The journal goes last, as a crash is repaired by it.
         for slice_, path in installs:
             self._files.disk(slice_).rename(path + ".part", path)
         for writer in self._writers:
@@ -375,6 +384,9 @@ class _Merge:
         return StoreRefusedError(f"no segment can be written: {error.strerror}")
 
     def _relocate(self) -> int:
+        # Compare and swap, under the lock that commits and deletions take. What was deleted since has no row, what was
+        # stored again has another value: both keep what they say. So the long copying needs no lock at all, and the
+        # price is a few dead bytes in the new file. To note what changes while copying would be a second truth.
         index = self._archive.index
         moved = 0
         batch = IndexBatch()
@@ -391,6 +403,8 @@ class _Merge:
                 batch.delete(key)
         for file, offset in self._auxiliary:
             batch.put(auxiliary_key(file, offset))
+        # With the last rows in one write: an index of this epoch knows every place in it, and an older one is told all
+        # of them again at the next opening.
         if self._writers:
             batch.put(EPOCH_KEY, encode_numbers((self._epoch,)))
         index.write(batch)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from herodotus.core.cdxj import format_line, move_line
-from herodotus.core.index_rows import FilePlace, IndexEntry
+from herodotus.core.index_rows import KEY_BYTES, FilePlace, IndexEntry
 from herodotus.core.layout import DICTIONARY_FIELD, Compression, FileName
 from herodotus.core.warc import Fields
 from herodotus.store.disk import exists, make_folder, write_all
@@ -25,6 +25,8 @@ PACK_VERSIONS_MAX = 16
 PACK_BYTES_MAX = 256 * 1024
 _BUFFER_BYTES = 1024 * 1024
 _FAST_LEVEL = 1
+URL_BYTES = 1 + KEY_BYTES
+"""Of an index key: its family and the position, which all versions of a URL share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,8 @@ class SegmentWriter:
     def add_pack(self, pack: Sequence[Moving], *, is_compressed: bool) -> None:
         """Versions of one URL, oldest first: in one member, or a member to the record."""
         if self.name.codec.shares_members:
+            # Versions of a page are nearly the same text, so one frame for them costs little more than for one of them.
+            # To read the last, all of them are decoded: hence the two bounds on a pack.
             content, skips = bytearray(), []
             for moving in pack:
                 skips.append(len(content))
@@ -107,6 +111,7 @@ class SegmentWriter:
     ) -> None:
         """A member of another segment as it is: keys, values and entries of its captures, and their lines."""
         offset = self._append(member)
+        assert self._is_next(pack[0][0], offset)
         for (key, value, entry), line in zip(pack, lines, strict=True):
             place = FilePlace(self.name.number, offset, len(member), entry.place.skip)
             self.moved.append(Moved(key, value, IndexEntry(place, entry.kind, entry.arrival)))
@@ -114,12 +119,21 @@ class SegmentWriter:
 
     def _add_member(self, pack: Sequence[Moving], member: bytes, skips: Sequence[int]) -> None:
         offset = self._append(member)
+        assert self._is_next(pack[0].key, offset)
         for moving, skip in zip(pack, skips, strict=True):
             place = FilePlace(self.name.number, offset, len(member), skip)
             self.moved.append(
                 Moved(moving.key, moving.value, IndexEntry(place, moving.entry.kind, moving.entry.arrival))
             )
             self._lines.append(self._line_of(moving, place))
+
+    def _is_next(self, key: bytes, offset: int) -> bool:
+        """Offsets grow and URLs ascend, so that an arc of the ring is one stretch of the file. Within a URL members
+        that were copied come before those that were packed again."""
+        if not self.moved:
+            return True
+        last = self.moved[-1]
+        return last.entry.place.offset < offset and last.key[:URL_BYTES] <= key[:URL_BYTES]
 
     def _line_of(self, moving: Moving, place: FilePlace) -> str:
         return format_line(
@@ -151,7 +165,9 @@ class SegmentWriter:
         return offset
 
     def _write(self) -> None:
+        end = self.size
         self._written = write_all(self._disk, self._fd, self._buffers, self._written)
+        assert self._written == end, "offsets were given out for bytes that were not written yet"
         self._buffers, self._buffered = [], 0
 
     def give_up(self) -> None:
@@ -167,6 +183,8 @@ class SegmentWriter:
 
     def finish(self) -> list[tuple[int, str]]:
         """Slice and path of the files, whole and durable but for their names."""
+        # All is durable under names that the next opening would remove. Only the journal makes them count, so a crash
+        # at any step here leaves the old files, whole, and nothing else.
         self._write()
         self._disk.fsync(self._fd)
         self._disk.close(self._fd)
