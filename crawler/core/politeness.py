@@ -174,7 +174,7 @@ class HostSteward:
             return Wait(until=state.next_start_at, reason="backing off" if state.failures else "resting")
         if address and self._busy_at[address] >= self._policy.per_address_concurrency:
             return Wait(until=soon, reason="its address is busy")
-        # The number tells a lease from the one before it: whoever gives back late must not end another's.
+        # The number tells a lease from the one before it: a peer that gives one back late must not end another's.
         self._leases_given += 1
         state.lease = Lease(
             origin=origin,
