@@ -249,6 +249,15 @@ def test_four_of_six_within_reach_are_enough_to_wait_for_the_others() -> None:
     assert names(Table(line, Rule(6), absent=three).of(KEYS[5])) == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_peer_holds_what_the_missed_held_however_many_of_them_stand_before_it() -> None:
+    line = [member(number, 10 * number) for number in range(1, 6)]
+    missed = [peer(1), peer(2), peer(3)]
+    table = Table(line, Rule(2), absent=missed, missed=missed)
+    assert names(table.of(KEYS[5])) == [4, 5]
+    assert {rank for rank, stretch in table.share(peer(4)) if stretch == 0} == {0}
+    assert KEYS[5] in table.arcs(peer(4))
+
+
 def test_of_two_peers_at_one_position_both_hold_its_keys() -> None:
     """The first has gone for a while, and the second has its address now."""
     table = Table([member(1, 10), member(2, 10), member(3, 30)], Rule(2), absent=[peer(1)])
