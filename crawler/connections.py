@@ -18,9 +18,9 @@ from typing import Any, cast
 
 import aiohappyeyeballs
 
-from crawler.core.addresses import is_public
 from crawler.core.answers import AnswerReader, BadAnswerError
 from crawler.core.capture import TlsFacts
+from crawler.core.urls import is_public
 from crawler.resolving import ForbiddenSocketError
 
 LARGE_BODY_BYTES = 2**20

@@ -4,7 +4,7 @@ RocksDB holds three kinds of rows (docs/protocol/frontier.md): `k` + key -> what
 origin + day + priority + key -> the URL is due from that day on, `o` + origin -> the origin's counts. A URL
 has one due row, moved to a later day by the same atomic batch that records its visit. So the daily reset is
 one number: the day up to which due rows count; nothing is rewritten. The queues of the origins that are being
-crawled are `crawler.frontier_turns`, the numbers `crawler.frontier_counts`, the disk `crawler.frontier_rows`.
+crawled are `crawler.frontier_turns`, the numbers `crawler.frontier_turns`, the disk `crawler.frontier_rows`.
 
 Crash safety: every change is one atomic batch in the write-ahead log, which outlives the process; `sync()`
 makes it outlive the machine. Keys handed out are marked first; after a crash the marked ones come again as
@@ -16,13 +16,14 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from crawler.core.entries import (
+from crawler.core.link import (
     DUE,
     FINGERPRINT_BYTES,
     KNOWN,
     LINKS,
     META,
     DueEntry,
+    Link,
     OriginCounts,
     day_of,
     due_row,
@@ -31,12 +32,10 @@ from crawler.core.entries import (
     number_in,
     origin_id_of,
 )
-from crawler.core.link import Link
 from crawler.core.recrawl import Known, Recrawl, Result, after_visit, decode_known, encode_known, priority_of
 from crawler.core.rows import Batch, Rows, after
 from crawler.core.urls import Origin, UrlKey, origin_of, url_key
-from crawler.frontier_counts import FrontierCounts
-from crawler.frontier_turns import REFILL, FrontierTurns
+from crawler.frontier_turns import REFILL, FrontierCounts, FrontierTurns
 
 __all__ = [
     "REFILL",

@@ -1,13 +1,13 @@
 """Which rows does a frontier have? Its limits, and the check that a folder was written by a release like ours.
 
-What the rows mean is for others (`crawler.core.entries` spells them).
+What the rows mean is for others (`crawler.core.link` spells them).
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-from crawler.core.entries import META
 from crawler.core.errors import FrontierUnusableError, RowsUnusableError
+from crawler.core.link import META
 from crawler.core.rows import Batch, RowLimits, Rows
 from crawler.rocks import RocksRows
 

@@ -23,12 +23,12 @@ from crawler.core.capture import (
     REDIRECTS,
     Capture,
     FetchOutcome,
+    MediaType,
     PayloadDigest,
     TlsFacts,
     Truncation,
     payload_digests,
 )
-from crawler.core.content import MediaType
 from crawler.core.errors import (
     FetchError,
     ForbiddenAddressError,

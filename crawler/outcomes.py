@@ -3,24 +3,217 @@
 A visit ends in this order: the sink (returns when durable), then the frontier (outcome, new links, one batch). Only
 links go out that the page's last version did not have. A suspect, whose visit a crash cut short, is read from the
 archive as if it had just come.
+
+What does a capture tell us? Its links, its directives, and how the visit ended: bytes to values,
+no effects.
+
+What has a crawl done so far? Counters by outcome, status, type, error and host, copied for display.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
-from crawler.core.capture import Capture, FetchOutcome, Truncation
-from crawler.core.entries import LINKS_KEPT_MAX, DueEntry, fingerprint
+from crawler.core.capture import (
+    GZIP_MARK,
+    PACKED_TYPES,
+    Capture,
+    FetchOutcome,
+    MediaType,
+    Truncation,
+    decoded,
+    is_packed_xml,
+)
 from crawler.core.errors import FetchError, ForbiddenAddressError
-from crawler.core.link import Link, LinkKind
+from crawler.core.link import LINKS_KEPT_MAX, DueEntry, Link, LinkKind, fingerprint
+from crawler.core.links import PageLinks, css_links, header_links, html_links, xml_links
 from crawler.core.recrawl import Known, Recrawl, Result
+from crawler.core.robots import NOTHING_ASKED, page_directives
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
-from crawler.core.similarity import SeenSketches
+from crawler.core.similarity import BYTES_MAX, SeenSketches, sketch_of
 from crawler.core.urls import Origin, UrlRules
-from crawler.counts import COUNT_OF, CrawlCounts
 from crawler.frontier import Frontier
 from crawler.ports import CaptureSink, Skipped, UrlOwner
-from crawler.reading import Reading, read_capture, result_of
+
+HOSTS_COUNTED_MAX = 10_000
+"""Beyond, hosts share one row: some 200 bytes each."""
+MIMES_COUNTED_MAX = 200
+OTHER_HOSTS = Origin("(others)")
+
+COUNT_OF = {
+    Result.UNCHANGED: "unchanged",
+    Result.GONE: "gone",
+    Result.REFUSED: "refused",
+    Result.FAILED: "failed",
+}
+
+
+@dataclass(slots=True)
+class HostCounts:
+    fetched: int = 0
+    stored: int = 0
+    stored_bytes: int = 0
+    unchanged: int = 0
+    failed: int = 0
+    forbidden: int = 0
+    problem: str = ""
+    """The last one, in words."""
+
+
+@dataclass(slots=True)
+class CrawlCounts:
+    """Counted as things happen."""
+
+    fetched: int = 0
+    stored: int = 0
+    stored_bytes: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    refused: int = 0
+    failed: int = 0
+    forbidden: int = 0
+    skipped: int = 0
+    noarchive: int = 0
+    recovered: int = 0
+    """Captures that a crash had kept from being recorded."""
+    reread: int = 0
+    """Read again from the archive, as the crawl takes in more than the last one did."""
+    links_found: int = 0
+    links_new: int = 0
+    lying_validators: int = 0
+    near_duplicates: int = 0
+    """Pages much like others of their host: their links wait until the others are done."""
+    by_status: Counter[int] = field(default_factory=Counter)
+    by_mime: Counter[str] = field(default_factory=Counter)
+    by_error: Counter[str] = field(default_factory=Counter)
+    by_host: dict[Origin, HostCounts] = field(default_factory=dict)
+    links_left: Counter[str] = field(default_factory=Counter)
+    """Links that were not taken, by reason."""
+
+    def count_mime(self, mime: str) -> None:
+        """Servers may say what they like, a new type with each page; so the table is bounded."""
+        name = mime or "(none)"
+        if name not in self.by_mime and len(self.by_mime) >= MIMES_COUNTED_MAX:
+            name = "(others)"
+        self.by_mime[name] += 1
+
+    def host(self, origin: Origin) -> HostCounts:
+        found = self.by_host.get(origin)
+        if found is None:
+            name = origin if len(self.by_host) < HOSTS_COUNTED_MAX else OTHER_HOSTS
+            found = self.by_host.setdefault(name, HostCounts())
+        return found
+
+    def snapshot(self) -> "CrawlCounts":
+        return replace(
+            self,
+            by_status=self.by_status.copy(),
+            by_mime=self.by_mime.copy(),
+            by_error=self.by_error.copy(),
+            by_host={host: replace(counts) for host, counts in self.by_host.items()},
+            links_left=self.links_left.copy(),
+        )
+
+
+_XML_TYPES = ("xml", "rss", "atom")
+_HTML_TYPES = ("text/html", "application/xhtml+xml", "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    result: Result
+    links: tuple[Link, ...] = ()
+    is_redirect: bool = False
+    noarchive: bool = False
+    not_followed: int = 0
+    over_limit: int = 0
+    malformed: int = 0
+    sketch: int | None = None
+    """Of an HTML page, when it was asked for."""
+
+
+_PLAIN_RESULTS = {
+    result: Reading(result=result)
+    for result in (Result.UNCHANGED, Result.GONE, Result.REFUSED, Result.FAILED)
+}
+
+
+def read_capture(
+    capture: Capture, *, product_token: str, rules: UrlRules, wants_sketch: bool = False
+) -> Reading:
+    """How the visit ended and, for new content, where it leads."""
+    result = result_of(capture)
+    if result is not Result.CHANGED:
+        return _PLAIN_RESULTS[result]
+    if capture.redirect_to is not None:
+        # Not subject to nofollow: the server sends us there itself.
+        return Reading(result=result, links=(Link(capture.redirect_to, LinkKind.PAGE),), is_redirect=True)
+    page = _page_links(capture, product_token, rules)
+    directives = page.directives
+    if b"x-robots-tag" in capture.head.lower():
+        directives |= page_directives(capture.header_values("X-Robots-Tag"), product_token)
+    links = page.links
+    not_followed = page.not_followed
+    if b"\nlink:" in capture.head.lower():
+        links += header_links(capture.header_values("Link"), capture.url, rules=rules).links
+    if directives.nofollow:
+        followed = tuple(link for link in links if link.kind.is_embedded)
+        not_followed += len(links) - len(followed)
+        links = followed
+    return Reading(
+        result=result,
+        links=links,
+        noarchive=directives.noarchive,
+        not_followed=not_followed,
+        over_limit=page.over_limit,
+        malformed=page.malformed,
+        sketch=_sketch(capture) if wants_sketch and capture.mime in _HTML_TYPES else None,
+    )
+
+
+def _sketch(capture: Capture) -> int | None:
+    coding = capture.header("Content-Encoding")
+    return sketch_of(decoded(capture.body, coding, BYTES_MAX).content if coding else capture.body)
+
+
+def result_of(capture: Capture) -> Result:
+    status = capture.status
+    if capture.outcome is not FetchOutcome.STORED:
+        return Result.UNCHANGED
+    if 200 <= status < 300 or (300 <= status < 400 and status != 304):
+        return Result.CHANGED
+    if status in (404, 410):
+        return Result.GONE
+    return Result.REFUSED if 400 <= status < 500 and status not in (408, 429) else Result.FAILED
+
+
+_NO_LINKS = PageLinks(directives=NOTHING_ASKED)
+
+
+def _page_links(capture: Capture, product_token: str, rules: UrlRules) -> PageLinks:
+    mime = capture.mime
+    is_html = mime in _HTML_TYPES
+    is_packed = mime in PACKED_TYPES and is_packed_xml(capture.url)
+    is_xml = is_packed or (not is_html and mime.endswith(_XML_TYPES))
+    if not (is_html or is_xml or mime == "text/css"):
+        return _NO_LINKS
+    coding = capture.header("Content-Encoding") if b"ontent-" in capture.head else None
+    body = capture.body
+    if coding:
+        body, is_whole = decoded(body, coding)
+        if not is_whole and capture.truncated is None:
+            return _NO_LINKS  # browsers show nothing of a page whose coding is broken
+    if is_packed and body.startswith(GZIP_MARK):
+        body = decoded(body, "gzip").content
+    charset = MediaType.of(capture.header("Content-Type")).charset
+    if is_html:
+        return html_links(body, capture.url, charset=charset, product_token=product_token, rules=rules)
+    if is_xml:
+        return xml_links(body, capture.url, rules=rules)
+    return css_links(body, capture.url, charset=charset, rules=rules)
+
 
 _log = logging.getLogger(__name__)
 

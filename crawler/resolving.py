@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from cachetools import TTLCache
 
-from crawler.core.addresses import is_public
+from crawler.core.urls import is_public
 from crawler.names import DnsNames
 
 NAMES_REMEMBERED_MAX = 20_000

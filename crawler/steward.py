@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from crawler.clocks import loop_clock
-from crawler.core.capture import Capture, FetchOutcome, Truncation
-from crawler.core.content import Decoded, decoded
+from crawler.core.capture import Capture, Decoded, FetchOutcome, Truncation, decoded
 from crawler.core.errors import FetchError, ForbiddenAddressError, UnresolvableError
 from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait, retry_after_s
 from crawler.core.robots import DISALLOW_ALL, REDIRECTS_MAX, ROBOTS_BYTES_MAX, RobotsRules, rules_of_answer

@@ -2,7 +2,7 @@
 
 Each connection asks the rota for an origin, gets the steward's permission, fetches one URL and tells, in this
 order: the steward (so that the origin's rest begins), the sink (returns when durable), the frontier (outcome,
-new links, one batch); the last two are `crawler.outcomes`. A crash between them makes the URL a suspect: the
+new links, one batch); the last two are `crawler.counts`. A crash between them makes the URL a suspect: the
 sink is asked for today's capture. It opens no file and no socket itself; all of that is behind its ports.
 """
 
@@ -13,19 +13,16 @@ from dataclasses import dataclass
 import anyio
 
 from crawler.clocks import loop_clock
-from crawler.core.capture import Capture, PayloadDigest
-from crawler.core.content import PACKED_TYPES, is_packed_xml
-from crawler.core.entries import DueEntry
+from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
 from crawler.core.errors import FetchError
-from crawler.core.link import Link
+from crawler.core.link import DueEntry, Link
 from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
 from crawler.core.recrawl import Known, Recrawl
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
-from crawler.counts import CrawlCounts
 from crawler.frontier import Frontier
-from crawler.outcomes import Outcomes
+from crawler.outcomes import CrawlCounts, Outcomes
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, OwnsEverything, Skipped, StewardPort, UrlOwner
 from crawler.rota import Rota
 

@@ -3,11 +3,16 @@
 `MachineLoop` calls the machine when something happened or is due; here its effects are performed, and those who ask
 about the ring are answered. The finders show us other peers (`meet`, `show`). What belongs to whom the machine decides,
 and when to join again, or elsewhere, its seat.
+
+Who waits for which lookup? Tasks that await what a machine reports as an effect.
+
+A machine that ends (we leave, or start over) forgets its lookups, so those who wait are told that there is no answer.
 """
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import anyio
@@ -46,13 +51,51 @@ from dht.core.seat import (
 from dht.core.seated_machine import SeatedMachine
 from dht.dialback import DialBacks, OwnReach
 from dht.endpoint import SessionEndpoint
+from dht.errors import NoAnswerError
 from dht.identity import KeyNotary, Verifier, peer_key
 from dht.machine_loop import MachineLoop
 from dht.meeting import Meeting, address_text
 from dht.node_types import NodePorts, NodeSettings, NodeStatistics, OpenTransport, Subscribers, Subscription
-from dht.open_lookups import OpenLookups
 from dht.transport import OwnAddressChanged, PeerMet, Received, TransportEvent
 from dht.udp import UdpTransport, open_udp
+
+LOOKUP_S = 60.0
+"""A lookup that meets silent peers at each of its hops ends by itself before that."""
+
+
+@dataclass(slots=True)
+class _Waiter:
+    event: anyio.Event = field(default_factory=anyio.Event)
+    holders: tuple[Contact, ...] = ()
+
+
+class OpenLookups:
+    def __init__(self) -> None:
+        self._waiters: dict[int, _Waiter] = {}
+
+    async def holders(self, lookup_id: int, key: Key, act: Callable[[], None]) -> tuple[Contact, ...]:
+        """`act` lets the machine act, which may end the lookup at once. Raises `NoAnswerError`."""
+        waiter = self._waiters[lookup_id] = _Waiter()
+        try:
+            act()
+            with anyio.move_on_after(LOOKUP_S):
+                await waiter.event.wait()
+        finally:
+            del self._waiters[lookup_id]
+        if not waiter.holders:
+            raise NoAnswerError(key.hex())
+        return waiter.holders
+
+    def done(self, effect: LookupDone) -> None:
+        waiter = self._waiters.get(effect.id)
+        if waiter is not None:
+            waiter.holders = effect.holders
+            waiter.event.set()
+
+    def end_all(self) -> None:
+        for waiter in self._waiters.values():
+            waiter.event.set()
+
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import herodotus
-from crawler.core.leases import LeaseTerms, measured_delay_max_s
-from crawler.core.politeness import HostSteward
+from crawler.core.politeness import HostSteward, LeaseTerms, measured_delay_max_s
 from herodotus.copies.copies import Copies, CopiesPorts
 from herodotus.copies.departure import Leaving, LeavingPorts
 from herodotus.core.alarms import alarms
@@ -44,13 +43,12 @@ from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
-from herodotus.portal.handlers import Handlers
+from herodotus.portal.handlers import Handlers, PortalRooms, RoomParts
 from herodotus.portal.holders import RingDirections
 from herodotus.portal.operator_rule import OperatorRule, operator_token
 from herodotus.portal.other_holders import Elsewhere
 from herodotus.portal.reader_counts import PortalFigures
-from herodotus.portal.replay_origin import replay_place
-from herodotus.portal.routes import PortalRooms, RoomParts
+from herodotus.portal.replay import replay_place
 from herodotus.store import HomeArchive, archive_settings
 from herodotus.world import World
 

@@ -21,9 +21,8 @@ from dht.core.ids import Key
 from dht.core.records import Address, Contact
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
-from herodotus.core.copies.directories import Range, arcs_of
-from herodotus.core.copies.ledger import Group, HoldingLedger
-from herodotus.core.copies.wanted import Wanted
+from herodotus.core.copies.ledger import Group, HoldingLedger, Wanted
+from herodotus.core.reconciliation import Range, arcs_of
 
 DAY_S = 86_400.0
 WINDOW = 16

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, payload_digests
-from crawler.core.content import MediaType
+from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, MediaType, PayloadDigest, payload_digests
 from crawler.core.urls import STANDARD, target_of
 from crawler.ports import FetchRequest, Skipped
 from simnet.web import Oracle, Web, WebRequest

@@ -22,8 +22,15 @@ import trio.testing
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from crawler.core.capture import Capture, payload_digests
-from crawler.core.leases import STARTS_MAX, LeaseTerms
-from crawler.core.politeness import HostSteward, OptOutList, OriginReport, PolitenessPolicy, Wait
+from crawler.core.politeness import (
+    STARTS_MAX,
+    HostSteward,
+    LeaseTerms,
+    OptOutList,
+    OriginReport,
+    PolitenessPolicy,
+    Wait,
+)
 from crawler.core.urls import Origin, host_of, target_of
 from crawler.ports import FetchRequest
 from dht import Contact, Key

@@ -10,8 +10,15 @@ long to be silent. Pure: every method takes the time.
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 
-from crawler.core.leases import STARTS_MAX, Holder, LeaseTerms, Window, measured_delay_max_s
-from crawler.core.politeness import OriginReport, Wait
+from crawler.core.politeness import (
+    STARTS_MAX,
+    Holder,
+    LeaseTerms,
+    OriginReport,
+    Wait,
+    Window,
+    measured_delay_max_s,
+)
 
 SUBJECTS_MAX = 200_000
 """About 100 MB. Beyond it books at rest are forgotten, which costs them nothing, and new ones wait for space."""

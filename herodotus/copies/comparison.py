@@ -10,18 +10,15 @@ from dataclasses import dataclass, field
 
 from dht import Contact
 from herodotus.copies import wire
-from herodotus.copies.digest_cache import Tops
 from herodotus.copies.services import MEMBERS_MAX, symbols_of
-from herodotus.copies.shared_state import COMPARING
+from herodotus.copies.shared_state import COMPARING, Tops
 from herodotus.copies.wire import MalformedCopiesError
-from herodotus.core.copies import directories as scopes
-from herodotus.core.copies.directories import Scope
+from herodotus.core import reconciliation
+from herodotus.core.copies.ledger import WANTED_MAX
 from herodotus.core.copies.symbols import CellReader, Decoder, Symbols
-from herodotus.core.copies.wanted import WANTED_MAX
-from herodotus.core.digests import MEMBER_BYTES
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.ports import Workers
-from herodotus.core.reconciliation import reconcile
+from herodotus.core.reconciliation import MEMBER_BYTES, Scope, reconcile
 from herodotus.peers.calls import Calls, RefusedError
 from herodotus.store import Holdings
 
@@ -90,7 +87,7 @@ class _Comparing:
         self._ours = await self._tops.of(self._holdings, scope)
         answer = wire.decode_root(await self._call(wire.ROOT, question))
         self._found.is_holder = answer.is_holder
-        if answer.root != scopes.salted(scopes.root_of(self._ours), nonce):
+        if answer.root != reconciliation.salted(reconciliation.root_of(self._ours), nonce):
             await reconcile(self, scope)
             is_same = not self._found.missing_here and not self._found.missing_there
             self._found.is_contradictory = is_same and before == self._holdings.stamp
@@ -99,11 +96,11 @@ class _Comparing:
     async def differing(self, part: Scope) -> AsyncGenerator[Scope]:
         """By the digests of directories first; what they showed to differ is taken directory by directory."""
         if wire.TOPS in self._found.steps:
-            for _, directory in scopes.directories(part):
+            for _, directory in reconciliation.directories(part):
                 yield (directory,)
             return
         theirs = wire.decode_tops(await self._call(wire.TOPS, wire.encode_scope(part)), part)
-        for asked in scopes.split(scopes.differing(part, self._ours, theirs)):
+        for asked in reconciliation.split(reconciliation.differing(part, self._ours, theirs)):
             yield asked
 
     async def _call(self, service: str, body: bytes) -> bytes:
@@ -117,7 +114,7 @@ class _Comparing:
         """By cells where they pay; what is too much for them is cut into directories, and there listed."""
         if await self._by_cells(part):
             return True
-        directories = [directory for _, directory in scopes.directories(part)]
+        directories = [directory for _, directory in reconciliation.directories(part)]
         if len(directories) > 1 and await self._is_large(part):
             return False
         for directory in directories:
@@ -145,7 +142,7 @@ class _Comparing:
             return False
         if decoder is None:
             return False
-        members, asked = set(await self._holdings.members(scope)), scopes.arcs_of(scope)
+        members, asked = set(await self._holdings.members(scope)), reconciliation.arcs_of(scope)
         if any(member not in asked or member[-1:] not in b"ct" for member in decoder.theirs):
             raise LiarError("cells of members that are outside of what was asked")
         # What we had when the cells were made may have gone since: then nobody lacks it.
@@ -199,7 +196,7 @@ class _Comparing:
                 theirs.update(wire.decode_members(data[:end], LISTED_MAX))
                 if len(theirs) > LISTED_MAX:
                     raise LiarError("a list longer than any share")
-        asked = scopes.arcs_of(scope)
+        asked = reconciliation.arcs_of(scope)
         if rest or any(member not in asked for member in theirs):
             raise LiarError("a list of members that are outside of what was asked")
         ours = set(await self._holdings.members(scope))

@@ -3,10 +3,16 @@
 One task watches the ring and plans comparisons (`rounds`), others hear what is new (`arrivals`), fetch, send, count,
 drop and audit. All decisions are made in `core.copies`; everything known here can be found out again,
 so a peer that ends in the middle of anything starts again.
+
+What was stored here, and which parts hear of it? From the thread that made it durable to ledger and queues.
+
+The number of what was stored changes last: a reader of it that then calls `hear` has heard of all
+that is counted in it. So nothing is dropped that no other holder was asked about.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,33 +23,102 @@ import anyio
 
 from dht import EventsLost, PeerChanged
 from dht.core.arcs import Arcs
-from herodotus.copies.arrivals import Arrivals
-from herodotus.copies.audits import Auditor
-from herodotus.copies.backlog import Added, Backlog
+from herodotus.copies.audits import Auditor, Repairs
 from herodotus.copies.deletions import Deletions
 from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.hand_over import HandedOver, give, hand_over, heirs
-from herodotus.copies.meter import Meter, Spend, freely
-from herodotus.copies.own_share import View
-from herodotus.copies.push_queue import Pusher
-from herodotus.copies.repairs import Repairs
+from herodotus.copies.push_queue import Added, Backlog, Pusher
 from herodotus.copies.report import audits_of, counted, holders_of, suspects_of
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, LOOK_S, Rounds
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import OnReceived, Parts, WatchedRing, nobody_told
+from herodotus.copies.shared_state import (
+    Meter,
+    OnReceived,
+    Parts,
+    Spend,
+    View,
+    WatchedRing,
+    freely,
+    nobody_told,
+)
 from herodotus.copies.surplus import DIRECTORIES, ShareSurvey, foreign, let_go, survey
+from herodotus.core.captures import CaptureId
 from herodotus.core.copies import PeerKey
 from herodotus.core.copies.absence import Absence
-from herodotus.core.copies.directories import Scope, ranges_of
-from herodotus.core.copies.pace import Pace
-from herodotus.core.copies.schedule import Purpose, Task
+from herodotus.core.copies.schedule import Pace, Purpose, Task
 from herodotus.core.errors import ArchiveError
+from herodotus.core.index_rows import capture_key
 from herodotus.core.ports import Lane, Workers
+from herodotus.core.reconciliation import Scope, ranges_of
 from herodotus.core.settings.sections import CopiesSettings
 from herodotus.core.status import CopiesStatus
 from herodotus.peers.calls import Calls, Services
 from herodotus.peers.ring_view import LastingView
-from herodotus.store import Holdings, Sign
+from herodotus.store import Bell, Holdings, Sign, current_bell
+
+ACKNOWLEDGE_S = 60.0
+"""So long a store waits for other holders, where it waits for them."""
+
+
+class Arrivals:
+    """`write` makes the list of what is to be sent durable; without one it is not kept."""
+
+    def __init__(
+        self, parts: Parts, pusher: Pusher, write: Callable[[Added], Awaitable[None]] | None = None
+    ) -> None:
+        self._parts = parts
+        self._pusher = pusher
+        self._write = write
+        self._fresh: deque[tuple[bytes, bool]] = deque()
+        """Keys, and whether another holder sent it."""
+        self._unwritten: deque[Added] = deque()
+        self._arrived = anyio.Event()
+        self._bell: Bell
+        self.stored = 0
+
+    def listen(self, workers: Workers) -> None:
+        """In the loop that `run` is in, before anything is stored."""
+        self._bell = current_bell(workers)
+
+    def on_stored(self, ids: Sequence[CaptureId]) -> None:
+        """In the thread that made it durable."""
+        for id_ in ids:
+            key = capture_key(id_)
+            self._fresh.append((key[1:], key in self._parts.receiving))
+        self.stored += len(ids)
+        self._bell.ring(self._note_fresh)
+
+    def _note_fresh(self) -> None:
+        self._arrived.set()
+
+    def hear(self) -> None:
+        """Nobody is known to have what just came here; what no holder sent is on its way to them."""
+        keys: list[bytes] = []
+        while self._fresh:
+            key, is_copy = self._fresh.popleft()
+            self._parts.ledger.stored(key)
+            if not is_copy:
+                keys.append(key)
+        if keys:
+            self._unwritten.append(self._pusher.add_fresh(keys))
+            self._arrived.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+            self.hear()
+            while self._unwritten:
+                added = self._unwritten.popleft()
+                if self._write is not None:
+                    await self._write(added)
+
+    async def wait_copied(self, id_: CaptureId) -> None:
+        """Until every holder of a capture that can be reached has it, or has said why not; some time at most."""
+        self.hear()
+        with anyio.move_on_after(ACKNOWLEDGE_S):
+            await self._pusher.wait_settled(capture_key(id_)[1:])
+
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from contextlib import aclosing
 from herodotus.copies import wire
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
-from herodotus.core.digests import member_of
 from herodotus.core.index_rows import TOMBSTONE
+from herodotus.core.reconciliation import member_of
 from herodotus.peers.calls import CallError
 from herodotus.store import Holdings
 

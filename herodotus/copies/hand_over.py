@@ -20,9 +20,9 @@ from herodotus.copies.push_queue import Pusher
 from herodotus.copies.rounds import COMPARE_DEADLINE_S, Rounds
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import Scope, ranges_of, split
 from herodotus.core.copies.schedule import AGAIN_S, Purpose
 from herodotus.core.errors import ArchiveError
+from herodotus.core.reconciliation import Scope, ranges_of, split
 from herodotus.peers.calls import CallError
 from herodotus.peers.ring_view import RingPositions
 

@@ -18,12 +18,11 @@ from herodotus.copies.fetch_queue import Puller
 from herodotus.copies.push_queue import Pusher
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import Scope, arcs_of, split
-from herodotus.core.copies.ledger import LACKING_MAX, Comparison
+from herodotus.core.copies.ledger import LACKING_MAX, WANTED_MAX, Comparison
 from herodotus.core.copies.schedule import ComparisonSchedule, Purpose, Task
-from herodotus.core.copies.wanted import WANTED_MAX
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
+from herodotus.core.reconciliation import Scope, arcs_of, split
 from herodotus.peers.calls import CallError
 
 logger = logging.getLogger(__name__)

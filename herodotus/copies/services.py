@@ -8,17 +8,16 @@ import anyio
 
 from dht.core.arcs import Arcs
 from herodotus.copies import wire
-from herodotus.copies.parcels import receive_all
+from herodotus.copies.fetch_queue import receive_all
 from herodotus.copies.shared_state import COMPARING, Parts
+from herodotus.core import reconciliation
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies import directories as scopes
-from herodotus.core.copies.directories import Scope
 from herodotus.core.copies.ledger import PROMISE_KEPT_S, PROMISE_USED_WITHIN_S
 from herodotus.core.copies.symbols import Symbols, encode_cells
-from herodotus.core.digests import member_of
 from herodotus.core.errors import ArchiveError, MalformedRecordError
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
 from herodotus.core.ports import Workers
+from herodotus.core.reconciliation import Scope, member_of
 from herodotus.peers.calls import RefusedError, Services
 from herodotus.store import Held, Holdings
 
@@ -57,13 +56,13 @@ class CopyServices:
 
     async def _root(self, sender: PeerKey, body: bytes) -> bytes:
         scope, nonce = wire.decode_scope(body)
-        arcs = scopes.arcs_of(scope)
+        arcs = reconciliation.arcs_of(scope)
         is_holder = self._parts.view.holds_all(arcs)
         if wire.wants_promise(body):
             # Before the look at what there is: nothing of what the answer speaks of may go from now on.
             is_holder &= self._promise(sender, arcs, is_holder=is_holder)
-        root = scopes.root_of(await self._parts.tops.of(self._parts.opened(), scope))
-        return wire.encode_root(wire.RootAnswer(root=scopes.salted(root, nonce), is_holder=is_holder))
+        root = reconciliation.root_of(await self._parts.tops.of(self._parts.opened(), scope))
+        return wire.encode_root(wire.RootAnswer(root=reconciliation.salted(root, nonce), is_holder=is_holder))
 
     def _promise(self, sender: PeerKey, arcs: Arcs, *, is_holder: bool) -> bool:
         view, now = self._parts.view, self._parts.now()
@@ -101,7 +100,7 @@ class CopyServices:
         del sender
         scope, _ = wire.decode_scope(body)
         holdings = self._parts.opened()
-        for _, part in scopes.directories(scope):
+        for _, part in reconciliation.directories(scope):
             members = await holdings.members((part,))
             for at in range(0, len(members), LISTED_AT_ONCE):
                 yield wire.encode_members(members[at : at + LISTED_AT_ONCE])

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from dht.core.arcs import Arcs
 from herodotus.copies.shared_state import Parts
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import Range, arcs_of, ranges_of
 from herodotus.core.copies.ledger import Group, shared_with
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import KEY_BYTES
+from herodotus.core.reconciliation import Range, arcs_of, ranges_of
 from herodotus.store import Holdings
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,11 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from herodotus.core.copies.directories import (
+from herodotus.core.errors import PeerFault
+from herodotus.core.index_rows import KEY_BYTES
+from herodotus.core.reconciliation import (
     DIGEST_BYTES,
+    MEMBER_BYTES,
     RANGES_MAX,
     Range,
     Scope,
@@ -19,10 +22,7 @@ from herodotus.core.copies.directories import (
     directories,
     ranges_of,
 )
-from herodotus.core.copies.proofs import VERSIONS_MAX, Proof
-from herodotus.core.digests import MEMBER_BYTES
-from herodotus.core.errors import PeerFault
-from herodotus.core.index_rows import KEY_BYTES
+from herodotus.core.signatures import VERSIONS_MAX, Proof
 from herodotus.store import MEMBER_BYTES_MAX
 
 ROOT, TOPS, CELLS, MEMBERS = "copies/1/root", "copies/1/tops", "copies/1/cells", "copies/1/members"

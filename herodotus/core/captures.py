@@ -3,6 +3,8 @@
 A deposit is one exchange with an origin, in the words of a WARC record: the content, its time, and the digests that
 show whether the archive has it already. This module makes deposits from the crawler's captures and from foreign
 records, and writes them as records; `herodotus.store.intake` decides whether one is new.
+
+Where on the ring does a URL lie? Everything kept about a URL is sorted and found by its position.
 """
 
 import hashlib
@@ -11,13 +13,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from crawler.core.capture import REDIRECTS, Capture, PayloadDigest, Truncation, payload_digests
-from crawler.core.content import MediaType
+from crawler.core.capture import REDIRECTS, Capture, MediaType, PayloadDigest, Truncation, payload_digests
 from crawler.core.errors import MalformedUrlError
-from crawler.core.urls import STANDARD, UrlRules
+from crawler.core.urls import STANDARD, UrlRules, url_key
 from dht.core.ids import Key
 from herodotus.core.errors import MalformedRecordError
-from herodotus.core.positions import position_of
 from herodotus.core.warc import (
     BLOCK_BYTES_MAX,
     NOT_MODIFIED_PROFILE,
@@ -30,6 +30,12 @@ from herodotus.core.warc import (
     format_date,
     format_record,
 )
+
+
+def position_of(url: str) -> Key:
+    """Of a canonical URL, or of one that a file of others names: SHA-1, as in the thesis."""
+    return Key(url_key(url))
+
 
 _TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 URL_BYTES_MAX = 16 * 1024

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from herodotus.core.captures import CaptureId
-from herodotus.core.digests import DAY_S
+from herodotus.core.reconciliation import DAY_S
 
 
 class VouchedContent(Protocol):

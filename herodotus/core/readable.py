@@ -2,7 +2,7 @@
 
 import turbohtml
 
-from crawler.core.content import MediaType, decoded
+from crawler.core.capture import MediaType, decoded
 
 READ_BYTES_MAX = 4 * 2**20
 """Of a decoded body. Later bytes are not read."""

@@ -19,8 +19,8 @@ import anyio
 from crawler.core.link import Link
 from crawler.core.recrawl import Known
 from crawler.core.urls import UrlKey, url_key
-from crawler.counts import CrawlCounts
 from crawler.frontier import Frontier
+from crawler.outcomes import CrawlCounts
 from crawler.ports import OwnsEverything, UrlOwner
 from crawler.worker import Crawler
 from herodotus.core.errors import HerodotusError, StoreRefusedError, WorldFailure

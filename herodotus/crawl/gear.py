@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from crawler.core.addresses import is_literal, is_public
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy
@@ -28,7 +27,7 @@ from crawler.core.scope import (
     ScopeKind,
     Territory,
 )
-from crawler.core.urls import STANDARD, UrlRules, host_of
+from crawler.core.urls import STANDARD, UrlRules, host_of, is_literal, is_public
 from crawler.frontier import Frontier, FrontierLimits
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings
@@ -36,10 +35,10 @@ from crawler.ports import Fetcher, OpenFetcher, StewardPort, UrlOwner
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import capture_of, deposit_of
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
-from herodotus.core.notes import Visit
 from herodotus.core.ports import Workers
 from herodotus.core.settings.sections import Settings
 from herodotus.store import ArchiveSettings, DiskStore, Store, archive_at, open_store

@@ -18,8 +18,8 @@ from crawler.core.recrawl import Result
 from crawler.core.scope import ContentChoice
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
 from crawler.http import FetchSettings
+from crawler.outcomes import read_capture
 from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
-from crawler.reading import read_capture
 from crawler.steward import LocalSteward
 from herodotus.core.charter import Charter
 from herodotus.core.errors import ArchiveError, told_to_readers

@@ -14,7 +14,7 @@ from herodotus.core.errors import Misuse
 from herodotus.core.orders import ArchiveOrder, Get, History, OrderReport, Say
 from herodotus.core.warc import format_date, format_digits
 from herodotus.operate.http_questions import NoAnswer, NotAnAddress
-from herodotus.portal.moments import parse_http_date
+from herodotus.portal.targets import parse_http_date
 
 _ANSWER_S = 60.0  # a large capture over a slow line
 _ANSWER_BYTES_MAX = 256 * 1024 * 1024

@@ -15,11 +15,10 @@ from herodotus.core.captures import StoredCapture
 from herodotus.core.errors import ArchiveError, told_to_readers
 from herodotus.core.replay import NEWER_MARK, Flag, HolderNote, wants_frame
 from herodotus.core.warc import TIME_MAX_S, format_digits
-from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem
+from herodotus.portal.answer import PUBLIC, Answer, accepts, document, finished, html, moved, problem
 from herodotus.portal.archive_questions import QUICK_ROWS, Chosen, Exact, Shelf, TooBusyError
 from herodotus.portal.cdx import BadQuestionError, format_rows, parse_question, ranges_of, variants
 from herodotus.portal.histories import history_json, history_page
-from herodotus.portal.http_finish import accepts, finished
 from herodotus.portal.memento import (
     Places,
     availability,
@@ -30,16 +29,19 @@ from herodotus.portal.memento import (
     timemap_json,
     timemap_link,
 )
-from herodotus.portal.moments import NEWEST, Moment, moment_at, parse_http_date, parse_moment
 from herodotus.portal.other_holders import RELAYED, Elsewhere
-from herodotus.portal.pages import FORM_HEADERS, listing_page, not_archived_page, trouble_page
-from herodotus.portal.replay import Replay, is_quick, links_of, replay_answer
-from herodotus.portal.replay_origin import ReplayPlace
+from herodotus.portal.rendering import FORM_HEADERS, listing_page, not_archived_page, trouble_page
+from herodotus.portal.replay import Replay, ReplayPlace, is_quick, links_of, replay_answer
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import (
+    NEWEST,
     BadTargetError,
+    Moment,
     TargetKind,
     WebTarget,
+    moment_at,
+    parse_http_date,
+    parse_moment,
     parse_web_target,
     spellings,
     unescaped,

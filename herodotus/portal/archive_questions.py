@@ -17,7 +17,7 @@ from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import address_key
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S, parse_digits
-from herodotus.portal.cache import WeighedCache
+from herodotus.portal.answer_cache import WeighedCache
 from herodotus.portal.cdx import (
     NO_PAGE,
     PAGE_ADDRESSES,
@@ -31,7 +31,7 @@ from herodotus.portal.cdx import (
     row_of,
     thinned,
 )
-from herodotus.portal.moments import Moment, choose
+from herodotus.portal.targets import Moment, choose
 from herodotus.store import Around, Catalogue, Version
 
 READING = Lane("portal readers", 4)

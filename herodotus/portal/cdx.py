@@ -20,8 +20,7 @@ from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import ADDRESS, address_key, after
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.portal.memento import header_url
-from herodotus.portal.moments import Moment, parse_moment
-from herodotus.portal.targets import BadTargetError, spellings
+from herodotus.portal.targets import BadTargetError, Moment, parse_moment, spellings
 from herodotus.store import Version
 
 FIELDS = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")

@@ -21,15 +21,13 @@ from herodotus.core.replay import media_type
 from herodotus.portal.answer import Answer, html, moved
 from herodotus.portal.archive_pages import Asked, failure
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.bodies import payload_of
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import Places, diff_path, is_same_path
-from herodotus.portal.moments import Moment
 from herodotus.portal.other_holders import Elsewhere
-from herodotus.portal.pages import not_archived_page
-from herodotus.portal.rendering import render
+from herodotus.portal.rendering import not_archived_page, render
+from herodotus.portal.replay import payload_of
 from herodotus.portal.request import Request
-from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
+from herodotus.portal.targets import BadTargetError, Moment, TargetKind, parse_web_target, spellings
 from herodotus.store import Catalogue
 
 CONTEXT_LINES = 3
@@ -64,6 +62,8 @@ class TextComparison:
 
 
 class DiffPages:
+    paths = re.compile("/web/diff/")
+
     def __init__(self, shelf: Shelf, limits: ClientLimits, elsewhere: Elsewhere | None = None) -> None:
         self._shelf = shelf
         self._limits = limits
@@ -71,7 +71,7 @@ class DiffPages:
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
-        if request.method not in ("GET", "HEAD") or not request.path.startswith("/web/diff/"):
+        if request.method not in ("GET", "HEAD"):
             return None
         refused = self._limits.refusal(request, _COST)
         if refused is not None:

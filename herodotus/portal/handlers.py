@@ -1,24 +1,113 @@
-"""Which answer belongs to which request? No sockets here, so simulated peers answer the same."""
+"""Which answer belongs to which request? No sockets here, so simulated peers answer the same.
+
+Which parts of the portal have paths of their own, and what do they share? Put together here, in the order in which
+they are asked.
+
+May this request be answered at all? What is refused before anybody looks at its path.
+
+A browser can be made to ask us for another site's sake: under that site's name (DNS rebinding), or from an archived
+page, whose origin is `null`. Names are therefore known names, and `null` may read the archive and nothing else.
+"""
 
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import Protocol
 from urllib.parse import urlsplit
 
+import anyio
 import msgspec
 
-from herodotus.core.replay import GUARD_PATH, WORKER_PATH, checked_origin, stray_target
+from herodotus.core.orders import Order, OrderReport, Say
+from herodotus.core.ports import Workers
+from herodotus.core.replay import (
+    GUARD_PATH,
+    WORKER_PATH,
+    checked_origin,
+    is_worker_registration,
+    stray_target,
+)
+from herodotus.core.saves import SaveOutcome
 from herodotus.core.status import PeerStatus
-from herodotus.portal.answer import PUBLIC, Answer, document, html, moved, problem, text
-from herodotus.portal.api.network import public_status
+from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, moved, problem, text
+from herodotus.portal.api.captures import capture_endpoints
+from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
+from herodotus.portal.api.containers import container_endpoints
+from herodotus.portal.api.imports import ImportDesk
+from herodotus.portal.api.links import LinkAnswers, link_endpoints
+from herodotus.portal.api.network import PeerFacts, network_endpoints, public_status
+from herodotus.portal.api.paths import path_endpoints
+from herodotus.portal.api.rest import RestApi
+from herodotus.portal.api.search import search_endpoints
+from herodotus.portal.api.statistics import statistics_endpoints
+from herodotus.portal.api.streams import stream_endpoints
 from herodotus.portal.archive_pages import ArchivePages, Asked, failure
-from herodotus.portal.http_finish import finished
-from herodotus.portal.pages import not_found_page, start_page
+from herodotus.portal.archive_questions import Shelf
+from herodotus.portal.client_limits import ClientLimits
+from herodotus.portal.differences import DiffPages
+from herodotus.portal.operator_pages import OperatingPages
+from herodotus.portal.operator_rule import OperatorRule
+from herodotus.portal.order_form import OrderPages
+from herodotus.portal.other_holders import Directions, Elsewhere, Relay, RelayMaker
+from herodotus.portal.reader_counts import PortalFigures
+from herodotus.portal.rendering import not_found_page, start_page
 from herodotus.portal.request import Request
-from herodotus.portal.request_guards import origin_of, refusal
+from herodotus.portal.ring_lists import TogetherPages
+from herodotus.portal.ring_questions import ANSWER_BYTES_MAX, AT_ONCE, Gatherer, Members
+from herodotus.portal.save_pages import SavePages
+
+TARGET_CHARS_MAX = 24_000  # an address of 16 kB, escaped a little; the server's own bound is lower
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::\d{1,5})?", re.ASCII)
+_ARCHIVE = ("/web/", "/cdx/", "/wayback/")
+
+
+def origin_of(host: str, known: Mapping[str, str]) -> str | None:
+    """What the reader's browser calls us; `known` are the origins of names that the operator gave. None: no name
+    of ours."""
+    match = _HOST.fullmatch(host)
+    if match is None:
+        return None
+    name = match[1].lower().rstrip(".")
+    if name in known:
+        return known[name]
+    return checked_origin("http", host) if _is_ours(name) else None
+
+
+def _is_ours(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def refusal(request: Request, *, is_known_host: bool, is_replay_host: bool = False) -> Answer | None:
+    """`is_replay_host`: asked for under the name that archived pages have for themselves."""
+    if not is_known_host:
+        return problem(
+            HTTPStatus.MISDIRECTED_REQUEST,
+            "this peer is not known by that name; its operator can set http.public_url",
+        )
+    if len(request.target) > TARGET_CHARS_MAX:
+        return problem(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
+    is_ours = is_replay_host and request.path == f"/web/{WORKER_PATH}"
+    if is_worker_registration(request.headers) and not is_ours:
+        return problem(HTTPStatus.FORBIDDEN, "archived pages may not register service workers here")
+    if request.header("origin") == "null" and not _is_archive(request.path, _ARCHIVE):
+        return problem(HTTPStatus.FORBIDDEN, "archived pages may only read the archive")
+    return None
+
+
+def _is_archive(path: str, prefixes: Collection[str]) -> bool:
+    return any(path.startswith(prefix) for prefix in prefixes)
+
 
 _PREFLIGHT = {
     **PUBLIC,
@@ -35,6 +124,9 @@ _IS_REPLAYED = re.compile(
 
 class Room(Protocol):
     """A part of the portal with paths of its own."""
+
+    paths: re.Pattern[str]
+    """How the targets begin that it is asked for."""
 
     async def answer(self, asked: Asked) -> Answer | None:
         """None: another part answers this path and method."""
@@ -90,9 +182,10 @@ class Handlers:
     async def _routed(self, asked: Asked) -> Answer:
         request, path = asked.request, asked.request.path
         for room in () if asked.is_replay else self._rooms:
-            answer = await room.answer(asked)
-            if answer is not None:
-                return answer
+            if room.paths.match(request.target):
+                answer = await room.answer(asked)
+                if answer is not None:
+                    return answer
         if request.method not in ("GET", "HEAD"):
             return self._not_read(request)
         if asked.is_replay and not _IS_REPLAYED.match(path):
@@ -148,3 +241,97 @@ def _hosts_of(public_url: str) -> Mapping[str, str]:
     parts = urlsplit(public_url)
     origin = checked_origin(parts.scheme, parts.netloc)
     return {parts.hostname.lower(): origin} if parts.hostname and origin else {}
+
+
+class RingView(Directions, Members, Protocol):
+    def peers(self) -> tuple[PeerFacts, ...]: ...
+
+
+class OwnSaves(Protocol):
+    def opened(self) -> AbstractAsyncContextManager[None]: ...
+    async def save(self, url: str) -> SaveOutcome: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomParts:
+    """`saves` is None where readers may not ask for pages; `log` gives the last lines of it, for the operator."""
+
+    shelf: Shelf
+    status: Callable[[], Awaitable[PeerStatus]]
+    figures: Callable[[], PortalFigures]
+    log: Callable[[], Awaitable[Sequence[str]]]
+    directions: RingView
+    relay: Relay
+    relay_of: RelayMaker
+    elsewhere: Elsewhere
+    workers: Workers
+    operator: OperatorRule
+    perform: Callable[[Order, Say], Awaitable[OrderReport]]
+    saves: OwnSaves | None
+    peer: str
+
+
+class PortalRooms:
+    """What takes orders or asks many peers works inside `opened`."""
+
+    def __init__(self, parts: RoomParts, *, asking: Relay | None = None) -> None:
+        """`asking` fetches the parts of answers that all peers have; its own by default."""
+        self._parts = parts
+        shelf, limits = parts.shelf, ClientLimits(anyio.current_time)
+        self._limits = limits
+        # Beside that of single questions, as many at once must not hold those up.
+        self._asking = parts.relay_of(ANSWER_BYTES_MAX, AT_ONCE)
+        self._completing = parts.relay_of(NEAREST_BYTES_MAX, None)
+        self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking, parts.workers)
+        self._desk = ImportDesk(parts.perform)
+        links = LinkAnswers(shelf, gatherer, limits)
+        endpoints = [
+            *network_endpoints(parts.status, parts.directions.peers, parts.operator),
+            *capture_endpoints(shelf),
+            *search_endpoints(shelf),
+            *container_endpoints(shelf),
+            *statistics_endpoints(shelf),
+            *stream_endpoints(shelf),
+            *link_endpoints(links),
+            *path_endpoints(shelf, links),
+            *completeness_endpoints(shelf, parts.directions, asking or self._completing),
+            *self._desk.endpoints(),
+        ]
+        self._saving = None
+        if parts.saves is not None:
+            self._saving = SavePages(
+                parts.saves, anyio.current_time, directions=parts.directions, relay=parts.relay
+            )
+        rooms: list[Room | None] = [
+            OperatingPages(parts.status, parts.figures, parts.log, parts.operator),
+            OrderPages(parts.perform, parts.operator),
+            RestApi(
+                endpoints, limits, parts.operator, parts.workers, elsewhere=parts.elsewhere, peer=parts.peer
+            ),
+            self._saving,
+            DiffPages(shelf, limits, parts.elsewhere),
+            TogetherPages(shelf, gatherer, limits, parts.workers.steady_s),
+        ]
+        self.all = tuple(room for room in rooms if room is not None)
+
+    @property
+    def rationed(self) -> int:
+        return self._limits.refused
+
+    @property
+    def disbelieved(self) -> int:
+        return self._gatherer.disbelieved
+
+    @property
+    def saves_asked(self) -> int:
+        return 0 if self._saving is None else self._saving.asked
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._asking.opened())
+            await stack.enter_async_context(self._completing.opened())
+            await stack.enter_async_context(self._desk.opened())
+            if self._parts.saves is not None:
+                await stack.enter_async_context(self._parts.saves.opened())
+            yield

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dht import Contact, Member, Ring
 from dht.endpoint import socket_address
 from dht.errors import NoAnswerError
-from herodotus.core.positions import position_of
+from herodotus.core.captures import position_of
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HTTP_PORT_OFFSET
 from herodotus.home.identity import PeerId, short_name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
-from herodotus.portal.moments import http_date
+from herodotus.portal.targets import http_date
 from herodotus.store import Version
 
 _PLAIN = re.compile(r"[!#-;=?-\[\]-~]*")

@@ -1,5 +1,6 @@
 """What does the operator see? The status page, and the same figures for Prometheus. Nobody else sees either."""
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from herodotus.core.status import PeerStatus
@@ -19,6 +20,8 @@ _PRIVATE = {
 
 
 class OperatingPages:
+    paths = re.compile("/(?:status|metrics)")
+
     def __init__(
         self,
         status: Callable[[], Awaitable[PeerStatus]],

@@ -5,6 +5,7 @@ every other service of this machine would be sent one. So another site's page, w
 from, has nothing to post; and what says that it comes from another site is refused before the secret is looked at.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qs
@@ -33,6 +34,8 @@ _PAUSED, _STAYING = "paused", "staying"
 
 
 class OrderPages:
+    paths = re.compile(PATH)
+
     def __init__(
         self, perform: Callable[[Order, Say], Awaitable[OrderReport]], operator: OperatorRule
     ) -> None:

@@ -21,10 +21,8 @@ from herodotus.core.errors import MalformedRecordError
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.replay import Flag, wants_frame
 from herodotus.core.warc import parse_digits
-from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
-from herodotus.portal.http_finish import accepts
+from herodotus.portal.answer import PUBLIC, Answer, accepts, html, moved, problem
 from herodotus.portal.memento import header_url
-from herodotus.portal.pages import trouble_page
 from herodotus.portal.relayed_answers import (
     Adopting,
     MementoAsked,
@@ -36,7 +34,8 @@ from herodotus.portal.relayed_answers import (
     is_page,
     named,
 )
-from herodotus.portal.replay_origin import ReplayPlace
+from herodotus.portal.rendering import trouble_page
+from herodotus.portal.replay import ReplayPlace
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.targets import BadTargetError, TargetKind, WebTarget, parse_web_target
 

@@ -13,9 +13,8 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
-from herodotus.core.captures import CaptureId
+from herodotus.core.captures import CaptureId, position_of
 from herodotus.core.errors import MalformedRecordError
-from herodotus.core.positions import position_of
 from herodotus.core.replay import (
     BannerFacts,
     Flag,
@@ -33,8 +32,7 @@ from herodotus.portal.answer import PAGE_HEADERS, PUBLIC, Answer, html, moved
 from herodotus.portal.cdx import variants
 from herodotus.portal.histories import history_page
 from herodotus.portal.memento import Places, header_url, memento_links
-from herodotus.portal.moments import http_date, parse_http_date
-from herodotus.portal.targets import BadTargetError, spellings
+from herodotus.portal.targets import BadTargetError, http_date, parse_http_date, spellings
 from herodotus.store import Version
 
 VERSIONS_MAX = 20_000

@@ -1,15 +1,37 @@
 """How does a capture become the answer that shows it? Body, headers and isolation, put together.
 
 Rewriting is `herodotus.core.replay`; here it is fed with what the archive holds, and the Memento headers are added.
+
+What did the server mean to show? The stored body without what only the way to us asked for.
+
+Imported records may hold bodies as they were sent: in chunks, compressed. Both are undone within bounds; a body
+that cannot be decoded stays as it is stored, and is shown without its coding: a browser that could
+undo it would find a page in it that nobody looked at.
+
+Where do archived pages live, if the operator gave them a place of their own, and which scripts of ours go there?
+
+A second name of the same port. Pages shown there share an origin with each other, so they have storage, say where
+their requests come from, and may have a service worker; the portal has another origin, so they reach nothing of it.
+The service worker is ours, or a file of the operator's choice that is served as it is.
 """
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
+from urllib.parse import urlsplit
 
-from herodotus.core.captures import StoredCapture
+from crawler.core.capture import decoded
+from herodotus.core.captures import HTTP_HEAD_BYTES_MAX, StoredCapture
+from herodotus.core.chunked import dechunked
+from herodotus.core.errors import SettingError
 from herodotus.core.replay import (
+    GUARD_PATH,
+    GUARD_SCRIPT,
     NO_TYPE,
+    WORKER_PATH,
+    WORKER_SCRIPT,
     BannerFacts,
     Flag,
     HolderNote,
@@ -17,6 +39,7 @@ from herodotus.core.replay import (
     ReplayContext,
     Rewriter,
     banner_html,
+    checked_origin,
     frame_headers,
     frame_html,
     isolation_headers,
@@ -24,16 +47,88 @@ from herodotus.core.replay import (
     media_type,
     replay_headers,
     rewriter_for,
+    script_headers,
     shown_flag,
     shown_type,
     written_charset,
 )
+from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.warc import format_digits
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_questions import Chosen
-from herodotus.portal.bodies import Fields, head_fields, payload_of
 from herodotus.portal.memento import Places, header_url, memento_links
-from herodotus.portal.moments import http_date
+from herodotus.portal.targets import http_date
+
+DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
+Fields = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """`fields` without those that `body` no longer answers to."""
+
+    fields: Fields
+    body: bytes
+    encoding: str = ""
+    """The content coding that is left on the body: it was to be kept, or cannot be undone."""
+
+    def values(self, name: str) -> list[str]:
+        return [value for known, value in self.fields if known.lower() == name]
+
+
+def fields_of(head: bytes) -> Fields:
+    """Folded lines joined; what is no field is left out. Values as UTF-8 where they are, with escapes where not."""
+    fields: Fields = []
+    for line in head[:HTTP_HEAD_BYTES_MAX].split(b"\n")[1:]:
+        text = line.rstrip(b"\r").decode("utf-8", "surrogateescape")
+        if text[:1] in (" ", "\t") and fields:
+            fields[-1] = fields[-1][0], f"{fields[-1][1]} {text.strip()}"
+            continue
+        name, colon, value = text.partition(":")
+        if colon and name.strip():
+            fields.append((name.strip(), value.strip()))
+    return fields
+
+
+def head_fields(capture: StoredCapture) -> Fields:
+    """Of a resource, which has no head, the type that its record names."""
+    fields = fields_of(capture.head)
+    if not capture.head and (content_type := capture.record.get("Content-Type")):
+        fields.append(("Content-Type", content_type))
+    return fields
+
+
+def payload_of(
+    capture: StoredCapture,
+    *,
+    keep_encodings: frozenset[str] = frozenset(),
+    bytes_max: int = DECODED_BYTES_MAX,
+    fields: Fields | None = None,
+) -> Payload:
+    """A single content coding of `keep_encodings` is left on: its client takes it as it is. Decoded at most up to
+    `bytes_max`, the rest is cut off. `fields`: those of its head, where they are known."""
+    fields = head_fields(capture) if fields is None else fields
+    body = capture.body
+    if any(name.lower() == "transfer-encoding" and "chunked" in value.lower() for name, value in fields):
+        # A body that is not in chunks after all (many archives undo them and keep the header) stays as it is.
+        inside, is_all = dechunked(body)
+        body = inside if inside or is_all else body
+    codings = (value for name, value in fields if name.lower() == "content-encoding")
+    encoding = ",".join(one for one in _listed(codings) if one != "identity")
+    if encoding and encoding not in keep_encodings:
+        result = decoded(body, encoding, bytes_max)
+        if result.content or not body:
+            body, encoding = result.content, ""
+    gone = {"transfer-encoding", "content-length"}
+    if not encoding or encoding in keep_encodings:
+        gone.add("content-encoding")
+    return Payload(fields=[one for one in fields if one[0].lower() not in gone], body=body, encoding=encoding)
+
+
+def _listed(values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        yield from (one for one in (part.strip().lower() for part in value.split(",")) if one)
+
 
 INLINE_BYTES_MAX = 64 * 1024
 """Bodies up to this are rewritten in the loop: a millisecond, about what the trip to a thread costs."""
@@ -270,3 +365,66 @@ def _split(fields: list[tuple[str, str]]) -> tuple[dict[str, str], tuple[tuple[s
         elif name != "Content-Type":
             headers[name] = value
     return headers, tuple(originals)
+
+
+WORKER_BYTES_MAX = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPlace:
+    """Without an origin there is no such place, and archived pages are in a sandbox."""
+
+    origin: str = ""
+    portal_origin: str = ""
+    """Of the page around an archived one, for windows that were opened at the wrong name."""
+    worker: bytes = field(default=WORKER_SCRIPT.encode(), repr=False)
+
+    def script(self, path: str, *, is_replay: bool) -> Answer | None:
+        """None: no script of ours. A service worker is given out at its own place only."""
+        if path == f"/web/{GUARD_PATH}":
+            return _script(GUARD_PATH, GUARD_SCRIPT.encode())
+        if path == f"/web/{WORKER_PATH}" and is_replay:
+            return _script(WORKER_PATH, self.worker)
+        return None
+
+
+def replay_place(http: HttpSettings) -> ReplayPlace:
+    """As the operator set it; SettingError where it cannot be."""
+    if not http.replay_url:
+        if http.service_worker:
+            raise _refused(
+                "http.service_worker", "needs http.replay_url: in a sandbox there are no service workers"
+            )
+        return ReplayPlace()
+    portal, replay = _origin(http.public_url), _origin(http.replay_url)
+    if not portal:
+        raise _refused("http.replay_url", "needs http.public_url, the name of the portal itself")
+    if not replay or urlsplit(replay).hostname == urlsplit(portal).hostname:
+        raise _refused("http.replay_url", "must be an address under another name than http.public_url")
+    worker = _read(http.service_worker) if http.service_worker else WORKER_SCRIPT.encode()
+    return ReplayPlace(origin=replay, portal_origin=portal, worker=worker)
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return checked_origin(parts.scheme, parts.netloc) or ""
+
+
+def _read(name: str) -> bytes:
+    try:
+        with Path(name).open("rb") as file:
+            worker = file.read(WORKER_BYTES_MAX + 1)
+    except OSError as error:
+        raise _refused("http.service_worker", f"{name}: {(error.strerror or str(error)).lower()}") from error
+    if len(worker) > WORKER_BYTES_MAX:
+        raise _refused("http.service_worker", f"{name} has more than {WORKER_BYTES_MAX} bytes")
+    return worker
+
+
+def _refused(key: str, problem: str) -> SettingError:
+    return SettingError(source="config.toml", key=key, problem=problem)
+
+
+def _script(path: str, body: bytes) -> Answer:
+    headers = script_headers(path, "/web/")
+    return Answer(content_type=headers.pop("Content-Type"), body=body, headers=headers)

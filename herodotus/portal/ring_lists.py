@@ -6,6 +6,7 @@ the whole list, each row once. Several peers keep the same capture; it is one ro
 what another peer may say. Reading and merging is work for threads.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +39,6 @@ from herodotus.portal.cdx import (
 from herodotus.portal.client_limits import ClientLimits
 from herodotus.portal.memento import header_url
 from herodotus.portal.other_holders import PortalAddress
-from herodotus.portal.pages import listing_page
 from herodotus.portal.peer_rows import (
     Identity,
     Listed,
@@ -50,6 +50,7 @@ from herodotus.portal.peer_rows import (
     read_listing,
     read_share,
 )
+from herodotus.portal.rendering import listing_page
 from herodotus.portal.request import Request, wants_json
 from herodotus.portal.ring_questions import PEERS_ASKED_MAX, Gathered, Gatherer, cost_of_asking
 from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
@@ -68,6 +69,8 @@ _BRIEF = {"Cache-Control": "max-age=60"}
 
 class TogetherPages:
     """Before `ArchivePages`: takes questions over many addresses, where there are other peers to ask."""
+
+    paths = re.compile(r"/cdx|/web/.*\*\Z", re.DOTALL)
 
     def __init__(
         self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits, steady_s: Callable[[], float]

@@ -11,6 +11,7 @@ POST, with which browsers always name the page (`may_change`, ADR 16).
 """
 
 import json
+import re
 from collections.abc import Callable
 from http import HTTPStatus
 from math import ceil
@@ -27,9 +28,8 @@ from herodotus.portal.archive_pages import Asked
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
 from herodotus.portal.memento import Places, header_url
 from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
-from herodotus.portal.pages import FORM_HEADERS
 from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
-from herodotus.portal.rendering import render
+from herodotus.portal.rendering import FORM_HEADERS, render
 from herodotus.portal.request import PARAMETERS_MAX, Request, wants_json
 from herodotus.portal.targets import BadTargetError, TargetKind, parse_web_target, spellings
 
@@ -63,6 +63,8 @@ class SavePort(Protocol):
 
 
 class SavePages:
+    paths = re.compile(_PATH)
+
     def __init__(
         self,
         saves: SavePort,
@@ -81,8 +83,6 @@ class SavePages:
 
     async def answer(self, asked: Asked) -> Answer | None:
         request = asked.request
-        if not request.path.startswith(_PATH):
-            return None
         if request.method not in ("GET", "POST"):
             return None if request.method == "OPTIONS" else _wrong_method()
         try:

@@ -4,7 +4,7 @@ from them.
 Other rooms import only the names exported here, no module below. `faces` defines the calls.
 """
 
-from herodotus.store.bell import Bell, current_bell
+from herodotus.store.committer import Bell, current_bell
 from herodotus.store.deletion import as_warc
 from herodotus.store.disk import free_bytes_at
 from herodotus.store.faces import (
@@ -22,16 +22,14 @@ from herodotus.store.faces import (
     VersionEntry,
 )
 from herodotus.store.home_archive import HomeArchive, StoreWorld
-from herodotus.store.host_stream import HostPlace, HostStream
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.members import MEMBER_BYTES_MAX
-from herodotus.store.neighbours import Around
 from herodotus.store.performer import export_to, history_as_json, perform
-from herodotus.store.reader import Version
+from herodotus.store.reader import Around, Version
 from herodotus.store.settings import ArchiveSettings, archive_settings
 from herodotus.store.slices import LocalStorage, add_slice, archive_at
 from herodotus.store.store import Acknowledge, DiskStore, Page, Stored, open_store
-from herodotus.store.streams import Cursor, Query, Stream
+from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import Property, Span, Tally, tally_key
 from herodotus.store.threads import ThreadWorkers
 from herodotus.store.upkeep import tidy_before_leaving

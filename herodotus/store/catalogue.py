@@ -3,18 +3,24 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from herodotus.core.captures import StoredCapture
+from herodotus.core.captures import StoredCapture, position_of
 from herodotus.core.errors import DamagedRecordError
 from herodotus.core.index_rows import CAPTURE, KEY_BYTES, after, decode_entry, url_prefix
-from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
 from herodotus.store.faces import ContainerFacts
-from herodotus.store.host_stream import HostPlace, HostStream
 from herodotus.store.members import scan_members
-from herodotus.store.neighbours import Around, addresses, around, before_s, last_visit_s
-from herodotus.store.reader import HISTORY_MAX, Reader, Version
+from herodotus.store.reader import (
+    HISTORY_MAX,
+    Around,
+    Reader,
+    Version,
+    addresses,
+    around,
+    before_s,
+    last_visit_s,
+)
 from herodotus.store.stored_records import MemberCache
-from herodotus.store.streams import Cursor, Query, Stream
+from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import (
     ArchiveSurvey,
     Property,

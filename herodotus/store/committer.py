@@ -6,12 +6,15 @@ everything queued behind it fails too: it may refer to lost captures.
 
 `CommitQueue` decides; a driver says when. A daemon has a thread for it, so that the next batch begins while the loop is
 busy. Where there are no threads, as in a simulation, a task of the loop does the same.
+
+How does another thread wake tasks, whichever loop they run on? Without waiting for that loop.
 """
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from threading import Condition, Thread
 from typing import NamedTuple, Protocol
 
@@ -21,7 +24,7 @@ from herodotus.core.errors import ArchiveError, StoreRefusedError
 from herodotus.core.ports import Workers
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake
-from herodotus.store.items import Item
+from herodotus.store.log import Item
 
 logger = logging.getLogger(__name__)
 
@@ -193,3 +196,46 @@ async def open_committer(queue: CommitQueue, workers: Workers) -> AsyncIterator[
             yield committer
         finally:
             tasks.cancel_scope.cancel()
+
+
+Call = Callable[[], object]
+
+
+class Bell:
+    """Rung from any thread; the loop then makes the calls. Many rings wake the loop once."""
+
+    def __init__(self, schedule: Callable[[Call], object], gone: type[Exception]) -> None:
+        self._schedule = schedule
+        self._gone = gone
+        self._calls: deque[Call] = deque()
+        self._is_ringing = False
+
+    def ring(self, call: Call) -> None:
+        self._calls.append(call)
+        if not self._is_ringing:
+            self._is_ringing = True
+            with suppress(self._gone):  # nobody waits on a loop that ended
+                self._schedule(self._answer)
+
+    def _answer(self) -> None:
+        # First, so that a call that comes from now on rings again.
+        self._is_ringing = False
+        while self._calls:
+            self._calls.popleft()()
+
+
+def _at_once(call: Call) -> object:
+    return call()
+
+
+def current_bell(workers: Workers) -> Bell:
+    """Of the loop that runs the caller; where there are no other threads, a ring is a call."""
+    if not workers.has_threads:
+        return Bell(_at_once, RuntimeError)
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        import trio  # a peer on asyncio starts without it
+
+        return Bell(trio.lowlevel.current_trio_token().run_sync_soon, trio.RunFinishedError)
+    return Bell(loop.call_soon_threadsafe, RuntimeError)

@@ -32,7 +32,7 @@ from herodotus.core.index_rows import (
 )
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, compress_bundle
-from herodotus.store.items import NewCapture, NewTombstones
+from herodotus.store.log import NewCapture, NewTombstones
 from herodotus.store.reader import Reader, original_of
 
 TOMBSTONES_PER_RECORD = 1_000

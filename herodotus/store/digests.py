@@ -7,12 +7,6 @@ captures that the index still knows.
 
 from collections.abc import Iterator
 
-from herodotus.core.digests import (
-    directory_of,
-    keys_of_member,
-    leaf_digest,
-    member_of,
-)
 from herodotus.core.index_rows import (
     CAPTURE,
     DIGEST,
@@ -20,6 +14,12 @@ from herodotus.core.index_rows import (
     SEVERAL,
     TOMBSTONE,
     after,
+)
+from herodotus.core.reconciliation import (
+    directory_of,
+    keys_of_member,
+    leaf_digest,
+    member_of,
 )
 from herodotus.store.index import Index, IndexBatch
 

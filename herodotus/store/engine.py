@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
 
-from herodotus.core.captures import CaptureId, Deposit
+from herodotus.core.bundles import (
+    Visit,
+)
+from herodotus.core.captures import CaptureId, Deposit, position_of
 from herodotus.core.errors import IndexFailedError, StoreRefusedError
 from herodotus.core.index_rows import (
     META,
@@ -38,16 +41,21 @@ from herodotus.core.index_rows import (
     payload_key,
     url_prefix,
 )
-from herodotus.core.notes import (
-    Visit,
-)
-from herodotus.core.positions import position_of
-from herodotus.core.removals import NOTHING_REMOVED
+from herodotus.home.removed import NOTHING_REMOVED
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.files import Files
 from herodotus.store.index import Index, IndexBatch
-from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits, lay_out, rewrites, waves
-from herodotus.store.log import FullDiskError, IngestLog
+from herodotus.store.log import (
+    FullDiskError,
+    IngestLog,
+    Item,
+    NewCapture,
+    NewTombstones,
+    NewVisits,
+    lay_out,
+    rewrites,
+    waves,
+)
 from herodotus.store.settings import ArchiveSettings
 
 logger = logging.getLogger(__name__)

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
-from herodotus.core.copies.proofs import Proof
-from herodotus.core.notes import Visit
-from herodotus.store.host_stream import HostPlace, HostStream
+from herodotus.core.signatures import Proof
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.neighbours import Around
-from herodotus.store.reader import Version
+from herodotus.store.reader import Around, Version
 from herodotus.store.store import STREAM_PAGE, Acknowledge, Page, Stored
-from herodotus.store.streams import Cursor, Query, Stream
+from herodotus.store.streams import Cursor, HostPlace, HostStream, Query, Stream
 from herodotus.store.survey import Property, Span, Tally
 
 Stretch = tuple[bytes, bytes | None]
@@ -32,7 +30,7 @@ OnStored = Callable[[Sequence[CaptureId]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """A capture as it travels (`herodotus.store.parcels`)."""
+    """A capture as it travels (`herodotus.store.holdings`)."""
 
     id: CaptureId
     data: bytes
@@ -101,7 +99,7 @@ class Store(Protocol):
 class Holdings(Protocol):
     """The archive's captures, as other holders of the same share ask about them.
 
-    A member is a URL on a day; digests are made of members (`herodotus.core.digests`). Keys are those of the index,
+    A member is a URL on a day; digests are made of members (`core.reconciliation`). Keys are those of the index,
     without their family: `position[12] time[4] variant[3]`.
     """
 

@@ -17,7 +17,7 @@ from herodotus.core.captures import CaptureId, Deposit, Mode, Original, RecordTy
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import RowKind, bucket_of, capture_key, decode_entry
 from herodotus.store.engine import Archive
-from herodotus.store.items import NewCapture
+from herodotus.store.log import NewCapture
 from herodotus.store.members import gzip_quickly, gzip_stored
 from herodotus.store.reader import Reader
 

@@ -12,10 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from herodotus.core.captures import CaptureId
-from herodotus.core.errors import MalformedRecordError
-from herodotus.core.index_rows import AUXILIARY, DAY_S, after, auxiliary_place, bucket_of
-from herodotus.core.notes import (
+from herodotus.core.bundles import (
     TOMBSTONES_TYPE,
     VISITS_TYPE,
     Visit,
@@ -24,11 +21,13 @@ from herodotus.core.notes import (
     parse_tombstones,
     parse_visits,
 )
-from herodotus.core.positions import position_of
+from herodotus.core.captures import CaptureId, position_of
+from herodotus.core.errors import MalformedRecordError
+from herodotus.core.index_rows import AUXILIARY, DAY_S, after, auxiliary_place, bucket_of
 from herodotus.core.warc import check_block, split_record
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines, without_repeats
-from herodotus.store.items import NOTE_TARGET, VISITS_PER_NOTE
+from herodotus.store.log import NOTE_TARGET, VISITS_PER_NOTE
 from herodotus.store.members import scan_members
 
 TOMBSTONES_PER_NOTE = 10_000

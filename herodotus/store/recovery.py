@@ -9,6 +9,7 @@ ran) is rebuilt.
 import hashlib
 import logging
 
+from herodotus.core.bundles import VISITS_TYPE, parse_tombstones, parse_visits
 from herodotus.core.errors import MalformedRecordError, UnusableArchiveError
 from herodotus.core.index_rows import (
     AUXILIARY,
@@ -26,7 +27,6 @@ from herodotus.core.index_rows import (
     encode_numbers,
 )
 from herodotus.core.layout import README
-from herodotus.core.notes import VISITS_TYPE, parse_tombstones, parse_visits
 from herodotus.store.disk import exists, write_file
 from herodotus.store.engine import (
     EPOCH_KEY,

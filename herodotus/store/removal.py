@@ -12,10 +12,10 @@ from itertools import islice
 from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical, host_of
+from herodotus.core.captures import position_of
 from herodotus.core.index_rows import after, url_prefix
-from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
-from herodotus.store.neighbours import addresses, odd_addresses, site_ranges
+from herodotus.store.reader import addresses, odd_addresses, site_ranges
 from herodotus.store.sealing import NOTHING
 from herodotus.store.store import READING, DiskStore
 

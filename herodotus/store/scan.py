@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from herodotus.core.bundles import is_note
 from herodotus.core.captures import CaptureId, id_of_record, split_payload
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import RowKind
-from herodotus.core.notes import is_note
 from herodotus.core.warc import WarcRecord, check_block, decode_digest, split_record
 from herodotus.store.members import Dictionary, scan_members
 from herodotus.store.stored_records import PRIMARY, end_of_companion, quick_look

@@ -28,7 +28,6 @@ from herodotus.core.index_rows import (
     encode_numbers,
 )
 from herodotus.core.layout import CDXJ_BYTES_MAX, Compression, FileName
-from herodotus.store.cdxj_lines import Lines
 from herodotus.store.disk import read_file, sync_folder
 from herodotus.store.engine import EPOCH_KEY, Archive
 from herodotus.store.free_space import find_room, grown
@@ -37,7 +36,14 @@ from herodotus.store.intake import is_compressed
 from herodotus.store.journal import is_decided, settle_journals, write_journal
 from herodotus.store.members import Dictionary
 from herodotus.store.notes import SortedNotes
-from herodotus.store.segments import PACK_BYTES_MAX, PACK_VERSIONS_MAX, URL_BYTES, Moving, SegmentWriter
+from herodotus.store.segments import (
+    PACK_BYTES_MAX,
+    PACK_VERSIONS_MAX,
+    URL_BYTES,
+    Lines,
+    Moving,
+    SegmentWriter,
+)
 from herodotus.store.stored_records import MemberCache
 
 DEAD_MIN = 0.25  # rewriting a file for less moves three live bytes for each that it frees

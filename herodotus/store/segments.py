@@ -2,19 +2,25 @@
 beside it.
 
 A segment is written as `.part` and gets its name from the journal. It is never changed afterwards.
+
+Which `.cdxj` lines belong to a member that is copied unchanged? Those in the list beside its segment.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from herodotus.core.cdxj import format_line, move_line
+from cachetools import FIFOCache
+
+from herodotus.core.cdxj import format_line, move_line, place_of_line
 from herodotus.core.index_rows import KEY_BYTES, FilePlace, IndexEntry
-from herodotus.core.layout import DICTIONARY_FIELD, Compression, FileName
+from herodotus.core.layout import CDXJ_BYTES_MAX, DICTIONARY_FIELD, Compression, FileName
 from herodotus.core.warc import Fields
-from herodotus.store.disk import exists, make_folder, write_all
+from herodotus.store.disk import exists, make_folder, read_file, write_all
+from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.journal import PART
 from herodotus.store.log import format_warcinfo
@@ -204,3 +210,38 @@ class SegmentWriter:
             self._disk.fsync(fd)
         finally:
             self._disk.close(fd)
+
+
+LINES_FILES_MAX = 4
+
+
+class Lines:
+    """The `.cdxj` lines of segments by member; those of the last few segments are kept."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._files = archive.files
+        self._of: FIFOCache[int, dict[int, list[tuple[int, str]]]] = FIFOCache(LINES_FILES_MAX)
+
+    def of_member(self, number: int, offset: int, writer: SegmentWriter) -> list[str]:
+        """In the order of the member; empty when it cannot go into that segment as it is."""
+        name = self._files.catalogue[number].name
+        if name.is_log or name.codec is not writer.name.codec:
+            return []
+        if writer.dictionary is not None or self._files.dictionary(number) is not None:
+            return []
+        if number not in self._of:
+            self._of[number] = self._load(number)
+        return [line for _, line in sorted(self._of[number].get(offset, []))]
+
+    def _load(self, number: int) -> dict[int, list[tuple[int, str]]]:
+        lines: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
+        located = self._files.catalogue[number]
+        try:
+            data = read_file(self._files.disk(located.slice), located.name.cdxj, CDXJ_BYTES_MAX)
+        except FileNotFoundError:
+            return {}
+        for line in data.decode(errors="replace").split("\n"):
+            place = place_of_line(line)
+            if place is not None:
+                lines[place[0]].append((place[1], line))
+        return lines

@@ -18,8 +18,7 @@ from herodotus.store.disk import Disk, OsDisk, write_file
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import PREFIX
 from herodotus.store.files import Files
-from herodotus.store.index import Index
-from herodotus.store.rocks import RocksIndex
+from herodotus.store.index import Index, RocksIndex
 from herodotus.store.settings import ArchiveSettings
 
 LIST_NAME, MARK_NAME = "slices.txt", "slice.txt"

@@ -13,17 +13,22 @@ from typing import TypeVar
 
 import anyio
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit, Mode, StoredCapture
 from herodotus.core.errors import ArchiveError, UpkeepStoppedError
-from herodotus.core.notes import Visit
 from herodotus.core.ports import Lane, Workers
 from herodotus.core.warc import TIME_MAX_S
-from herodotus.store.bell import current_bell
-from herodotus.store.committer import CommitQueue, Committer, PreparedInVainError, open_committer
+from herodotus.store.committer import (
+    CommitQueue,
+    Committer,
+    PreparedInVainError,
+    current_bell,
+    open_committer,
+)
 from herodotus.store.deletion import count_outdated, delete, expunge, outdated
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake, Prepared, StoreOutcome
-from herodotus.store.items import Item, NewVisits
+from herodotus.store.log import Item, NewVisits
 from herodotus.store.reader import HISTORY_MAX, Reader, Version
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import DEAD_MIN, Pace, Sealed, compact, seal

@@ -10,17 +10,17 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from herodotus.core.bundles import is_note
 from herodotus.core.captures import (
     CaptureId,
     RecordType,
     end_of_http_head,
     id_of_record,
+    position_of,
     split_payload,
 )
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError
 from herodotus.core.index_rows import FilePlace
-from herodotus.core.notes import is_note
-from herodotus.core.positions import position_of
 from herodotus.core.warc import PAYLOAD_SHA256, WarcRecord, check_block, parse_date, sha1_of, split_record
 from herodotus.store.files import Files
 from herodotus.store.members import decode_member

@@ -17,8 +17,8 @@ import anyio
 
 from crawler.core.capture import Capture
 from crawler.core.urls import STANDARD
-from crawler.reading import read_capture
-from herodotus.core.captures import StoredCapture, capture_of
+from crawler.outcomes import read_capture
+from herodotus.core.captures import StoredCapture, capture_of, position_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import (
     KEY_BYTES,
@@ -30,7 +30,6 @@ from herodotus.core.index_rows import (
     encode_numbers,
 )
 from herodotus.core.ports import Lane
-from herodotus.core.positions import position_of
 from herodotus.core.warc import format_digits
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch

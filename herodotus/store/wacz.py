@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from crawler.core.content import decoded
+from crawler.core.capture import decoded
 from herodotus.core.captures import StoredCapture
 from herodotus.core.cdxj import format_line
 from herodotus.core.warc import format_date

@@ -14,11 +14,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO
 
-from herodotus.core.captures import Original, StoredCapture, format_unchanged_visit
+from herodotus.core.bundles import Visit
+from herodotus.core.captures import Original, StoredCapture, format_unchanged_visit, position_of
 from herodotus.core.index_rows import KEY_BYTES, FilePlace
 from herodotus.core.layout import FileName
-from herodotus.core.notes import Visit
-from herodotus.core.positions import position_of
 from herodotus.store.deletion import deposit_of_stored
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines, without_repeats

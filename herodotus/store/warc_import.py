@@ -14,7 +14,7 @@ from typing import BinaryIO
 import anyio.to_thread
 
 from crawler.core.capture import payload_digests
-from herodotus.core.bundles import format_foreign_companion
+from herodotus.core.bundles import VISITS_TYPE, Visit, format_foreign_companion, is_note, parse_visits
 from herodotus.core.captures import (
     Deposit,
     StoredCapture,
@@ -24,7 +24,6 @@ from herodotus.core.captures import (
 )
 from herodotus.core.chunked import without_chunks
 from herodotus.core.errors import DamagedRecordError, MalformedRecordError, StoreRefusedError
-from herodotus.core.notes import VISITS_TYPE, Visit, is_note, parse_visits
 from herodotus.core.replay import Reference, Shown, resolution
 from herodotus.core.warc import (
     COMPANIONS_BYTES_MAX,

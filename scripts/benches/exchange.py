@@ -27,11 +27,10 @@ from crawler.core.urls import STANDARD
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from dht import Contact
-from herodotus.core.links.silences import Silences
+from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
-from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
-from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.outbox import Outbox, Standby
+from herodotus.crawl.links.owner import LinkReceiver, ReceiverParts
 from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import Taken, encode_batch, encode_taken, in_order
 from herodotus.peers.calls import CALL_DEADLINE_S

@@ -17,8 +17,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from crawler.core.lease_office import LeaseOffice
-from crawler.core.leases import LeaseTerms, Window
-from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy
+from crawler.core.politeness import HostSteward, Lease, LeaseTerms, OriginReport, PolitenessPolicy, Window
 from crawler.core.robots import ALLOW_ALL
 from crawler.core.urls import Origin
 from crawler.ports import FetchRequest

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from herodotus.core.captures import Mode
 from herodotus.store.intake import Intake
-from herodotus.store.items import Item
+from herodotus.store.log import Item
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal

@@ -20,10 +20,8 @@ from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies.comparison import compare
 from herodotus.copies.fetch_queue import fetch
-from herodotus.copies.meter import Meter
-from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.shared_state import Meter, Parts, View
 from herodotus.core.ports import Workers
 from herodotus.core.signatures import signed
 from herodotus.machine import Machine
@@ -33,7 +31,7 @@ from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.holdings import ArchiveHoldings
-from herodotus.store.rocks import RocksIndex
+from herodotus.store.index import RocksIndex
 from herodotus.store.store import DiskStore, open_store
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.copies.test_comparison import THEM

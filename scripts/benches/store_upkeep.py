@@ -12,16 +12,14 @@ from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator
 
-from herodotus.core.captures import CaptureId
+from herodotus.core.captures import CaptureId, position_of
 from herodotus.core.index_rows import FilePlace, IndexEntry, RowKind, arrival_of
-from herodotus.core.positions import position_of
 from herodotus.store.digests import DirectoryDigests
 from herodotus.store.holdings import digests_of
-from herodotus.store.index import IndexBatch
-from herodotus.store.items import NewTombstones
+from herodotus.store.index import IndexBatch, RocksIndex
+from herodotus.store.log import NewTombstones
 from herodotus.store.members import gzip_member
 from herodotus.store.recovery import open_archive, rebuild
-from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.streams import Query, Stream
 from scripts.benches.store_corpus import Pages

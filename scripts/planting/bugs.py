@@ -4,7 +4,7 @@ An entry of the list, whose `text` must occur exactly once in the file, or in th
 
     [[mutant]]
     name = "parcel-unsigned"
-    file = "herodotus/copies/parcels.py"
+    file = "herodotus/copies/fetch_queue.py"
     within = "_take_in"
     text = "if signer is None:"
     becomes = "if False:"
@@ -94,7 +94,10 @@ def source_with(mutant: SourceMutant, source: str) -> str:
 
 def _span(mutant: SourceMutant, source: str) -> tuple[int, int]:
     """Where the definition begins and ends, in characters."""
-    found = [node for name, node in _definitions_of(source) if f".{name}".endswith(f".{mutant.within}")]
+    definitions = list(_definitions_of(source))
+    found = [node for name, node in definitions if name == mutant.within]
+    if not found:
+        found = [node for name, node in definitions if name.endswith(f".{mutant.within}")]
     if len(found) != 1:
         raise NotPlantedError(f"{mutant.name}: {mutant.file} has {len(found)} times {mutant.within}")
     starts = [0]

@@ -18,7 +18,7 @@ import anyio
 
 from crawler.core.link import Link
 from dht import Contact
-from herodotus.core.links.silences import Silences
+from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks, WalkReport

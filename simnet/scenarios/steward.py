@@ -13,8 +13,7 @@ import anyio
 import anyio.abc
 
 from crawler.core.lease_office import LeaseOffice
-from crawler.core.leases import LeaseTerms
-from crawler.core.politeness import OptOutList, PolitenessPolicy
+from crawler.core.politeness import LeaseTerms, OptOutList, PolitenessPolicy
 from crawler.core.urls import Origin
 from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario

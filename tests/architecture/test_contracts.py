@@ -59,7 +59,7 @@ def small_tree(folder: Path) -> None:
         (folder / package / "__init__.py").touch()
     (folder / "herodotus/store/engine.py").touch()
     (folder / "herodotus/store/faces.py").write_text("import herodotus.store.engine\n")
-    (folder / "herodotus/portal/pages.py").write_text("import herodotus.store\n")
+    (folder / "herodotus/portal/rendering.py").write_text("import herodotus.store\n")
     (folder / "herodotus/peer.py").touch()
     (folder / "simnet/cli.py").touch()
     (folder / "dht/shell.py").write_text("import asyncio\n")

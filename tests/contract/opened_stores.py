@@ -8,7 +8,7 @@ from herodotus.machine import Machine
 from herodotus.store.disk import OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.rocks import RocksIndex
+from herodotus.store.index import RocksIndex
 from herodotus.store.store import DiskStore, open_store
 from tests.herodotus.store.making import NOW_S
 from tests.herodotus.store.memory_store import MemoryStore

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Mode
-from herodotus.core.notes import Visit
 from herodotus.store.intake import StoreOutcome
 from herodotus.store.store import DiskStore
 from herodotus.store.streams import Query

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
+from herodotus.core.bundles import Visit
+from herodotus.core.captures import position_of
 from herodotus.core.index_rows import ADDRESS, KEY_BYTES, after, url_of_address
-from herodotus.core.notes import Visit
-from herodotus.core.positions import position_of
 from herodotus.core.warc import TIME_MAX_S
 from herodotus.store import Around, Catalogue, Property, Query, tally_key
 from herodotus.store.catalogue import ArchiveCatalogue

@@ -8,11 +8,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.core.captures import CaptureId, Deposit
-from herodotus.core.copies.proofs import prove
-from herodotus.core.digests import member_of
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import TOMBSTONE, capture_key, decode_entry
-from herodotus.core.signatures import signed
+from herodotus.core.reconciliation import member_of
+from herodotus.core.signatures import prove, signed
 from herodotus.store import MEMBER_BYTES_MAX, Held, Holdings, StoreOutcome
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.store import DiskStore

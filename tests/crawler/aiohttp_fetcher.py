@@ -24,10 +24,16 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from crawler.connections import LARGE_BODY_BYTES, lenient_context
-from crawler.core.addresses import is_public
 from crawler.core.answers import FIELD_BYTES_MAX, HEAD_BYTES_MAX
-from crawler.core.capture import REDIRECTS, Capture, FetchOutcome, PayloadDigest, TlsFacts, Truncation
-from crawler.core.content import MediaType
+from crawler.core.capture import (
+    REDIRECTS,
+    Capture,
+    FetchOutcome,
+    MediaType,
+    PayloadDigest,
+    TlsFacts,
+    Truncation,
+)
 from crawler.core.errors import (
     FetchError,
     ForbiddenAddressError,
@@ -38,7 +44,7 @@ from crawler.core.errors import (
     UnresolvableError,
 )
 from crawler.core.politeness import Wait
-from crawler.core.urls import STANDARD, UrlRules, host_of, target_of
+from crawler.core.urls import STANDARD, UrlRules, host_of, is_public, target_of
 from crawler.http import BAD_CERTIFICATES_MAX, DNS_AGAIN_S, LARGE_BODIES_AT_ONCE, FetchSettings
 from crawler.names import TooManyLookupsError
 from crawler.ports import FetchRequest, Skipped

@@ -1,6 +1,6 @@
 import pytest
 
-from crawler.core.addresses import is_public
+from crawler.core.urls import is_public
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.core.content import DECODED_BYTES_MAX, MediaType, decoded
+from crawler.core.capture import DECODED_BYTES_MAX, MediaType, decoded
 
 TEXT = b"<a href=x>" * 1000
 

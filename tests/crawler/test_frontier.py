@@ -179,7 +179,7 @@ def test_what_a_crash_left_handed_out_comes_again_as_a_suspect(tmp_path: Path) -
 def test_hosts_that_are_visited_and_tell_nothing_new_are_not_all_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawler.frontier_counts.ORIGINS_CACHED_MAX", 10)
+    monkeypatch.setattr("crawler.frontier_turns.ORIGINS_CACHED_MAX", 10)
     frontier = Frontier(frontier_rows(tmp_path), day=1)
     frontier.add([link(f"http://h{number}.example/") for number in range(100)])
     frontier.close()

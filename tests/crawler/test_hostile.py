@@ -16,8 +16,7 @@ import brotli
 import pytest
 import zstandard
 
-from crawler.core.capture import Capture, Truncation
-from crawler.core.content import DECODED_BYTES_MAX
+from crawler.core.capture import DECODED_BYTES_MAX, Capture, Truncation
 from crawler.core.politeness import HostSteward
 from crawler.core.recrawl import Known
 from crawler.core.scope import ContentChoice, CrawlScope

@@ -4,8 +4,7 @@ import pytest
 
 from crawler.core import lease_office
 from crawler.core.lease_office import PLACES_OF_ONE_MAX, UNCONFIRMED_REST_MAX_S, LeaseOffice
-from crawler.core.leases import LeaseTerms, Window
-from crawler.core.politeness import OriginReport, PolitenessPolicy, Wait
+from crawler.core.politeness import LeaseTerms, OriginReport, PolitenessPolicy, Wait, Window
 
 TERMS = LeaseTerms.of(PolitenessPolicy(delay_floor_s=2.0))
 HOST, ADDRESS = "host:h.example", "address:93.184.0.1"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from crawler.core import lease_office
 from crawler.core.lease_office import LeaseOffice
-from crawler.core.leases import HeldWindow, LeaseTerms, Window
-from crawler.core.politeness import OriginReport, PolitenessPolicy, Wait
+from crawler.core.politeness import HeldWindow, LeaseTerms, OriginReport, PolitenessPolicy, Wait, Window
 
 PUBLIC = LeaseTerms.of(PolitenessPolicy(delay_floor_s=2.0))
 HOST, ADDRESS = "host:h.example", "address:192.0.2.1"

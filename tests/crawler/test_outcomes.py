@@ -10,10 +10,9 @@ from crawler.core.link import Link
 from crawler.core.recrawl import Recrawl, Result
 from crawler.core.scope import REDIRECT_HOPS_MAX, CrawlScope
 from crawler.core.urls import STANDARD
-from crawler.counts import CrawlCounts
 from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
-from crawler.outcomes import Outcomes
+from crawler.outcomes import CrawlCounts, Outcomes
 from crawler.ports import CaptureSink
 from tests.crawler.memory import MemorySink
 from tests.crawler.visiting import DAY, DAY_S, Owner, answer

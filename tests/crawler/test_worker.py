@@ -17,7 +17,7 @@ from crawler.core.urls import Origin, host_of
 from crawler.frontier import DueEntry, Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.http import HttpFetcher
-from crawler.reading import Reading
+from crawler.outcomes import Reading
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from tests.crawler.memory import MemorySink
@@ -364,7 +364,7 @@ async def test_a_page_on_which_our_reader_fails_is_archived_and_ends_no_crawl(
     def fails(capture: Capture, **how: object) -> Reading:
         raise RecursionError(f"{capture.url} {len(how)}")
 
-    monkeypatch.setattr("crawler.outcomes.read_capture", fails)
+    monkeypatch.setattr("crawler.counts.read_capture", fails)
     answers = {"/robots.txt": says(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")}
     answers["/once"] = page(b'"e"', 4, b"text")
     sink = MemorySink()

@@ -17,13 +17,10 @@ from dht import Contact, Key, Member, Ring, key_of
 from dht.core.arcs import WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
-from herodotus.copies.meter import Meter, freely
-from herodotus.copies.own_share import View
-from herodotus.copies.parcels import receive_all
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.fetch_queue import receive_all
+from herodotus.copies.shared_state import Meter, Parts, View, freely
 from herodotus.copies.wire import STORED
-from herodotus.core.captures import Deposit
-from herodotus.core.positions import position_of
+from herodotus.core.captures import Deposit, position_of
 from herodotus.core.signatures import signed
 from herodotus.portal.holders import RingDirections
 from herodotus.store.holdings import ArchiveHoldings

@@ -4,16 +4,30 @@ A confirmation comes from comparing a scope with a peer: the peer has all our ca
 (position, time, variant). A capture stored here later counts as lacking there until the peer acknowledges it. A
 promise is a confirmation by a peer that holds the scope by its own view of the ring: only k of those, all of them
 recent, let a copy go.
+
+Which captures do we lack, which peers have them, and which comes next? Fewest known copies first, then the oldest
+day.
+
+Several peers may have a member. Each is first asked for captures that few others can give. If one peer cannot give a
+capture, it stays wanted from the others.
+
+Several holders offer the same capture at once: which of them sends it? The first, for a minute.
+
+The others are told that it is coming and ask again. If a peer does not send the capture, we stop waiting for it, so
+that an offer cannot keep a capture away.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from cachetools import FIFOCache
+
 from dht.core.arcs import Arcs
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import Range, arcs_of, ranges_of
+from herodotus.core.index_rows import CAPTURE, KEY_BYTES
+from herodotus.core.reconciliation import Range, arcs_of, member_of, ranges_of
 
 LACKING_MAX = 200_000
 """Captures of one confirmation; beyond it the peer lacks so much that it has to be asked again."""
@@ -187,3 +201,161 @@ class HoldingLedger:
 def _parts(group: Group) -> list[Arcs]:
     """One confirmation need not have all of a group, but all of an arc."""
     return [Arcs([arc]) for arc in group.arcs]
+
+
+WANTED_MAX = 200_000
+"""Members, some 300 bytes each. The next comparison finds the rest again."""
+
+
+class Wanted:
+    def __init__(self) -> None:
+        self._sources: dict[bytes, set[PeerKey]] = {}
+        self._by_source: dict[PeerKey, set[bytes]] = {}
+        self._asked: dict[bytes, PeerKey] = {}
+        self._queues: dict[PeerKey, list[bytes]] = {}
+        """Sorted when they were made, the next one last; a capture missing in a list makes the list again."""
+        self._cut: set[PeerKey] = set()
+        """They have more than there was room for."""
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __contains__(self, member: bytes) -> bool:
+        return member in self._sources
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._sources) >= WANTED_MAX
+
+    def add(self, members: Iterable[bytes], source: PeerKey) -> None:
+        for member in members:
+            if member not in self._sources and self.is_full:
+                self.dropped += 1
+                self._cut.add(source)
+                continue
+            self._sources.setdefault(member, set()).add(source)
+            self._by_source.setdefault(source, set()).add(member)
+        self._queues.pop(source, None)
+
+    def sources(self) -> list[PeerKey]:
+        """Peers that could be asked for something now."""
+        return sorted(source for source in self._by_source if self._queue(source))
+
+    def take(self, source: PeerKey, count: int) -> list[bytes]:
+        """Up to `count` members to ask a peer for. No other peer is asked for them meanwhile."""
+        taken: list[bytes] = []
+        while len(taken) < count and (queue := self._queue(source)):
+            member = queue.pop()
+            self._asked[member] = source
+            taken.append(member)
+        return taken
+
+    def _queue(self, source: PeerKey) -> list[bytes]:
+        queue = self._queues.get(source)
+        if queue is None:
+            free = [member for member in self._by_source.get(source, ()) if member not in self._asked]
+            free.sort(
+                key=lambda member: (len(self._sources[member]), member[KEY_BYTES:], member), reverse=True
+            )
+            queue = self._queues[source] = free
+        while queue and not self._is_free(queue[-1], source):
+            queue.pop()
+        return queue
+
+    def _is_free(self, member: bytes, source: PeerKey) -> bool:
+        return member not in self._asked and source in self._sources.get(member, ())
+
+    def got(self, member: bytes) -> None:
+        """It is here, wherever it came from."""
+        self._asked.pop(member, None)
+        for source in self._sources.pop(member, ()):
+            self._leave(source, member)
+
+    def failed(self, member: bytes, source: PeerKey) -> None:
+        """The peer did not give it: it is not asked again until it says again that it has it."""
+        if self._asked.get(member) == source:
+            del self._asked[member]
+        sources = self._sources.get(member)
+        if sources is None or source not in sources:
+            return
+        sources.discard(source)
+        self._leave(source, member)
+        for other in sources:
+            self._queues.pop(other, None)
+        if not sources:
+            del self._sources[member]
+
+    def cut(self, source: PeerKey) -> None:
+        """The peer has more than was given here."""
+        self._cut.add(source)
+
+    def has_more(self, source: PeerKey) -> bool:
+        """Are all noted members of a peer settled, while the peer has more? True once."""
+        if source in self._by_source or source not in self._cut:
+            return False
+        self._cut.discard(source)
+        return True
+
+    def lost(self, source: PeerKey) -> None:
+        """The peer does not answer, or did not send the announced capture."""
+        self._cut.discard(source)
+        for member in list(self._by_source.get(source, ())):
+            self.failed(member, source)
+
+    def _leave(self, source: PeerKey, member: bytes) -> None:
+        members = self._by_source.get(source)
+        if members is not None:
+            members.discard(member)
+            if not members:
+                del self._by_source[source]
+                self._queues.pop(source, None)
+
+
+WAITED_S = 60.0
+WAITING_MAX = 65_536
+"""Captures. Those beyond the limit may come twice, since nothing notes their offers."""
+SLOW_S = 3_600.0
+SLOW_MAX = 1_024
+
+
+class Offers:
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[bytes, tuple[PeerKey, float]] = OrderedDict()
+        """The peer that is to send each, and until when; the oldest first."""
+        self._members: Counter[bytes] = Counter()
+        self._slow: FIFOCache[PeerKey, float] = FIFOCache(SLOW_MAX)
+
+    def is_to_send(self, key: bytes, sender: PeerKey, now: float) -> bool:
+        self._end_waiting(now)
+        known = self._waiting.get(key)
+        if known is not None:
+            return known[0] == sender
+        if self._slow.get(sender, now) <= now and len(self._waiting) < WAITING_MAX:
+            self._waiting[key] = sender, now + WAITED_S
+            self._members[member_of(CAPTURE + key)] += 1
+        return True
+
+    def came(self, key: bytes) -> None:
+        if self._waiting.pop(key, None) is not None:
+            self._leave(key)
+
+    def is_coming(self, member: bytes, now: float) -> bool:
+        """Is somebody sending some of it, so that it need not be fetched?"""
+        self._end_waiting(now)
+        return member in self._members
+
+    def _leave(self, key: bytes) -> None:
+        member = member_of(CAPTURE + key)
+        self._members[member] -= 1
+        if not self._members[member]:
+            del self._members[member]
+
+    def _end_waiting(self, now: float) -> None:
+        while self._waiting:
+            key, (sender, until) = next(iter(self._waiting.items()))
+            if until > now:
+                return
+            del self._waiting[key]
+            self._leave(key)
+            self._slow[sender] = now + SLOW_S

@@ -11,15 +11,18 @@ from herodotus.core.replay.banner import NEWER_MARK, BannerFacts, HolderNote, ba
 from herodotus.core.replay.charsets import written_charset
 from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
 from herodotus.core.replay.guard import GUARD_PATH, GUARD_SCRIPT, WORKER_PATH, WORKER_SCRIPT, script_headers
-from herodotus.core.replay.headers import replay_headers, replay_status
-from herodotus.core.replay.isolation import (
+from herodotus.core.replay.headers import (
+    NO_TYPE,
+    MediaType,
     frame_headers,
     is_worker_registration,
     isolation_headers,
     may_change,
+    media_type,
+    replay_headers,
+    replay_status,
     wants_frame,
 )
-from herodotus.core.replay.media_types import NO_TYPE, MediaType, media_type
 from herodotus.core.replay.revisits import Reference, Shown, Unresolved, merged_head, resolution
 from herodotus.core.replay.rewriter import Rewriter
 from herodotus.core.replay.rewriter_choice import looks_like_html, rewriter_for, shown_flag, shown_type

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
-from herodotus.core.replay.addresses import AddressRewriter
-from herodotus.core.replay.context import Flag, ReplayContext
+from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter, css_escaped
 from herodotus.core.replay.entities import SUSPICIOUS, quote_base, read_address, read_text, write_text
 from herodotus.core.replay.headers import refreshed

@@ -8,8 +8,7 @@ those addresses stay as they are.
 import re
 from typing import Final
 
-from herodotus.core.replay.addresses import AddressRewriter
-from herodotus.core.replay.context import Flag
+from herodotus.core.replay.context import AddressRewriter, Flag
 
 TOKEN_BYTES_MAX = 2 * 2**20
 """A string or address longer than this is left out. Pictures inside style sheets reach some hundred kB."""

@@ -3,14 +3,161 @@
 A list of what is allowed, as what is harmful has no end: cookies, policies of the archived site, hop-by-hop
 fields and whatever is invented next would otherwise act on the archive. Every archived field is shown under
 `X-Archive-Orig-`, where it does nothing. Redirects lead to the same date in the archive.
+
+What keeps archived pages in? The headers that a browser enforces, whatever the page contains.
+
+Rewriting makes pages work; it is no defence, as a page can build any address by script. These are:
+
+- *reach the portal's pages, storage, cookies, other archived pages*: `sandbox` without `allow-same-origin`; the
+  page has an origin of its own, shared with nobody
+- *register a service worker*: the same; and requests with `Service-Worker: script` are refused
+  (`is_worker_registration`)
+- *load from or send to the live web*: `default-src`, `connect-src`, `form-action` name the archive's path only
+- *fetch `/api`, `/save`, `/status` by script*: the same
+- *post a form to the portal*: `form-action` names the archive's path only, and `may_change` refuses
+  `Origin: null`
+- *frame busting*: `sandbox` without `allow-top-navigation`
+- *windows, `window.opener`*: `sandbox` without `allow-popups`
+- *show the portal in an archived frame*: the portal's own `frame-ancestors 'none'`
+- *pages that nobody rewrote (raw flags, beyond a bound)*: `sandbox` without `allow-scripts`, which ends meta
+  refreshes, too
+- *lead the reader away by `location =`*: no header stops it for a page that fills the window; our script does
+  (`guard.py`), and the page around a frame (`frame_headers`) for certain
+- *ask for camera, place, payment*: `Permissions-Policy`
+
+As what is a body shown? Its type and charset, read as browsers read them, and what is sent in their place.
+
+An archived head may name several types, or none that is one. Browsers have a rule for that (Fetch standard, "extract a
+MIME type"), and so have we: what is rewritten and what is sent follow from one reading, so that no browser takes for
+a page what we took for a picture.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
-from herodotus.core.replay.addresses import AddressRewriter
-from herodotus.core.replay.context import Flag, ReplayContext
-from herodotus.core.replay.media_types import media_type
+from herodotus.core.replay.banner import FRAME_SCRIPT_SOURCE, FRAME_STYLE_SOURCE
+from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
+
+VALUE_CHARACTERS_MAX = 500
+"""Of one field; what is behind is not read."""
+UNKNOWN = "application/octet-stream"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BLANKS = "\t\n\r "
+_PARAMETER = re.compile(
+    r"[\t\n\r ]*([^;=]*)(?:=(\"(?:[^\"\\]|\\.|\\$)*(?:\"|$)[^;]*|[^;]*))?(?:;|$)", re.DOTALL
+)
+_QUOTED = re.compile(r"\"((?:[^\"\\]|\\.|\\$)*)", re.DOTALL)
+_LABEL = re.compile(r"[A-Za-z0-9_:.-]{1,40}")
+_XML = frozenset({"text/xml", "application/xml", "text/xsl", "text/rdf"})
+_XHTML = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+_NOT_SHOWN = frozenset({"application/signed-exchange", "application/webbundle", "application/x-xpinstall"})
+_NOT_SHOWN_FAMILIES = ("multipart/", "message/")
+
+
+class MediaType(NamedTuple):
+    essence: str
+    """Type and subtype in lower case; "" where none is given."""
+    charset: str | None
+
+    @property
+    def is_html(self) -> bool:
+        return self.essence == "text/html"
+
+    @property
+    def is_xhtml(self) -> bool:
+        return self.essence in _XHTML
+
+    @property
+    def is_svg(self) -> bool:
+        return self.essence == "image/svg+xml"
+
+    @property
+    def is_xml(self) -> bool:
+        """XHTML and SVG, too."""
+        return self.essence in _XML or self.essence.endswith("+xml")
+
+    @property
+    def is_document(self) -> bool:
+        """Whether browsers run it as a page, with scripts and links."""
+        return self.is_html or self.is_xml
+
+    @property
+    def is_known(self) -> bool:
+        return self.essence != ""
+
+    def sent(self) -> str:
+        """For Content-Type. What brings heads of its own, leads to another address or installs something is bytes."""
+        if not self.essence or self.essence in _NOT_SHOWN or self.essence.startswith(_NOT_SHOWN_FAMILIES):
+            return UNKNOWN
+        return f"{self.essence}; charset={self.charset}" if self.charset else self.essence
+
+
+NO_TYPE = MediaType("", None)
+
+
+def media_type(values: Iterable[str]) -> MediaType:
+    """Of all Content-Type fields of a head, in their order (Fetch standard, "extract a MIME type")."""
+    found, charset = NO_TYPE, None
+    for value in values:
+        for part in _between_commas(value[:VALUE_CHARACTERS_MAX]):
+            one = _parsed(part)
+            if one is None or one.essence == "*/*":
+                continue
+            if one.essence != found.essence:
+                charset = one.charset
+                found = one
+            else:
+                found = MediaType(one.essence, one.charset or charset)
+    return found
+
+
+def _between_commas(value: str) -> Iterable[str]:
+    if "," not in value:
+        yield value
+        return
+    start, is_quoted, at = 0, False, 0
+    while at < len(value):
+        letter = value[at]
+        if is_quoted and letter == "\\":
+            at += 1
+        elif letter == '"':
+            is_quoted = not is_quoted
+        elif letter == "," and not is_quoted:
+            yield value[start:at]
+            start = at + 1
+        at += 1
+    yield value[start:]
+
+
+@lru_cache(maxsize=1_024)
+def _parsed(value: str) -> MediaType | None:
+    """There are few different ones. MIME Sniffing standard, 4.4; of the parameters the charset alone."""
+    names, _, parameters = value.strip(_BLANKS).partition(";")
+    type_, slash, subtype = names.partition("/")
+    subtype = subtype.rstrip(_BLANKS)
+    if not (slash and _TOKEN.fullmatch(type_) and _TOKEN.fullmatch(subtype)):
+        return None
+    return MediaType(f"{type_}/{subtype}".lower(), _charset(parameters))
+
+
+def _charset(parameters: str) -> str | None:
+    at = 0
+    while at < len(parameters):
+        match = _PARAMETER.match(parameters, at)
+        if match is None or match.end() == at:
+            return None
+        at = match.end()
+        if match[1].lower() != "charset" or match[2] is None:
+            continue
+        quoted = _QUOTED.match(match[2])
+        label = re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else match[2].rstrip(_BLANKS)
+        if label or quoted:  # the first one counts, even if it is malformed
+            return label.strip(_BLANKS) if _LABEL.fullmatch(label.strip(_BLANKS)) else None
+    return None
+
 
 Headers = list[tuple[str, str]]
 
@@ -30,7 +177,7 @@ _REFRESH = re.compile(
 )
 _REFRESH_URL = re.compile(rb"url[\t\n\f\r ]*=[\t\n\f\r ]*", re.IGNORECASE)
 _LINK_TARGET = re.compile(rb"<([^<>]*)>([^,<]*)")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 _CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MOVED = frozenset({201, 300, 301, 302, 303, 307, 308})
 _FLAG_OF_PRELOAD = {
@@ -153,7 +300,7 @@ def _bounded(fields: Iterable[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     kept: list[tuple[str, str]] = []
     room = HEAD_BYTES_MAX
     for name, value in fields:
-        if len(kept) >= FIELDS_MAX or not _TOKEN.fullmatch(name) or len(value) > FIELD_BYTES_MAX:
+        if len(kept) >= FIELDS_MAX or not _FIELD_NAME.fullmatch(name) or len(value) > FIELD_BYTES_MAX:
             continue
         clean = _CONTROLS.sub(" ", value).strip()
         room -= len(name) + len(clean) + len(ORIGINAL) + 4
@@ -170,3 +317,102 @@ def _bytes(value: str) -> bytes:
 def _ascii(address: bytes) -> str:
     """As browsers write an address on the wire: what is no printable ASCII is escaped."""
     return "".join(chr(one) if 0x21 <= one < 0x7F else f"%{one:02X}" for one in address)
+
+
+_NOT_ALLOWED = (
+    "accelerometer", "camera", "clipboard-read", "display-capture",
+    "geolocation", "gyroscope", "hid", "idle-detection", "local-fonts", "magnetometer", "microphone", "midi",
+    "payment", "publickey-credentials-get", "screen-wake-lock", "serial", "usb", "window-management",
+    "xr-spatial-tracking",
+)  # fmt: skip
+PEERS_NAMED_MAX = 16
+"""In a policy: more than holders of a key, less than would fill a head."""
+_PERMISSIONS = ", ".join(f"{name}=()" for name in _NOT_ALLOWED)
+
+
+def isolation_headers(context: ReplayContext, *, is_rewritten: bool = True) -> dict[str, str]:
+    """For every answer with archived bytes, whatever its type and flag: an image may be opened as a page.
+    Browsers show PDF outside of a sandbox only, so archived ones are downloaded.
+    `is_rewritten`: false of a page that goes out as it was stored. It runs no scripts, as do those with a raw flag:
+    nothing would keep the window that they fill from going to the live web."""
+    portal, archive = _sources(context)
+    own = " allow-same-origin" if context.has_own_origin else ""
+    runs_scripts = is_rewritten and not context.flag.is_raw
+    allowed = "allow-scripts allow-forms allow-modals allow-pointer-lock" if runs_scripts else "allow-forms"
+    sandbox = f"sandbox {allowed}{own}; "
+    # Root-relative strays of scripts say where they come from only where pages have an origin (Referrer Policy,
+    # 8.3: none for an opaque one); there they are let through to be redirected into the archive.
+    anywhere = portal if context.has_own_origin else archive
+    policy = (
+        f"{sandbox}"
+        f"default-src {anywhere} data: blob: 'unsafe-inline' 'unsafe-eval'; "
+        f"connect-src {archive} data: blob:; form-action {archive}; object-src {archive} data: blob:; "
+        f"frame-src {archive} data: blob:; worker-src {archive} data: blob:; base-uri {archive}"
+    )
+    return {
+        "Content-Security-Policy": policy,
+        # Strays are found by their Referer; by the policy above it is sent to nobody else.
+        "Referrer-Policy": "unsafe-url",
+        "Permissions-Policy": _PERMISSIONS,
+        # Pages have an origin of their own: fonts, modules and fetches need leave to come back to them.
+        "Access-Control-Allow-Origin": "*",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+        "X-Robots-Tag": "noindex, nofollow",
+        "X-DNS-Prefetch-Control": "off",
+    }
+
+
+def frame_headers(context: ReplayContext, inner_origin: str = "") -> dict[str, str]:
+    """For our page around an archived one (`banner.frame_html`): whatever the archived page does, its frame
+    can show nothing that is not of the archive."""
+    _, archive = _sources(replace(context, portal_origin=inner_origin) if inner_origin else context)
+    return {
+        "Content-Security-Policy": (
+            f"default-src 'none'; frame-src {archive}; style-src {FRAME_STYLE_SOURCE}; "
+            f"script-src {FRAME_SCRIPT_SOURCE}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
+        "Referrer-Policy": "no-referrer",
+        "Permissions-Policy": _PERMISSIONS,
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "X-Content-Type-Options": "nosniff",
+        "Vary": "Sec-Fetch-Dest, Upgrade-Insecure-Requests",
+    }
+
+
+def _sources(context: ReplayContext) -> tuple[str, str]:
+    """The whole portal, and the archive. A policy can name a path behind an origin only; redirects may leave
+    the path, never the origin."""
+    prefix = context.archive_prefix
+    path = prefix if prefix[:1] == "/" else "/" + prefix.split("/", 3)[3]
+    others = "".join(f" {origin}{path}" for origin in context.peer_origins[:PEERS_NAMED_MAX])
+    if prefix[:1] != "/":
+        return prefix + others, prefix + others
+    if context.portal_origin is None:
+        return "'self'" + others, "'self'" + others
+    return context.portal_origin + others, f"{context.portal_origin}{prefix}{others}"
+
+
+def wants_frame(headers: Mapping[str, str]) -> bool:
+    """Whether a request for a page (no flag) fills a browser's window, so that the page around a frame is the
+    right answer. Other programs want the page itself."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    destination = lower.get("sec-fetch-dest")
+    if destination is not None:
+        return destination == "document"
+    # Browsers say where it goes on secure connections only, but ask this for every page.
+    return lower.get("upgrade-insecure-requests") == "1"
+
+
+def is_worker_registration(headers: Mapping[str, str]) -> bool:
+    """A browser fetches a service worker's script with this field; of archived bytes the answer is 403."""
+    return any(name.lower() == "service-worker" for name in headers)
+
+
+def may_change(headers: Mapping[str, str], portal_origin: str) -> bool:
+    """Whether a request that does something (save, operator's functions) came from the portal's own pages or
+    from no page at all. Sandboxed pages send `Origin: null`, other sites their own."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    origin = lower.get("origin")
+    if origin is not None:
+        return origin == portal_origin
+    return lower.get("sec-fetch-site", "none") in ("none", "same-origin")

@@ -3,12 +3,11 @@
 import re
 from dataclasses import replace
 
-from herodotus.core.replay.addresses import AddressRewriter
 from herodotus.core.replay.charsets import Charsets
-from herodotus.core.replay.context import Flag, ReplayContext
+from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
 from herodotus.core.replay.css import CssRewriter, css_escaped
+from herodotus.core.replay.headers import MediaType, media_type
 from herodotus.core.replay.html import HtmlRewriter
-from herodotus.core.replay.media_types import MediaType, media_type
 from herodotus.core.replay.rewriter import Rewriter
 
 _HTML_START = re.compile(

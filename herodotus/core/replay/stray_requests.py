@@ -7,8 +7,7 @@ says by its Referer on which archived page. Browsers do so only for pages that h
 
 import re
 
-from herodotus.core.replay.addresses import AddressRewriter
-from herodotus.core.replay.context import Flag, ReplayContext
+from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext
 
 _MEMENTO = re.compile(r"([0-9]{14})([a-z]{2}_)?/(https?://.+)", re.DOTALL)
 URL_BYTES_MAX = 16_384

@@ -21,12 +21,11 @@ from dht import Contact
 from dht.core.arcs import Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
-from herodotus.core.links.sums import Sum, parts_of, sums_of
-from herodotus.core.positions import position_of
-from herodotus.core.reconciliation import reconcile
+from herodotus.core.captures import position_of
+from herodotus.core.reconciliation import Sum, parts_of, reconcile, sums_of
 from herodotus.crawl.links.hand_over import KNOWN
-from herodotus.crawl.links.receiver import LinkReceiver, out_of
-from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.outbox import Standby
+from herodotus.crawl.links.owner import LinkReceiver, out_of
 from herodotus.crawl.links.walks import SERVICE
 from herodotus.crawl.links.wire import (
     BATCH_LINKS_MAX,

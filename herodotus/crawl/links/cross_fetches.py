@@ -22,8 +22,8 @@ from dht.core.ids import Key
 from herodotus.core.captures import Deposit, parse_http_head
 from herodotus.core.links.cross_fetches import CrossTally, CrossVerdict, is_drawn, looks_again
 from herodotus.core.status import CrossFetchStatus
+from herodotus.crawl.links.outbox import Standby
 from herodotus.crawl.links.owner import RingOwner
-from herodotus.crawl.links.standby import Standby
 from herodotus.crawl.links.substitute import OwnFrontier
 from herodotus.peers.calls import PeerKey
 from herodotus.peers.ring_view import RingView

@@ -25,7 +25,7 @@ from dht import Subscription
 from dht.core.ids import IdCheck
 from herodotus.core.captures import Deposit
 from herodotus.core.links.cross_fetches import CrossTally
-from herodotus.core.links.silences import Silences
+from herodotus.core.links.senders import Silences
 from herodotus.core.links.turns import compares_at, looks
 from herodotus.core.settings.sections import LinksSettings
 from herodotus.core.status import CrossFetchStatus, LinksStatus
@@ -34,10 +34,8 @@ from herodotus.crawl.links.comparison import Comparing, KnownKeys
 from herodotus.crawl.links.cross_fetches import Accuse, CrossFetches, CrossParts, cross_status, nobody_accused
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.hand_over import HandingOver
-from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.owner import RingOwner
-from herodotus.crawl.links.receiver import LinkReceiver, LinkTaker, ReceiverParts
-from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.outbox import Outbox, Standby
+from herodotus.crawl.links.owner import LinkReceiver, LinkTaker, ReceiverParts, RingOwner
 from herodotus.crawl.links.substitute import OwnFrontier, StandingIn
 from herodotus.crawl.links.walks import LinkWalks, WalkReport
 from herodotus.peers.calls import Calls, PeerKey, Services

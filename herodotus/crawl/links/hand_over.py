@@ -24,9 +24,9 @@ from dht.core.arcs import NONE, WHOLE, Arc, Arcs
 from dht.core.holders import Table, moves
 from dht.core.ids import KEY_BYTES, Key, is_in_arc
 from dht.core.limits import Buckets, Rate
-from herodotus.core.positions import position_of
-from herodotus.crawl.links.receiver import LinkReceiver, out_of
-from herodotus.crawl.links.standby import Standby
+from herodotus.core.captures import position_of
+from herodotus.crawl.links.outbox import Standby
+from herodotus.crawl.links.owner import LinkReceiver, out_of
 from herodotus.crawl.links.substitute import OwnFrontier
 from herodotus.crawl.links.wire import MalformedLinksError, decode_batch, encode_batch, in_order
 from herodotus.peers.calls import CallError, Calls, PeerKey, RefusedError, Services

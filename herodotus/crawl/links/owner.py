@@ -3,16 +3,35 @@
 Links of which we are the first live holder go to our frontier, those that we hold as a stand-in to the standby, and
 all of them to the outbox, because their other holders must know them too. A peer that is alone keeps everything;
 peers that join later ask for the known URLs (`hand_over`).
+
+What becomes of links that others send? Checked, put where they belong, durable, and only then acknowledged.
+
+A batch is looked at link by link: is it canonical, does the network archive it, is it ours or nearly? What is not
+ours is sent back with the contacts we think of; rubbish is counted against the sender (`Senders`). Links
+of which we are the first live holder go to the frontier, those that we hold as a stand-in to the standby.
 """
 
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import islice, takewhile
+from typing import Final, Protocol
 
-from crawler.core.link import Link
+import anyio
+
+from crawler.core.errors import MalformedUrlError
+from crawler.core.link import Link, kind_of
+from crawler.core.recrawl import Known
+from crawler.core.scope import Territory
+from crawler.core.urls import UrlRules, host_of
+from dht import Contact
 from dht.core.ids import Key
-from herodotus.core.positions import position_of
-from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.standby import Standby
+from herodotus.core.captures import position_of
+from herodotus.core.links.senders import Senders
+from herodotus.crawl.links.outbox import Outbox, Standby
+from herodotus.crawl.links.walks import SERVICE
+from herodotus.crawl.links.wire import MalformedLinksError, Taken, decode_batch, encode_taken
+from herodotus.peers.calls import PeerKey, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 
 TAKEN_OVER_MAX = 50_000
@@ -116,3 +135,170 @@ def _some(keys: dict[bytes, int], count: int, today: int) -> list[Key]:
     for key in over:
         del keys[key]
     return over
+
+
+logger = logging.getLogger(__name__)
+
+CHUNK: Final = 250
+"""Links looked at between two turns of the loop: about 3 ms."""
+NOT_READY_S: Final = 20.0
+CONTACTS_NAMED: Final = 3
+STRAYS_LOOKED_UP: Final = 4
+FULL_AGAIN_S: Final = 3_600.0
+
+
+class LinkTaker(Protocol):
+    """What remembers URLs that are ours to fetch."""
+
+    @property
+    def takes_links(self) -> bool: ...
+    def take_over(self, links: Sequence[Link]) -> int: ...
+    def make_durable(self) -> None: ...
+
+
+@dataclass(slots=True)
+class ReceivedCounts:
+    batches: int = 0
+    taken: int = 0
+    new: int = 0
+    strays: int = 0
+    malformed: int = 0
+    out_of_scope: int = 0
+    nonsense: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptLinks:
+    taken: int
+    new: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverParts:
+    view: RingView
+    frontier: LinkTaker
+    standby: Standby
+    make_durable: Callable[[], None]
+    """The standby's disk."""
+    rules: UrlRules
+    territory: Territory
+    fetches_all: bool
+    """The charter's `fetch_by = "all"`: each holder fetches for itself."""
+
+
+class LinkReceiver:
+    def __init__(self, parts: ReceiverParts) -> None:
+        self._parts = parts
+        self._senders = Senders()
+        self.counts = ReceivedCounts()
+
+    @property
+    def services(self) -> Services:
+        return Services(calls={SERVICE: self.take})
+
+    def senders_closed(self) -> int:
+        return self._senders.closed(anyio.current_time())
+
+    async def take(self, peer: PeerKey, body: bytes) -> bytes:
+        """Raises RefusedError."""
+        now = anyio.current_time()
+        not_now = self._senders.may_send(peer, now)
+        if not_now is not None:
+            self.counts.refused += 1
+            raise RefusedError(not_now.reason, retry_after_s=not_now.retry_after_s)
+        if not self._parts.frontier.takes_links:
+            self.counts.refused += 1
+            raise RefusedError("not ready", retry_after_s=NOT_READY_S)
+        if self._parts.standby.is_full:
+            self.counts.refused += 1
+            raise RefusedError("full", retry_after_s=FULL_AGAIN_S)
+        try:
+            links = decode_batch(body)
+        except MalformedLinksError as error:
+            logger.info("a batch of links could not be read reason=%s peer=%s", error, peer.hex()[:16])
+            self.counts.nonsense += 1
+            self._senders.nonsense(peer, now)
+            raise RefusedError("nonsense") from error
+        taken = await self._sorted(links)
+        self._senders.sent(peer, now, links=len(links), strays=len(taken.strays), rubbish=len(taken.rubbish))
+        self.counts.batches += 1
+        self.counts.taken += len(links) - len(taken.strays) - len(taken.rubbish)
+        return encode_taken(taken)
+
+    async def keep(self, links: Sequence[Link]) -> KeptLinks:
+        """What another holder told us, on our asking. Rubbish and strays are left out."""
+        before = self.counts.new
+        taken = await self._sorted(links)
+        return KeptLinks(
+            taken=len(links) - len(taken.strays) - len(taken.rubbish), new=self.counts.new - before
+        )
+
+    async def _sorted(self, links: Sequence[Link]) -> Taken:
+        strays, rubbish, stray_keys = list[int](), list[int](), list[Key]()
+        for start in range(0, len(links), CHUNK):
+            mine = []
+            for place in range(start, min(start + CHUNK, len(links))):
+                link = links[place]
+                key = position_of(link.url)
+                if not self._is_sound(link.url):
+                    rubbish.append(place)
+                elif self._parts.view.rank(key) is not None:
+                    mine.append((key, link))
+                else:
+                    strays.append(place)
+                    stray_keys.append(key)
+                    if self._parts.view.is_nearly_mine(
+                        key
+                    ):  # or is, by the sender's view, which may be newer
+                        mine.append((key, link))
+            self._keep(mine)
+            await anyio.lowlevel.checkpoint()
+        self._make_durable()
+        self.counts.strays += len(strays)
+        return Taken(strays=tuple(strays), rubbish=tuple(rubbish), contacts=self._better(stray_keys))
+
+    def _is_sound(self, url: str) -> bool:
+        try:
+            is_canonical = self._parts.rules.canonical(url) == url
+        except MalformedUrlError:
+            is_canonical = False
+        if not is_canonical:
+            self.counts.malformed += 1
+            return False
+        if not self._parts.territory.holds(url, host_of(url)):
+            self.counts.out_of_scope += 1
+            return False
+        return True
+
+    def _keep(self, links: Sequence[tuple[Key, Link]]) -> None:
+        parts = self._parts
+        ours, others = list[Link](), list[Link]()
+        for key, link in links:
+            if parts.fetches_all or parts.view.rank(key) == 0:
+                ours.append(link)
+            else:
+                others.append(link)
+        if ours:
+            self.counts.new += parts.frontier.take_over(ours)
+        if others:
+            self.counts.new += parts.standby.add(others)
+
+    def _make_durable(self) -> None:
+        self._parts.frontier.make_durable()
+        self._parts.make_durable()
+
+    def _better(self, strays: Sequence[Key]) -> tuple[Contact, ...]:
+        """Our contacts for the first of them, the last, and some in between."""
+        ring = self._parts.view.live
+        step = max(1, len(strays) // STRAYS_LOOKED_UP)
+        named = {
+            contact.position: contact
+            for key in strays[::step][:STRAYS_LOOKED_UP]
+            for contact in ring.of(key)[:CONTACTS_NAMED]
+        }
+        return tuple(named.values())
+
+
+def out_of(known: Known) -> Link:
+    return Link(known.url, kind_of(is_embedded=known.is_embedded), known.depth, known.is_doubtful)

@@ -22,9 +22,8 @@ from dht import Contact
 from dht.core.arcs import NONE, Arc, Arcs
 from dht.core.ids import KEY_BYTES, Key
 from dht.core.limits import Buckets, Rate
-from herodotus.crawl.links.owner import RingOwner
-from herodotus.crawl.links.receiver import out_of
-from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.outbox import Standby
+from herodotus.crawl.links.owner import RingOwner, out_of
 from herodotus.peers.calls import CallError, PeerKey, Questions, RefusedError, Services
 from herodotus.peers.ring_view import RingView
 

@@ -16,7 +16,7 @@ from crawler.core.link import Link
 from dht import Contact
 from dht.core.holders import Table
 from dht.core.ids import IdCheck, Key
-from herodotus.core.links.silences import Silences
+from herodotus.core.links.senders import Silences
 from herodotus.core.links.walk_plan import Keys, WalkStop, mark_of, stops_of
 from herodotus.crawl.links.outbox import Outbox, short
 from herodotus.crawl.links.wire import MalformedLinksError, Taken, decode_taken, encode_batch, in_order

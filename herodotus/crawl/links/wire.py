@@ -19,7 +19,7 @@ from crawler.core.urls import URL_CHARS_MAX
 from dht.core.ids import KEY_BYTES, IdCheck, Key, PeerKey
 from dht.core.records import SLOTS, VIRTUAL_NODES_MAX, Address, Contact, is_address
 from herodotus.core.errors import PeerFault
-from herodotus.core.links.sums import PARTS, Sum
+from herodotus.core.reconciliation import PARTS, Sum
 
 VERSION: Final = 1
 BATCH_LINKS_MAX: Final = 10_000

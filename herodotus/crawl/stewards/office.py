@@ -3,24 +3,95 @@
 It grants windows only for keys that it owns on the ring, after the silence of a new steward, for hosts that did not
 opt out and that resolve, here, to addresses which the network may visit. A window of a host lies within a window of
 its address, from that address's steward, so that all hosts at one address together keep within the charter's cap.
+
+Which rules did a steward find for its hosts, and how are they told? By version, and for each host by one number.
+
+The number follows from the versions alone: all stewards that found the same rules have the same number, so a change
+of stewards makes no peer ask again.
+
+What do stewards ask of the ring? Who owns a key, which keys are ours, and when that changes.
+
+Since when is a key ours without a break? A steward grants nothing until all earlier grants are over.
+
+Remembered are the arcs that were ours within the last `memory_s`; a key that was in all of them is ours for as long.
 """
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+import hashlib
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import anyio
 
-from crawler.core.addresses import is_literal, is_public
 from crawler.core.errors import MalformedUrlError
 from crawler.core.lease_office import LeaseOffice, OfficeStatistics
-from crawler.core.leases import Holder, LeaseTerms, Window
-from crawler.core.politeness import OptOutList, OriginReport, Wait
-from crawler.core.urls import Origin, canonical, host_of, origin_of
-from dht import Contact, Key, key_of
-from herodotus.core.tenure import Tenure
-from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return, to_ms
+from crawler.core.politeness import Holder, LeaseTerms, OptOutList, OriginReport, Wait, Window
+from crawler.core.robots import RobotsRules, parse_robots
+from crawler.core.urls import Origin, canonical, host_of, is_literal, is_public, origin_of
+from dht import Arc, Contact, EventsLost, Subscription, key_of
+from dht.core.arcs import Arcs
+from dht.core.effects import ArcsChanged, RingChanged
+from dht.core.ids import Key
+from dht.errors import NoAnswerError
+from herodotus.crawl.stewards.wire import (
+    RULES_BYTES_MAX,
+    Answer,
+    Ask,
+    Granted,
+    NewRules,
+    No,
+    NotYet,
+    Return,
+    RulesAnswer,
+    SameRules,
+    to_ms,
+)
 from herodotus.peers.calls import PeerKey, RefusedError
+
+CHANGES_MAX = 256
+"""A ring that changes more often within the silence is judged by its oldest change: longer silence, never shorter."""
+
+
+class Tenure:
+    def __init__(self, memory_s: float) -> None:
+        self._memory_s = memory_s
+        self._arcs = Arcs()
+        self._earlier: deque[tuple[float, Arcs]] = deque()  # and when each ended
+
+    def change(self, arcs: Arcs, now: float) -> None:
+        """From now on these are ours; nothing was, before the first call."""
+        assert not self._earlier or self._earlier[-1][0] <= now, "time does not run backwards"
+        if arcs == self._arcs and self._earlier:
+            return
+        self._earlier.append((now, self._arcs))
+        self._arcs = arcs
+        while len(self._earlier) > CHANGES_MAX:
+            self._join_oldest()
+        while len(self._earlier) > 1 and self._earlier[0][0] + self._memory_s < now:
+            self._earlier.popleft()
+
+    def lose_all(self, now: float) -> None:
+        """Our knowledge may have gaps: every key of ours counts as ours from now."""
+        self._earlier.append((now, Arcs()))
+
+    def has(self, key: Key) -> bool:
+        return key in self._arcs
+
+    def opens_at(self, key: Key) -> float:
+        """`memory_s` after the last moment at which the key was not ours; meaningless for one that is not."""
+        for ended, arcs in reversed(self._earlier):
+            if key not in arcs:
+                return ended + self._memory_s
+        return 0.0
+
+    def _join_oldest(self) -> None:
+        """Join the two oldest: the end of the second, with the keys that both had."""
+        _, first = self._earlier.popleft()
+        ended, second = self._earlier.popleft()
+        self._earlier.appendleft((ended, first & second))
+
 
 ASKS_PER_S, ASKS_BURST = 100.0, 1_000.0
 """Of one peer: a lease serves many fetches, so this is far more than a crawl needs."""
@@ -263,3 +334,112 @@ def _answer_of(found: Window | Wait, now: float, rules: int = 0) -> Answer:
     starts_in_ms = to_ms(found.starts_at - now, up=True)
     lasts_ms = to_ms(found.ends_at - max(found.starts_at, now))
     return Granted(found.number, starts_in_ms, lasts_ms, found.count, to_ms(found.spacing_s, up=True), rules)
+
+
+HOSTS_MAX = 100_000
+ORIGINS_OF_A_HOST_MAX = 64
+"""Ports of a host whose rules its number tells of; those of more are asked for daily."""
+
+
+def version_of(rules: RobotsRules) -> bytes:
+    said = b"%d\0%b\0%b" % (rules.is_reachable, rules.problem.encode(), rules.as_text())
+    return hashlib.sha256(said).digest()[:8]
+
+
+def rules_of(answer: NewRules, product_token: str) -> RobotsRules:
+    if not answer.is_reachable:
+        return RobotsRules(is_reachable=False, problem=answer.problem)
+    return parse_robots(answer.text, product_token)
+
+
+class RuleBook:
+    """Of the hosts that we are steward of."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, dict[Origin, bytes]] = {}
+
+    def note(self, origin: Origin, rules: RobotsRules) -> None:
+        if len(self._versions) >= HOSTS_MAX:
+            self._versions.clear()
+        versions = self._versions.setdefault(host_of(f"{origin}/"), {})
+        if len(versions) < ORIGINS_OF_A_HOST_MAX or origin in versions:
+            versions[origin] = version_of(rules)
+
+    def knows(self, origin: Origin) -> bool:
+        return origin in self._versions.get(host_of(f"{origin}/"), ())
+
+    def number(self, host: str) -> int:
+        versions = self._versions.get(host)
+        if not versions:
+            return 0
+        joined = b"".join(version for _, version in sorted(versions.items()))
+        return int.from_bytes(hashlib.sha256(joined).digest()[:6], "big")
+
+    def answer(self, host: str, rules: RobotsRules, known: bytes, for_s: float) -> RulesAnswer:
+        """For an asker that knows this version, or none."""
+        version, age_ms, number = version_of(rules), to_ms(for_s), self.number(host)
+        if version == known:
+            return SameRules(number, age_ms)
+        text = rules.as_text()
+        if len(text) > RULES_BYTES_MAX:
+            return NewRules(number, age_ms, version, False, b"", "robots.txt has too many rules")
+        return NewRules(number, age_ms, version, rules.is_reachable, text, rules.problem[:300])
+
+
+class StewardRing(Protocol):
+    async def owner(self, key: Key) -> Contact | None:
+        """None when nobody answers now."""
+        ...
+
+    def my_arcs(self) -> Arcs: ...
+
+    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
+        """Each time our arcs may have changed; False when some changes were missed."""
+        ...
+
+
+class AskedRing(Protocol):
+    """What of `dht.Ring` is needed here."""
+
+    async def owner(self, key: Key) -> Contact: ...
+    def my_arcs(self, copies: int | None = None) -> tuple[Arc, ...]: ...
+    def events(self) -> AbstractContextManager[Subscription]: ...
+
+
+class NodeRing:
+    """The real one."""
+
+    def __init__(self, node: AskedRing) -> None:
+        self._node = node
+
+    async def owner(self, key: Key) -> Contact | None:
+        try:
+            return await self._node.owner(key)
+        except NoAnswerError:
+            return None
+
+    def my_arcs(self) -> Arcs:
+        return Arcs(self._node.my_arcs(1))
+
+    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[bool]]:
+        return _Changes(self._node)
+
+
+class _Changes:
+    def __init__(self, node: AskedRing) -> None:
+        self._events = node.events()
+
+    async def __aenter__(self) -> AsyncIterator[bool]:
+        subscription = self._events.__enter__()
+
+        async def listen() -> AsyncIterator[bool]:
+            while True:
+                events = await subscription.wait()
+                # In a ring of few all hold everything: what we own changes there without what we hold.
+                if any(isinstance(event, ArcsChanged | RingChanged | EventsLost) for event in events):
+                    yield not any(isinstance(event, EventsLost) for event in events)
+
+        return listen()
+
+    async def __aexit__(self, *_details: object) -> None:
+        self._events.__exit__(None, None, None)

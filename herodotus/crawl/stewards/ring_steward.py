@@ -15,19 +15,33 @@ import anyio
 import anyio.abc
 
 from crawler.core.errors import MalformedUrlError
-from crawler.core.leases import LeaseRefusal, LeaseTerms
-from crawler.core.politeness import HostSteward, Lease, OptOutList, OriginReport, Wait
+from crawler.core.politeness import (
+    HostSteward,
+    Lease,
+    LeaseRefusal,
+    LeaseTerms,
+    OptOutList,
+    OriginReport,
+    Wait,
+)
 from crawler.core.robots import RobotsRules
 from crawler.core.urls import Origin, canonical, host_of, origin_of
 from crawler.ports import CaptureSink, Fetcher
 from crawler.steward import LocalSteward
 from dht import Contact
 from herodotus.core.status import StewardStatus
-from herodotus.core.tenure import Tenure
 from herodotus.crawl.stewards.ask_queue import ASK_DEADLINE_S, ASK_SERVICE, Desk
-from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, key_of_subject, subject_of
-from herodotus.crawl.stewards.ports import StewardRing
-from herodotus.crawl.stewards.rule_book import RuleBook, rules_of, version_of
+from herodotus.crawl.stewards.office import (
+    OfficeWorld,
+    RuleBook,
+    StewardOffice,
+    StewardRing,
+    Tenure,
+    key_of_subject,
+    rules_of,
+    subject_of,
+    version_of,
+)
 from herodotus.crawl.stewards.windows import WAIT_MAX_S, Windows, soon
 from herodotus.crawl.stewards.wire import (
     Answer,

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from crawler.core.leases import HeldWindow, LeaseRefusal, LeaseTerms
-from crawler.core.politeness import OriginReport, Wait
+from crawler.core.politeness import HeldWindow, LeaseRefusal, LeaseTerms, OriginReport, Wait
 from dht import Contact
 from herodotus.crawl.stewards.office import subject_of
 from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return, to_ms

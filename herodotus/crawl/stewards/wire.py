@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from crawler.core.leases import STARTS_MAX
+from crawler.core.politeness import STARTS_MAX
 from herodotus.core.errors import PeerFault
 
 VERSION = 1

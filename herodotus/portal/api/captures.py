@@ -29,8 +29,7 @@ from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.histories import contents_of
 from herodotus.portal.memento import Places
-from herodotus.portal.moments import Moment
-from herodotus.portal.targets import spellings
+from herodotus.portal.targets import Moment, spellings
 from herodotus.store import Catalogue, Version, as_warc
 
 VERSIONS_SHOWN_MAX = 1_000

@@ -18,11 +18,10 @@ from msgspec import Meta
 
 from crawler.core.link import Link, LinkKind
 from crawler.core.urls import STANDARD
-from crawler.reading import read_capture
-from herodotus.core.captures import StoredCapture, capture_of
+from crawler.outcomes import read_capture
+from herodotus.core.captures import StoredCapture, capture_of, position_of
 from herodotus.core.errors import ArchiveError
 from herodotus.core.index_rows import KEY_BYTES
-from herodotus.core.positions import position_of
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment

@@ -13,8 +13,8 @@ import anyio
 import msgspec
 from msgspec import Meta
 
+from herodotus.core.captures import position_of
 from herodotus.core.index_rows import KEY_BYTES
-from herodotus.core.positions import position_of
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Url, moment_of
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at

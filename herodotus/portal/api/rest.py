@@ -38,6 +38,8 @@ _WHERE = re.compile(r"^(.*?)(?: - at `\$\.?(.*)`)?$", re.DOTALL)
 
 
 class RestApi:
+    paths = re.compile("/api/v1/")
+
     def __init__(
         self,
         endpoints: Sequence[ApiEndpoint],
@@ -62,8 +64,6 @@ class RestApi:
         return json.dumps(describe(endpoints), ensure_ascii=False, indent=1).encode()
 
     async def answer(self, asked: Asked) -> Answer | None:
-        if not asked.request.path.startswith("/api/v1/"):
-            return None
         if asked.request.path == DESCRIPTION_PATH and asked.request.method in ("GET", "HEAD"):
             return Answer(content_type="application/json", body=self._description, headers=dict(_READ))
         allowed: set[str] = set()

@@ -28,8 +28,8 @@ from crawler.core.urls import STANDARD
 from crawler.frontier import Frontier
 from crawler.frontier_rows import frontier_rows
 from crawler.http import FetchSettings, HttpFetcher
+from crawler.outcomes import read_capture
 from crawler.ports import FetchRequest
-from crawler.reading import read_capture
 from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus.crawl.gear import CrawlOrder, open_archive_at, open_crawler

@@ -9,8 +9,7 @@ import anyio.lowlevel
 
 from dht import Contact
 from dht.core.arcs import WHOLE
-from herodotus.core.copies.directories import ranges_of
-from herodotus.core.digests import directory_of, leaf_digest
+from herodotus.core.reconciliation import directory_of, leaf_digest, ranges_of
 from herodotus.peers.calls import Services
 from herodotus.store import Holdings, Stretch
 

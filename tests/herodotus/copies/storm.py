@@ -15,8 +15,8 @@ import pytest
 
 from herodotus.store import holdings
 from herodotus.store.engine import Archive
+from herodotus.store.holdings import drop
 from herodotus.store.intake import Intake
-from herodotus.store.parcels import drop
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.world import SETTINGS, Net, Peer, deposit
 

@@ -11,14 +11,12 @@ from dht.core.ids import PeerKey
 from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies.audits import audit, judge
-from herodotus.copies.meter import Meter, freely
-from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.shared_state import Meter, Parts, View, freely
 from herodotus.core.captures import Deposit
-from herodotus.core.copies.proofs import Proof
-from herodotus.core.digests import member_of
 from herodotus.core.index_rows import capture_key
+from herodotus.core.reconciliation import member_of
+from herodotus.core.signatures import Proof
 from herodotus.peers.calls import Services
 from herodotus.store.holdings import ArchiveHoldings
 from tests.herodotus.copies.sets import Straight

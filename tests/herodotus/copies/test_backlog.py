@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.copies.backlog import BACKLOG_MAX, SEGMENT_KEYS, Backlog
+from herodotus.copies.push_queue import BACKLOG_MAX, SEGMENT_KEYS, Backlog
 
 
 def keys(*numbers: int) -> list[bytes]:

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from herodotus.copies import wire
-from herodotus.core.copies.proofs import Proof
+from herodotus.core.signatures import Proof
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.world import Net, Tamper, deposit
 

@@ -12,11 +12,9 @@ from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies import wire
 from herodotus.copies.comparison import LiarError, SetDifference, compare
-from herodotus.copies.meter import Meter
-from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Parts
-from herodotus.core.copies.directories import Range, Scope, arcs_of
+from herodotus.copies.shared_state import Meter, Parts, View
+from herodotus.core.reconciliation import Range, Scope, arcs_of
 from tests.herodotus.copies.sets import WHOLE_RING, MemberSet, Straight
 from tests.herodotus.store.memory_store import AtOnce
 

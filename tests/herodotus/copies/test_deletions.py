@@ -14,11 +14,9 @@ from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies import deletions, wire
 from herodotus.copies.deletions import Deletions
-from herodotus.copies.meter import Meter, freely
-from herodotus.copies.own_share import View
-from herodotus.copies.shared_state import Parts
-from herodotus.core.digests import member_of
+from herodotus.copies.shared_state import Meter, Parts, View, freely
 from herodotus.core.index_rows import CAPTURE, TOMBSTONE
+from herodotus.core.reconciliation import member_of
 from herodotus.store.holdings import ArchiveHoldings
 from tests.herodotus.copies.world import key_of, new_store
 from tests.herodotus.store.making import NOW_S, page

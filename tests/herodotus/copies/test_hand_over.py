@@ -13,13 +13,12 @@ from dht.core.holders import Table
 from dht.core.placement import Rule
 from dht.core.records import Address
 from herodotus.copies.hand_over import HandedOver, hand_over, heirs
-from herodotus.copies.own_share import View
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.shared_state import Parts, View
 from herodotus.copies.surplus import SURPLUS_DIRECTORIES_MAX
 from herodotus.core.copies import PeerKey
-from herodotus.core.copies.directories import RANGES_MAX, Range, Scope, arcs_of
 from herodotus.core.copies.ledger import PROMISE_KEPT_S
 from herodotus.core.index_rows import KEY_BYTES
+from herodotus.core.reconciliation import RANGES_MAX, Range, Scope, arcs_of
 from simnet.host import TrioCarrier, run_world
 from tests.herodotus.copies.storm import watched_drops
 from tests.herodotus.copies.world import Net, Peer, deposit

@@ -9,20 +9,17 @@ from dht.core.arcs import NONE, WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
 from herodotus.copies import wire
-from herodotus.copies.meter import Meter
-from herodotus.copies.own_share import View
 from herodotus.copies.services import CopyServices
-from herodotus.copies.shared_state import Parts
+from herodotus.copies.shared_state import Meter, Parts, View
 from herodotus.copies.surplus import DEED_S, ShareSurvey, let_go
-from herodotus.core.copies.directories import Range, arcs_of
 from herodotus.core.copies.ledger import Group
 from herodotus.core.index_rows import CAPTURE, after
+from herodotus.core.reconciliation import Range, arcs_of
 from herodotus.peers.calls import Services
 from herodotus.store import holdings
 from herodotus.store.engine import Archive
-from herodotus.store.holdings import ArchiveHoldings
+from herodotus.store.holdings import ArchiveHoldings, drop
 from herodotus.store.intake import Intake
-from herodotus.store.parcels import drop
 from tests.herodotus.copies.sets import WHOLE_RING, Straight
 from tests.herodotus.store.making import NOW_S, page
 from tests.herodotus.store.memory_store import AtOnce, MemoryStore

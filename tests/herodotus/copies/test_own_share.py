@@ -3,8 +3,8 @@
 from dht.core.arcs import Arcs
 from dht.core.holders import Table
 from dht.core.placement import Rule
-from herodotus.copies.own_share import PROMISED_MAX, PROMISES_MAX, View
-from herodotus.core.copies.directories import Range, arcs_of
+from herodotus.copies.shared_state import PROMISED_MAX, PROMISES_MAX, View
+from herodotus.core.reconciliation import Range, arcs_of
 
 A, B = b"a" * 32, b"b" * 32
 

@@ -12,16 +12,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dht.core.arcs import WHOLE
 from dht.core.holders import Table
 from dht.core.placement import Rule
-from herodotus.copies import parcels
-from herodotus.copies.meter import Meter, freely
-from herodotus.copies.own_share import View
-from herodotus.copies.parcels import LIGHT_BYTES_MAX, receive_all
-from herodotus.copies.shared_state import Parts
+from herodotus.copies import fetch_queue
+from herodotus.copies.fetch_queue import LIGHT_BYTES_MAX, receive_all
+from herodotus.copies.shared_state import Meter, Parts, View, freely
 from herodotus.copies.wire import BROKEN, NOT_MINE, STORED, UNSIGNED
 from herodotus.core.captures import Deposit
 from herodotus.core.copies import PeerKey
-from herodotus.core.digests import member_of
 from herodotus.core.index_rows import capture_key
+from herodotus.core.reconciliation import member_of
 from herodotus.core.signatures import signed
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
@@ -55,7 +53,7 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
     )
     held: set[bytes] = set()
     held_at_once: list[int] = []
-    take_in = parcels._take_in
+    take_in = fetch_queue._take_in
 
     async def watched(parts: Parts, deposit: Deposit, sender: PeerKey) -> tuple[int, bytes]:
         held.add(deposit.key)
@@ -65,7 +63,7 @@ async def test_few_kilobytes_that_unfold_to_megabytes_are_taken_in_one_at_a_time
         held.discard(deposit.key)
         return result
 
-    monkeypatch.setattr(parcels, "_take_in", watched)
+    monkeypatch.setattr(fetch_queue, "_take_in", watched)
     large = [parcel(number, LIGHT_BYTES_MAX) for number in range(4)]
     small = [parcel(number, 100) for number in range(10, 14)]
     assert [outcome for outcome, _ in await receive_all(parts, large, SENDER)] == [STORED] * 4

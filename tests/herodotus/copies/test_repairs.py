@@ -8,11 +8,9 @@ import pytest
 
 from dht.core.holders import Table
 from dht.core.placement import Rule
-from herodotus.copies import repairs
-from herodotus.copies.meter import Meter, freely
-from herodotus.copies.own_share import View
-from herodotus.copies.repairs import SCAN_S, Repairs
-from herodotus.copies.shared_state import Parts
+from herodotus.copies import audits
+from herodotus.copies.audits import SCAN_S, Repairs
+from herodotus.copies.shared_state import Meter, Parts, View, freely
 from herodotus.core.index_rows import CAPTURE, decode_entry
 from herodotus.store import engine
 from herodotus.store.holdings import ArchiveHoldings
@@ -90,7 +88,7 @@ def test_each_new_damage_does_not_read_the_whole_index_again(monkeypatch: pytest
 def test_more_than_can_be_repaired_at_once_is_not_looked_for_all_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(repairs, "BROKEN_MAX", 3)
+    monkeypatch.setattr(audits, "BROKEN_MAX", 3)
 
     async def play() -> None:
         looking = Looking(monkeypatch)

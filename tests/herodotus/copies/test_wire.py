@@ -7,11 +7,10 @@ import pytest
 
 from herodotus.copies import wire
 from herodotus.copies.wire import CopyFrame, MalformedCopiesError
-from herodotus.core.copies import directories as scopes
-from herodotus.core.copies.directories import Range
-from herodotus.core.copies.proofs import Proof
+from herodotus.core import reconciliation
 from herodotus.core.copies.symbols import CellReader, Symbols, encode_cells
-from herodotus.core.digests import leaf_digest
+from herodotus.core.reconciliation import Range, leaf_digest
+from herodotus.core.signatures import Proof
 from tests.herodotus.copies.sets import WHOLE_RING
 
 NONCE = b"n" * 16
@@ -43,20 +42,20 @@ def test_a_scope() -> None:
     ],
     ids=["backwards", "touching", "not in order"],
 )
-def test_a_scope_that_is_none_is_refused(ranges: scopes.Scope) -> None:
+def test_a_scope_that_is_none_is_refused(ranges: reconciliation.Scope) -> None:
     with pytest.raises(MalformedCopiesError):
         wire.decode_scope(wire.encode_scope(ranges))
 
 
 def test_digests_and_the_root() -> None:
     leaves = {0x63BB: leaf_digest([CAPTURED]), 0x1122: leaf_digest([DELETED])}
-    tops = scopes.tops_of(WHOLE_RING, [leaves])
+    tops = reconciliation.tops_of(WHOLE_RING, [leaves])
     assert len(tops) == 256
     assert tops[0x11].hex() == "1d67f9b4838b87d775f3470e58cb069fb9a5b4c3"
     assert tops[0x63].hex() == "9ecbd9135372950c2a05c38aadf91fb94ae5be8b"
-    root = scopes.root_of(tops)
+    root = reconciliation.root_of(tops)
     assert root.hex() == "6aafbaabeff9d1b023be70dbeb2272915de1701a"
-    answer = wire.RootAnswer(root=scopes.salted(root, NONCE), is_holder=True)
+    answer = wire.RootAnswer(root=reconciliation.salted(root, NONCE), is_holder=True)
     data = bytes.fromhex("82a4726f6f74c414f8f12c2319c274c665f4be5047003897ad8a5240a969735f686f6c646572c3")
     assert wire.encode_root(answer) == data
     assert wire.decode_root(data) == answer

@@ -5,8 +5,8 @@ from dataclasses import replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from herodotus.core.signatures import SIGNATURE, field_of, signed, signer_of, statement
+from herodotus.store.holdings import unpacked
 from herodotus.store.intake import compress_bundle
-from herodotus.store.parcels import unpacked
 from tests.herodotus.store.making import NOW_S, page
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -4,7 +4,7 @@ import random
 
 from dht.core.arcs import Arc, Arcs
 from dht.core.ids import key_from_number, number_of
-from herodotus.core.tenure import CHANGES_MAX, Tenure
+from herodotus.crawl.stewards.office import CHANGES_MAX, Tenure
 
 SILENT_S = 60.0
 

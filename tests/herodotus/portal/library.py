@@ -5,8 +5,8 @@ from functools import partial
 
 import anyio
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
-from herodotus.core.notes import Visit
 from herodotus.core.status import PeerStatus
 from herodotus.core.warc import parse_digits
 from herodotus.machine import Machine

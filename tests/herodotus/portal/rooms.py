@@ -13,12 +13,11 @@ from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.network import PeerFacts
 from herodotus.portal.archive_pages import ArchivePages
-from herodotus.portal.handlers import Handlers
+from herodotus.portal.handlers import Handlers, OwnSaves, PortalRooms, RoomParts
 from herodotus.portal.operator_rule import OperatorRule
 from herodotus.portal.other_holders import RELAYED, Elsewhere, PortalAddress
 from herodotus.portal.reader_counts import PortalFigures
 from herodotus.portal.request import Request
-from herodotus.portal.routes import OwnSaves, PortalRooms, RoomParts
 from herodotus.store.survey import ArchiveSurvey
 from tests.herodotus.portal.library import HOST, Library
 from tests.herodotus.portal.statuses import STATUS

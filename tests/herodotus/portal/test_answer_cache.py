@@ -13,9 +13,8 @@ from herodotus.core.settings.sections import HttpSettings
 from herodotus.machine import Machine
 from herodotus.portal import Portal
 from herodotus.portal.answer import Answer, moved
-from herodotus.portal.answer_cache import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Front
+from herodotus.portal.answer_cache import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Front, WeighedCache
 from herodotus.portal.archive_questions import ArchiveShelf
-from herodotus.portal.cache import WeighedCache
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue

@@ -315,7 +315,7 @@ def test_a_part_looks_at_a_bounded_number_of_captures(room: Room, monkeypatch: p
         parts = streamed(room, f"/api/v1/stream?{question}")
         assert len(parts) >= 5
         assert [one["mime"] for one in lines(parts)] == ["image/png"]
-    monkeypatch.setattr("herodotus.store.host_stream.WALKED_MAX", 1)
+    monkeypatch.setattr("herodotus.store.streams.WALKED_MAX", 1)
     assert len(lines(streamed(room, "/api/v1/stream?host=example.org&limit=100"))) == 10
 
 

@@ -20,7 +20,7 @@ from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.archive_questions import ArchiveShelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.memento import header_url
-from herodotus.portal.moments import http_date
+from herodotus.portal.targets import http_date
 from tests.herodotus.portal.library import HOME, HOST, ORIGIN, SITE, Library, at, response
 from tests.herodotus.store.making import NOW_S
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from herodotus.portal.answer import Answer, document, html
+from herodotus.portal.answer import _gzipped as gzipped
 from herodotus.portal.archive_questions import LARGE, Exact
-from herodotus.portal.http_finish import _gzipped as gzipped
-from herodotus.portal.moments import NEWEST
 from herodotus.portal.replay import Replay, replay_answer
 from herodotus.portal.request import Request
+from herodotus.portal.targets import NEWEST
 from tests.herodotus.portal.library import HOME, HOST, SITE, Library, at, response
 from tests.herodotus.portal.rooms import Ring, Room
 from tests.herodotus.portal.test_api import asked, whole
@@ -147,7 +147,7 @@ def test_a_large_answer_is_hashed_and_packed_in_a_thread(monkeypatch: pytest.Mon
         wrote.append(threading.current_thread())
         return gzipped(body)
 
-    monkeypatch.setattr("herodotus.portal.http_finish._gzipped", noting)
+    monkeypatch.setattr("herodotus.portal.answer._gzipped", noting)
     library = Library(response(HOME, "20260101", b"<p>word" * 20_000))
     answer = library.get(f"/web/20260101000000/{HOME}", {"accept-encoding": "gzip"})
     assert gzip.decompress(answer.body).startswith(b"<script")

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from trio.testing import MockClock
 
-from herodotus.core.positions import position_of
+from herodotus.core.captures import position_of
 from herodotus.core.saves import SaveOutcome
 from herodotus.core.settings.fields import HostPort
 from herodotus.core.settings.sections import HttpSettings
@@ -25,7 +25,7 @@ from herodotus.portal.handlers import Handlers
 from herodotus.portal.http_relay import HttpRelay
 from herodotus.portal.other_holders import RELAYED_S, Elsewhere, PortalAddress
 from herodotus.portal.relayed_answers import Adopting, adopted_words
-from herodotus.portal.replay_origin import ReplayPlace
+from herodotus.portal.replay import ReplayPlace
 from herodotus.portal.request import Request
 from herodotus.portal.save_pages import TOLD_BYTES_MAX, SavePages
 from tests.herodotus.portal.browser import browser

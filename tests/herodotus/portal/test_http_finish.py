@@ -5,8 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from herodotus.portal.answer import Answer
-from herodotus.portal.http_finish import accepts, finished
+from herodotus.portal.answer import Answer, accepts, finished
 from herodotus.portal.request import Request
 
 BODY = b"0123456789"

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
+from herodotus.core.captures import position_of
 from herodotus.core.index_rows import KEY_BYTES, address_key
-from herodotus.core.positions import position_of
 from herodotus.core.warc import parse_digits
 from herodotus.portal import peer_rows
 from herodotus.portal.answer import Answer

@@ -11,7 +11,7 @@ from herodotus.core.errors import SettingError
 from herodotus.core.settings.sections import HttpSettings
 from herodotus.portal.archive_pages import ArchivePages
 from herodotus.portal.handlers import Handlers
-from herodotus.portal.replay_origin import WORKER_BYTES_MAX, ReplayPlace, replay_place
+from herodotus.portal.replay import WORKER_BYTES_MAX, ReplayPlace, replay_place
 from tests.herodotus.operate.cli.processes import RunningPeer
 from tests.herodotus.portal.browser import browser
 from tests.herodotus.portal.library import HOME, ORIGIN, SITE, Library, response

@@ -3,8 +3,8 @@
 import pytest
 
 from herodotus.core.replay import WORKER_PATH
+from herodotus.portal.handlers import origin_of, refusal
 from herodotus.portal.request import Request
-from herodotus.portal.request_guards import origin_of, refusal
 
 KNOWN = {"archive.example.org": "https://archive.example.org"}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from herodotus.core.status import NeighbourStatus, NodeStatus
-from herodotus.portal.ring_picture import ring_picture, share_of
+from herodotus.portal.status_page import ring_picture, share_of
 from tests.herodotus.portal.statuses import STATUS
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from herodotus.core.charter import TEST_CHARTER, Charter
 from herodotus.core.errors import UnusableArchiveError
-from herodotus.core.removals import Removals
 from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.core.settings.sections import CrawlSettings, Settings
 from herodotus.crawl.page_saves import HomeSaves
+from herodotus.home.removed import Removals
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.other_holders import RELAYED

@@ -5,9 +5,9 @@ import hashlib
 from dataclasses import replace
 from pathlib import Path
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit, RecordType
 from herodotus.core.layout import Compression
-from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.intake import Intake

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit, Mode
-from herodotus.core.notes import Visit
 from herodotus.core.warc import format_record
 from herodotus.home.clock import unix_seconds
 from herodotus.store.disk import Disk, OsDisk
@@ -17,7 +17,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Index
 from herodotus.store.intake import Intake, StoreOutcome
-from herodotus.store.items import Item, NewVisits
+from herodotus.store.log import Item, NewVisits
 from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at

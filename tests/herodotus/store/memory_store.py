@@ -15,8 +15,8 @@ from typing import TypeVar
 import anyio
 import anyio.lowlevel
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit, Mode
-from herodotus.core.notes import Visit
 from herodotus.core.ports import Lane
 from herodotus.store.committer import Done
 from herodotus.store.disk import Disk, FileStatus
@@ -24,7 +24,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import Index, IndexBatch
 from herodotus.store.intake import Intake
-from herodotus.store.items import Item
+from herodotus.store.log import Item
 from herodotus.store.recovery import open_archive
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, Stored

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import CaptureId, Deposit
 from herodotus.core.errors import DamagedRecordError, StoreRefusedError
 from herodotus.core.index_rows import CAPTURE, IndexEntry, RowKind, after, decode_entry
-from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk as AnyDisk
 from herodotus.store.disk import FileStatus, sync_folder
@@ -25,7 +25,7 @@ from herodotus.store.engine import Archive
 from herodotus.store.files import Files
 from herodotus.store.index import IndexBatch
 from herodotus.store.intake import Intake
-from herodotus.store.items import Item, NewCapture, NewTombstones, NewVisits
+from herodotus.store.log import Item, NewCapture, NewTombstones, NewVisits
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import compact, seal

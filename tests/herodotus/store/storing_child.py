@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 
-from herodotus.core.notes import Visit
+from herodotus.core.bundles import Visit
 from herodotus.machine import Machine
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.store import DiskStore, open_store

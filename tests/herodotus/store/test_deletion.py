@@ -12,9 +12,9 @@ from herodotus.store import deletion
 from herodotus.store.deletion import delete, expunge
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
+from herodotus.store.holdings import drop
 from herodotus.store.intake import Intake, StoreOutcome
-from herodotus.store.items import Item, NewCapture, NewTombstones
-from herodotus.store.parcels import drop
+from herodotus.store.log import Item, NewCapture, NewTombstones
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from herodotus.store.verification import verify

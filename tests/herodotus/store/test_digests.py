@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from herodotus.core.captures import CaptureId
-from herodotus.core.digests import leaf_digest, member_of, root_digest, top_digests
 from herodotus.core.index_rows import CAPTURE, DAY_S, TOMBSTONE, after
+from herodotus.core.reconciliation import leaf_digest, member_of, root_digest, top_digests
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
 from herodotus.core.errors import DamagedRecordError, StoreRefusedError, UnusableArchiveError
-from herodotus.core.notes import Visit
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
+from herodotus.store.index import RocksIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
-from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import add_slice, archive_at

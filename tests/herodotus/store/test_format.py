@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.bundles import format_bundle
+from herodotus.core.bundles import Visit, format_bundle, format_tombstones, format_visits
 from herodotus.core.captures import Original
 from herodotus.core.index_rows import (
     FilePlace,
@@ -18,7 +18,6 @@ from herodotus.core.index_rows import (
     encode_entry,
     payload_key,
 )
-from herodotus.core.notes import Visit, format_tombstones, format_visits
 from herodotus.store.members import scan_members
 from tests.herodotus.deposits import make_deposit
 from tests.herodotus.store.making import open_on, store

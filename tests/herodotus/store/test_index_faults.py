@@ -11,10 +11,9 @@ from herodotus.core.captures import Deposit
 from herodotus.core.errors import IndexFailedError, StoreRefusedError
 from herodotus.machine import Machine
 from herodotus.store.deletion import delete
-from herodotus.store.index import IndexBatch
+from herodotus.store.index import INDEX_ROWS, IndexBatch, RocksIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
-from herodotus.store.rocks import INDEX_ROWS, RocksIndex
 from herodotus.store.sealing import seal
 from herodotus.store.settings import ArchiveSettings
 from herodotus.store.slices import archive_at

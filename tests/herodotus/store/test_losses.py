@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
 from herodotus.core.errors import (
     DamagedRecordError,
@@ -20,19 +21,17 @@ from herodotus.core.errors import (
     StoreRefusedError,
     UnusableArchiveError,
 )
-from herodotus.core.notes import Visit
 from herodotus.core.warc import COMPANIONS_BYTES_MAX, format_record
 from herodotus.store.deletion import delete
 from herodotus.store.disk import Disk, OsDisk
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.index import IndexBatch
+from herodotus.store.index import IndexBatch, RocksIndex
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.members import scan_members
 from herodotus.store.notes import all_visits, note_places
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
-from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import add_slice, archive_at
 from herodotus.store.verification import verify

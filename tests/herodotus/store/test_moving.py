@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from herodotus.core.notes import Visit
+from herodotus.core.bundles import Visit
 from herodotus.core.warc import format_record
 from herodotus.store.foreign_records import Broken, ForeignRecord, RecordReader
 from herodotus.store.holdings import digests_of

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from herodotus.core.bundles import Visit
 from herodotus.core.index_rows import ADDRESS, address_key, after, url_of_address
-from herodotus.core.notes import Visit
-from herodotus.store.neighbours import Around, addresses, around, before_s, last_visit_s
+from herodotus.store.reader import Around, addresses, around, before_s, last_visit_s
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryIndex
 

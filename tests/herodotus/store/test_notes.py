@@ -9,22 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from herodotus.core.bundles import format_bundle
+from herodotus.core.bundles import Visit, format_bundle, format_tombstones, format_visits
+from herodotus.core.captures import position_of
 from herodotus.core.errors import UpkeepStoppedError
 from herodotus.core.index_rows import after, family_key, url_prefix
-from herodotus.core.notes import Visit, format_tombstones, format_visits
-from herodotus.core.positions import position_of
-from herodotus.store import items, notes, recovery
+from herodotus.store import log, notes, recovery
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.external_sort import SortedLines
-from herodotus.store.index import IndexBatch
+from herodotus.store.index import IndexBatch, RocksIndex
 from herodotus.store.intake import Intake
-from herodotus.store.items import NOTE_TARGET
+from herodotus.store.log import NOTE_TARGET
 from herodotus.store.notes import all_visits
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
-from herodotus.store.rocks import RocksIndex
 from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import archive_at
 from herodotus.store.stored_records import end_of_companion
@@ -175,7 +173,7 @@ def test_many_visits_that_come_at_once_are_several_notes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A note of more lines than anybody reads would be lost with what came in the same flush."""
-    monkeypatch.setattr(items, "VISITS_PER_NOTE", 10)
+    monkeypatch.setattr(log, "VISITS_PER_NOTE", 10)
     archive = archive_at(tmp_path, lambda: float(NOW_S))
     open_archive(archive)
     store(archive, *(page(url, NOW_S) for url in URLS))

@@ -6,19 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from herodotus.core.bundles import TOMBSTONES_TYPE, format_tombstones
 from herodotus.core.captures import Deposit, RecordType
-from herodotus.core.digests import member_of
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.index_rows import capture_key
-from herodotus.core.notes import TOMBSTONES_TYPE, format_tombstones
+from herodotus.core.reconciliation import member_of
 from herodotus.core.warc import Fields, WarcRecord, format_record
 from herodotus.store.deletion import delete
 from herodotus.store.engine import Archive
 from herodotus.store.files import Files
-from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
-from herodotus.store.items import NOTE_TARGET
-from herodotus.store.members import gzip_member
-from herodotus.store.parcels import (
+from herodotus.store.holdings import (
     bury,
     count_captures,
     drop,
@@ -29,6 +26,9 @@ from herodotus.store.parcels import (
     parcels_of,
     unpacked,
 )
+from herodotus.store.intake import Intake, StoreOutcome, compress_bundle
+from herodotus.store.log import NOTE_TARGET
+from herodotus.store.members import gzip_member
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal

@@ -6,7 +6,7 @@ import pytest
 
 from herodotus.store import deletion
 from herodotus.store.engine import Archive
-from herodotus.store.items import Item
+from herodotus.store.log import Item
 from tests.herodotus.store.power import Workload, compacting, cuts, sealing
 
 

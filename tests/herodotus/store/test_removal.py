@@ -11,8 +11,15 @@ import zstandard
 
 from crawler.core.scope import CrawlScope
 from herodotus.core.errors import FileSyntaxError
-from herodotus.core.removals import NOTHING_REMOVED, Removals
-from herodotus.home.removed import TooManyRemoved, forget_removed, note_removed, read_removed, removals_of
+from herodotus.home.removed import (
+    NOTHING_REMOVED,
+    Removals,
+    TooManyRemoved,
+    forget_removed,
+    note_removed,
+    read_removed,
+    removals_of,
+)
 from herodotus.home.seeds import seeds_of
 from herodotus.store.warc_export import export_warc
 from tests.herodotus.operate.cli.processes import WAIT_S, called, new_home, running

@@ -13,12 +13,12 @@ from fastwarc.warc import ArchiveIterator as FastIterator
 from warcio.archiveiterator import ArchiveIterator
 from warcio.checker import Checker
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Deposit
 from herodotus.core.layout import Compression
-from herodotus.core.notes import Visit
 from herodotus.store.engine import Archive
 from herodotus.store.intake import StoreOutcome
-from herodotus.store.items import NewTombstones
+from herodotus.store.log import NewTombstones
 from herodotus.store.members import decode_member, scan_members
 from herodotus.store.reader import Reader, Version
 from herodotus.store.recovery import rebuild

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from herodotus.core.bundles import Visit
 from herodotus.core.captures import Mode
 from herodotus.core.errors import DamagedRecordError
-from herodotus.core.notes import Visit
 from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.core.capture import Capture
-from crawler.reading import Reading, read_capture
-from herodotus.core.captures import Deposit
+from crawler.outcomes import Reading, read_capture
+from herodotus.core.captures import Deposit, position_of
 from herodotus.core.index_rows import LINK, TALLY, after
-from herodotus.core.positions import position_of
 from herodotus.store.engine import Archive
 from herodotus.store.index import IndexBatch
 from herodotus.store.sealing import seal

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from herodotus.core.notes import Visit
+from herodotus.core.bundles import Visit
 from herodotus.core.orders import Export
 from herodotus.operate.offline_archive import opened
 from herodotus.store.engine import Archive

@@ -10,8 +10,7 @@ from crawler.core.errors import MalformedUrlError
 from crawler.core.politeness import OptOutList
 from crawler.core.urls import canonical
 from herodotus.core.orders import Remove
-from herodotus.core.removals import Removals
-from herodotus.home.removed import read_removed
+from herodotus.home.removed import Removals, read_removed
 from herodotus.home.seeds import remove_seeds, seeds_of
 from herodotus.operate.cli.archive_access import archive_access
 from herodotus.operate.cli.frame import CommandFrame, framed, main

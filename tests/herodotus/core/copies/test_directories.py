@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dht.core.arcs import LAST, NONE, WHOLE, Arc, Arcs
 from dht.core.ids import Key
-from herodotus.core.copies.directories import Range, arcs_of, directories, ranges_of
+from herodotus.core.reconciliation import Range, arcs_of, directories, ranges_of
 
 
 def key(number: int) -> Key:

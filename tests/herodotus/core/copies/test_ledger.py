@@ -2,11 +2,19 @@
 
 import random
 
-from herodotus.core.copies.directories import Range, arcs_of
-from herodotus.core.copies.ledger import LACKING_MAX, PROMISE_USED_WITHIN_S, Group, HoldingLedger
-from herodotus.core.copies.offers import SLOW_S, WAITED_S, Offers
+from herodotus.core.copies.ledger import (
+    LACKING_MAX,
+    PROMISE_USED_WITHIN_S,
+    SLOW_S,
+    WAITED_S,
+    WANTED_MAX,
+    Group,
+    HoldingLedger,
+    Offers,
+    Wanted,
+)
 from herodotus.core.copies.schedule import AGAIN_S, ComparisonSchedule, Purpose
-from herodotus.core.copies.wanted import WANTED_MAX, Wanted
+from herodotus.core.reconciliation import Range, arcs_of
 
 ME, A, B, C = (bytes((number,)) * 32 for number in range(4))
 LOW = (Range(bytes(12), b"\x80" + bytes(11)),)

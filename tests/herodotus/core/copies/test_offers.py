@@ -1,8 +1,8 @@
 """Who of several holders that offer a capture is to send it, and for how long are the others told to wait?"""
 
-from herodotus.core.copies.offers import SLOW_S, WAITED_S, Offers
-from herodotus.core.digests import member_of
+from herodotus.core.copies.ledger import SLOW_S, WAITED_S, Offers
 from herodotus.core.index_rows import CAPTURE
+from herodotus.core.reconciliation import member_of
 
 A, B, C = (bytes((number,)) * 32 for number in range(3))
 KEY = bytes(range(19))

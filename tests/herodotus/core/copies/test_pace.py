@@ -1,6 +1,6 @@
 """When will a repair be done, as far as the last minutes tell?"""
 
-from herodotus.core.copies.pace import SPAN_S, Pace
+from herodotus.core.copies.schedule import SPAN_S, Pace
 
 
 def test_what_is_left_takes_as_long_as_the_last_minutes_say() -> None:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from herodotus.core.links.silences import FIRST_S, LONGEST_S, PEERS_MAX, Silences
+from herodotus.core.links.senders import FIRST_S, LONGEST_S, PEERS_MAX, Silences
 
 
 def test_a_silent_peer_is_left_alone_for_longer_each_time_and_until_it_answers() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import can_ada
 import pytest
 
-from herodotus.core.replay.addresses import AddressRewriter
-from herodotus.core.replay.context import Flag, ReplayContext, checked_origin
+from herodotus.core.replay.context import AddressRewriter, Flag, ReplayContext, checked_origin
 from tests.herodotus.core.replay.judging import archived, asked_by_browser
 
 CONTEXT = ReplayContext(

@@ -11,7 +11,7 @@ from herodotus.core.replay import (
     shown_flag,
     shown_type,
 )
-from herodotus.core.replay.media_types import VALUE_CHARACTERS_MAX
+from herodotus.core.replay.headers import VALUE_CHARACTERS_MAX
 
 
 @pytest.mark.parametrize(

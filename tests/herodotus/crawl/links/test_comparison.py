@@ -12,7 +12,7 @@ import trio.testing
 from crawler.core.link import Link
 from dht import Contact
 from dht.core.ids import Key, key_of
-from herodotus.core.links.sums import PARTS, Sum, parts_of, sums_of
+from herodotus.core.reconciliation import PARTS, Sum, parts_of, sums_of
 from herodotus.crawl.links import comparison, exchange
 from herodotus.crawl.links.wire import MalformedLinksError, decode_sums, encode_sums
 from herodotus.peers.calls import RefusedError, Services

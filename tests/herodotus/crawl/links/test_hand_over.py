@@ -9,7 +9,7 @@ import pytest
 import trio.testing
 
 from crawler.core.link import Link
-from herodotus.crawl.links import exchange, hand_over, owner, standby
+from herodotus.crawl.links import exchange, hand_over, outbox, owner
 from herodotus.crawl.links.hand_over import KNOWN, KNOWS_ALL
 from herodotus.crawl.links.wire import encode_batch, in_order
 from herodotus.peers.calls import RefusedError, Services
@@ -135,7 +135,7 @@ async def test_what_is_told_on_asking_has_the_same_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody is refused there: what has no room is left out."""
-    monkeypatch.setattr(standby, "URLS_MAX", 20)
+    monkeypatch.setattr(outbox, "URLS_MAX", 20)
     monkeypatch.setattr(hand_over, "PIECE_LINKS", 15)
     world = LinkWorld(tmp_path, 1)
     async with world.running(1):
@@ -154,7 +154,7 @@ async def test_what_is_told_on_asking_has_the_same_bound(
 async def test_who_is_crowded_forgets_what_others_hold_by_now_and_takes_links_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "URLS_MAX", 250)
+    monkeypatch.setattr(outbox, "URLS_MAX", 250)
     world = LinkWorld(tmp_path, 1, LineFaults(delay_s=0.01), copies=2)
     async with world.running(2):
         await anyio.sleep(10)
@@ -176,7 +176,7 @@ async def test_who_is_crowded_forgets_what_others_hold_by_now_and_takes_links_ag
 async def test_who_remembers_too_much_takes_no_more_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "URLS_MAX", 0)
+    monkeypatch.setattr(outbox, "URLS_MAX", 0)
     world = LinkWorld(tmp_path, 1)
     async with world.running(2):
         await anyio.sleep(10)

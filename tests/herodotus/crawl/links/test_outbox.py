@@ -11,8 +11,7 @@ from dht.core.ids import Key, key_of
 from herodotus.core.errors import StorageFailure
 from herodotus.crawl.links import outbox as outbox_module
 from herodotus.crawl.links.disk import link_rows
-from herodotus.crawl.links.outbox import Outbox, short
-from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.outbox import Outbox, Standby, short
 
 ANNA, BERT = b"a" * 32, b"b" * 32
 

@@ -13,13 +13,11 @@ from crawler.core.scope import THE_WHOLE_WEB, Territory
 from crawler.core.urls import STANDARD
 from dht.core.ids import key_of
 from dht.core.records import PeerRecord
-from herodotus.core.links.senders import FIRST_JUDGED, IGNORED_S
-from herodotus.core.links.silences import Silences
+from herodotus.core.links.senders import FIRST_JUDGED, IGNORED_S, Silences
 from herodotus.crawl.links import hand_over
 from herodotus.crawl.links.hand_over import KNOWS_ALL, HandingOver
-from herodotus.crawl.links.outbox import Outbox
-from herodotus.crawl.links.receiver import LinkReceiver, ReceiverParts
-from herodotus.crawl.links.standby import Standby
+from herodotus.crawl.links.outbox import Outbox, Standby
+from herodotus.crawl.links.owner import LinkReceiver, ReceiverParts
 from herodotus.crawl.links.walks import LinkWalks
 from herodotus.crawl.links.wire import Taken, decode_batch, decode_taken, encode_batch, encode_taken, in_order
 from herodotus.peers.calls import RefusedError

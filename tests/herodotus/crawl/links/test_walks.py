@@ -13,7 +13,7 @@ import trio.testing
 from crawler.core.link import Link
 from dht import Contact
 from dht.core.ids import key_of
-from herodotus.core.links.silences import Silences
+from herodotus.core.links.senders import Silences
 from herodotus.crawl.links.disk import link_rows
 from herodotus.crawl.links.outbox import Outbox
 from herodotus.crawl.links.walks import LinkWalks

@@ -11,14 +11,12 @@ import trio.testing
 
 from crawler.core.capture import Capture
 from crawler.core.errors import UnreachableError
-from crawler.core.leases import LeaseTerms
-from crawler.core.politeness import HostSteward, OptOutList, PolitenessPolicy, Wait
+from crawler.core.politeness import HostSteward, LeaseTerms, OptOutList, PolitenessPolicy, Wait
 from crawler.ports import FetchRequest
 from dht import Contact, Key
 from dht.core.arcs import Arc, Arcs
-from herodotus.core.tenure import Tenure
 from herodotus.crawl.stewards import office as office_module
-from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, key_of_subject
+from herodotus.crawl.stewards.office import OfficeWorld, StewardOffice, Tenure, key_of_subject
 from herodotus.crawl.stewards.ring_steward import RingSteward, StewardParts
 from herodotus.crawl.stewards.wire import Answer, Ask, Granted, No, NotYet, Return
 from herodotus.peers.calls import RefusedError

@@ -6,8 +6,7 @@ import anyio
 import pytest
 import trio.testing
 
-from crawler.core.leases import LeaseRefusal, LeaseTerms
-from crawler.core.politeness import PolitenessPolicy, Wait
+from crawler.core.politeness import LeaseRefusal, LeaseTerms, PolitenessPolicy, Wait
 from dht import Contact
 from herodotus.crawl.stewards.windows import WAIT_MAX_S, HostNote, Windows
 from herodotus.crawl.stewards.wire import TIME_MS_MAX, Answer, Ask, Granted, NotYet, Return

@@ -8,8 +8,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from crawler.core.leases import LeaseTerms
-from crawler.core.politeness import OptOutList, PolitenessPolicy
+from crawler.core.politeness import LeaseTerms, OptOutList, PolitenessPolicy
 from crawler.core.urls import Origin
 from simnet.stewards import (
     SimulatedPeer,
