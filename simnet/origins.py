@@ -4,8 +4,9 @@ All crawlers ask the same servers, so facts that no single peer can know show he
 within its delay, or at the same time, and whether any peer asked for a URL that robots.txt forbids.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Self
 from urllib.parse import urlsplit
@@ -34,6 +35,27 @@ class Rudeness(NamedTuple):
     what: str
 
 
+@dataclass(slots=True)
+class Site:
+    """A server of the tester's own, beside the web's: it has every path, and manners that a story may change."""
+
+    name: str
+    address: str
+    robots: str = ""
+    answer_s: float = 0.2
+    trouble: Callable[[float], int] = lambda _now: 200
+    """The status of every answer, by the time of the request."""
+
+    def respond(self, path: str) -> Response:
+        body = self.robots if path == "/robots.txt" else f"<title>{path}</title>"
+        return Response(
+            status=self.trouble(anyio.current_time()),
+            headers=(("Content-Type", "text/html"),),
+            body=body.encode(),
+            delay_s=self.answer_s,
+        )
+
+
 class Origins:
     """All the web's servers. Its days are counted from 0."""
 
@@ -45,6 +67,10 @@ class Origins:
         """By day of the visitor's clock: which peers asked for a URL."""
         self.rude: list[Rudeness] = []
         self.note: Callable[[FetchStart], None] = lambda start: None
+        self.sites: dict[str, Site] = {}
+        self.most_open: Counter[str] = Counter()
+        """Requests that an address had to answer at once, at most."""
+        self._open: Counter[str] = Counter()
         self._delay_floor_s = delay_floor_s
         self._busy: dict[str, int] = {}
 
@@ -58,12 +84,21 @@ class Origins:
         self.note(start)
         self.starts[host].append(start)
         self.visits[day][url].append(peer)
-        response = self.web.respond(WebRequest(host=host, path=target_of(url), headers=headers), self.today())
+        site, address = self.sites.get(host), self.address(host)
+        if site is not None:
+            response = site.respond(target_of(url))
+        else:
+            response = self.web.respond(
+                WebRequest(host=host, path=target_of(url), headers=headers), self.today()
+            )
         self._busy[host] = peer
+        self._open[address] += 1
+        self.most_open[address] = max(self.most_open[address], self._open[address])
         try:
             await anyio.sleep(ROUND_TRIP_S + response.delay_s)
         finally:
             self._busy.pop(host, None)
+            self._open[address] -= 1
         return response
 
     def _judge(self, host: str, start: FetchStart) -> None:
@@ -74,12 +109,18 @@ class Origins:
             what = f"while peer {self._busy[host]} was answered"
         elif last is not None and since_s < self._delay_floor_s - ROUNDING_S:
             what = f"{since_s:.3f} s after peer {last.peer} came to its host"
-        elif not start.url.endswith("/robots.txt") and not self.oracle.is_allowed(start.url):
+        elif (
+            host not in self.sites
+            and not start.url.endswith("/robots.txt")
+            and not self.oracle.is_allowed(start.url)
+        ):
             what = "against robots.txt"
         if what:
             self.rude.append(Rudeness(start.at, f"peer {start.peer} asked for {start.url} {what}"))
 
     def address(self, host: str) -> str:
+        if host in self.sites:
+            return self.sites[host].address
         place = self.oracle.place(f"http://{host}/")
         if place is None:
             return ""

@@ -11,17 +11,20 @@ files are real ones in a folder, which no power cut takes back.
 
 import hashlib
 import shutil
+import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 import anyio
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from crawler.core.rows import after
+from dht import Key
 from dht.core.ids import PeerKey
 from herodotus.core.charter import Charter
 from herodotus.core.index_rows import CAPTURE
@@ -38,24 +41,28 @@ from herodotus.core.settings.sections import (
     Settings,
 )
 from herodotus.crawl.daily import NotCrawling
+from herodotus.crawl.stewards import NodeRing
 from herodotus.home.folder import Home, NewHome, create_home
 from herodotus.peer import Peer, PeerParts
 from herodotus.portal.answer import Answer
 from herodotus.portal.request import Request
 from herodotus.store.engine import Archive
-from simnet.host import SimulatedPort, TrioCarrier
+from simnet.host import SimulatedPort, TrioCarrier, run_world
 from simnet.machines import KeptState, SimulatedMachine, Surroundings
 from simnet.origins import Origins
 from simnet.rows import Changes
 from simnet.web import Web
 from simnet.world.disk import PowerCut
 from simnet.world.hosts import WorldHost
+from simnet.world.network import LineQuality
 
+MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  # a new folder in it; there syncing costs nothing
 HTTP_PORT = 5_484
 START_APART_S = 5.0
 AWAY_S = (30.0, 900.0)
 CUT_LATEST_S = 60.0
 """If no write meets the power cut within this time, it comes between two of them."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +101,10 @@ class Member:
         store = None if self.peer is None else self.peer._archive.store
         return None if store is None else store.archive
 
+    def owns(self, key: Key) -> bool:
+        """As this peer sees the ring."""
+        return self.peer is not None and key in NodeRing(self.peer._membership.node).my_arcs()
+
     @property
     def id(self) -> PeerKey:
         return PeerKey(self.key.public_key().public_bytes_raw())
@@ -114,6 +125,8 @@ class Peers:
         self.committed: dict[bytes, float] = {}
         """Keys of captures that some archive has committed, and when the first did."""
         self.counts: Counter[str] = Counter()
+        self.prepare: Callable[[Peer], None] = lambda peer: None
+        """Called with every peer before it serves, to plant something in it."""
         self.torn: list[tuple[float, float]] = []
         """When the network was in two, and until when its peers may have thought so."""
         self.charter = Charter(
@@ -125,6 +138,10 @@ class Peers:
             day_length_s=int(settings.day_s),
             content="html+images",
         )
+
+    @property
+    def serving(self) -> list[Member]:
+        return [one for one in self.members if one.peer is not None]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["Peers"]:
@@ -177,6 +194,7 @@ class Peers:
                 home=member.home, charter=self.charter, settings=self._settings_of(member), key=member.key
             )
             peer = Peer(parts, machine)
+            self.prepare(peer)
             async with peer.serving():
                 member.peer = peer
                 await peer.left.wait()
@@ -219,7 +237,7 @@ class Peers:
         member.kept.crash(host.rng, power_cut=power_cut)
         host.crash(power_cut=power_cut)
 
-    async def _come_back(self, member: Member, after_s: float, is_wiped: bool) -> None:
+    async def come_back(self, member: Member, after_s: float, is_wiped: bool = False) -> None:
         await anyio.sleep(after_s)
         await member.is_down.wait()
         if is_wiped:
@@ -270,7 +288,7 @@ class Peers:
                 now = anyio.current_time()
                 if member.peer is not None and down == self.counts["drained"] and now < until:
                     self._kill(member)
-                    tasks.start_soon(self._come_back, member, away_s, is_wiped and not self.is_torn(now))
+                    tasks.start_soon(self.come_back, member, away_s, is_wiped and not self.is_torn(now))
 
     def _kill(self, member: Member) -> None:
         if self.chance.random() < 0.5:
@@ -296,16 +314,18 @@ class Peers:
     async def seed(self, urls: Sequence[str]) -> None:
         """Each is somebody's wish."""
         for url in urls:
-            serving = [one for one in self.members if one.peer is not None]
-            if not serving:
+            if not self.serving:
                 return
-            member = self.chance.choice(serving)
-            while member.peer is None or not await self._takes(member.peer, url):  # noqa: ASYNC110  # nobody tells
-                await anyio.sleep(1.0)
+            await self.give(self.chance.choice(self.serving), url)
 
-    async def _takes(self, peer: Peer, url: str) -> bool:
+    async def give(self, member: Member, *urls: str) -> None:
+        """Its operator wants them archived; they wait until it crawls."""
+        while member.peer is None or not await self._takes(member.peer, urls):  # noqa: ASYNC110  # nobody tells
+            await anyio.sleep(1.0)
+
+    async def _takes(self, peer: Peer, urls: tuple[str, ...]) -> bool:
         try:
-            await peer.perform(Begin(urls=(url,)), lambda words: None)
+            await peer.perform(Begin(urls=urls), lambda words: None)
         except NotCrawling:  # it is just starting
             return False
         return True
@@ -318,6 +338,20 @@ class Peers:
         return await portal.answer(
             Request(target=target, headers={"host": f"{member.host.address[0]}:{HTTP_PORT}"})
         )
+
+
+def run_peers(
+    story: Callable[[Peers], Awaitable[T]], settings: PeersSettings, web: Web, *, seed: int, loss: float = 0.0
+) -> T:
+    """Whole peers in a world of their own, for as long as the story lasts."""
+
+    async def main(carrier: TrioCarrier) -> T:
+        async with Peers(carrier, Path(folder), settings, web).running() as peers:
+            return await story(peers)
+
+    where = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="simnet-", dir=where) as folder:
+        return run_world(main, seed=seed, link=LineQuality(loss=loss))
 
 
 def _first_of(error: BaseException) -> BaseException:

@@ -5,10 +5,8 @@ their process and come back, datagrams and segments of streams are lost, one pee
 Readers read at the portals meanwhile. The run that `simnet` drives only asks for the outcome.
 """
 
-import tempfile
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 
 import anyio
 import trio
@@ -19,15 +17,13 @@ from herodotus.core.warc import TIME_MAX_S
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive
 from herodotus.store.slices import archive_at
-from simnet.host import TrioCarrier, run_world
 from simnet.machines import SimulatedMachine
-from simnet.peers import Member, Peers, PeersSettings
+from simnet.peers import Member, Peers, PeersSettings, run_peers
 from simnet.runs import ScenarioRun, SimnetError
 from simnet.scenarios import scenario
 from simnet.trials import Figures
 from simnet.web import Web, WebSettings
 from simnet.web.site import EPOCH_S
-from simnet.world.network import LineQuality
 from simnet.world.world import Silent, World
 
 EXAMPLES = 3  # named in a complaint
@@ -43,7 +39,6 @@ UNDER_WAY_S = 60.0
 READABLE_AFTER_S = 3_600.0
 FAR_AHEAD = "20300101000000"
 """The newest version at that time counts as the newest."""
-MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108  # a new folder in it; there syncing costs nothing
 KEPT = "nothing acknowledged is lost"
 COPIED = "every capture has all its copies"
 DAILY = "nothing that can be reached is missed on two days in a row"
@@ -55,70 +50,87 @@ ALIVE = "no peer ends by itself"
 CHECKED = "what others bring is looked at again"
 
 
-class _Month:
-    """Run once, asked by several checkers."""
+class PeersTrial:
+    """What becomes of whole peers in a world of their own: run once, and asked by several checkers."""
 
+    def __init__(self, run: ScenarioRun, settings: PeersSettings, web: WebSettings) -> None:
+        self._run, self._settings, self._web_settings = run, settings, web
+        self._loss = run.setting("loss", 0.01, high=0.3)
+        self.figures: Figures = {}
+        self.complaints: dict[str, str | None] = {}
+
+    def ask(self, *checkers: str) -> None:
+        self._run.check(*(_Asks(name, self) for name in checkers))
+        self._run.more_figures(lambda: self.figures)
+        self._run.seconds = 1.0
+
+    async def live(self, peers: Peers, tasks: anyio.abc.TaskGroup) -> None:
+        """Fills in figures and complaints. Ends with its tasks."""
+        raise NotImplementedError
+
+    def look(self, world: World, checker: str) -> str | None:
+        if not self.complaints:
+            seed = self._run.options.seed
+            digest = run_peers(
+                self._play, self._settings, Web(self._web_settings), seed=seed, loss=self._loss
+            )
+            world.trace.note(world.now, "inside", digest)
+            for name, value in self.figures.items():
+                world.trace.note(world.now, "figure", name, value)
+        return self.complaints[checker]
+
+    async def _play(self, peers: Peers) -> str:
+        async with anyio.create_task_group() as tasks:
+            await self.live(peers, tasks)
+            self._run.virtual_s = trio.current_time()
+            tasks.cancel_scope.cancel()
+        return peers.carrier.world.trace.digest()
+
+
+class _Asks(Silent):
+    def __init__(self, name: str, trial: PeersTrial) -> None:
+        self.name, self._trial = name, trial
+
+    def at_end(self, world: World) -> str | None:
+        return self._trial.look(world, self.name)
+
+
+class _Month(PeersTrial):
     def __init__(self, run: ScenarioRun) -> None:
         days = run.options.days or run.setting("for_days", 30, low=1, high=400)
         if days != int(days):
             raise SimnetError(f"a crawl takes place once a day: whole days, not {days:g}")
-        self.days, self._run = int(days), run
-        self._settings = PeersSettings(
+        self.days = int(days)
+        settings = PeersSettings(
             peers=run.peers,
             day_s=run.setting("day_s", 3_600.0, low=600.0, high=86_400.0),
             copies=int(run.setting("copies", 4, low=1, high=16)),
             cross_fetch_share=run.setting("cross_fetch_share", 0.05, high=1.0),
             skew_s=run.setting("skew_s", 10.0, high=3_600.0),
         )
-        if EPOCH_S % self._settings.day_s:
-            raise SimnetError(f"a day of {self._settings.day_s:g} s does not begin with the web's")
+        if EPOCH_S % settings.day_s:
+            raise SimnetError(f"a day of {settings.day_s:g} s does not begin with the web's")
         self._wiped = run.setting(
             "wiped", 0.1, high=1.0
         )  # of those killed: they come back with an empty disk
         self._torn_s = run.setting("torn_s", 600.0, high=3_600.0)
         self._kills = run.setting("kills", 0.2, high=10.0)  # of each peer, a day
         self._drains = run.setting("drains", 1, high=3)
-        self._loss = run.setting("loss", 0.01, high=0.3)
         pages = int(run.setting("pages", 4, low=1, high=1_000))
-        self._web = Web(
-            WebSettings(
-                seed=run.options.seed,
-                hosts=int(run.setting("hosts", 8, low=1, high=2_000)),
-                names="test",
-                pages_min=pages,
-                pages_max=3 * pages,
-                html_change_share=run.setting("change_share", 0.1, high=1.0),
-                troubles=False,
-            )
+        web = WebSettings(
+            seed=run.options.seed,
+            hosts=int(run.setting("hosts", 8, low=1, high=2_000)),
+            names="test",
+            pages_min=pages,
+            pages_max=3 * pages,
+            html_change_share=run.setting("change_share", 0.1, high=1.0),
+            troubles=False,
         )
-        self.figures: Figures = {}
-        self.complaints: dict[str, str | None] = {}
+        super().__init__(run, settings, web)
         self._reads = self._failed_reads = 0
         self._unread: list[str] = []
 
-    def look(self, world: World, checker: str) -> str | None:
-        if not self.complaints:
-            where = MEMORY_FOLDER if MEMORY_FOLDER.is_dir() else None
-            with tempfile.TemporaryDirectory(prefix="simnet-", dir=where) as folder:
-                self._play(world, Path(folder))
-        return self.complaints[checker]
-
-    def _play(self, world: World, folder: Path) -> None:
-        async def main(carrier: TrioCarrier) -> str:
-            peers = Peers(carrier, folder, self._settings, self._web)
-            async with peers.running(), anyio.create_task_group() as tasks:
-                await self._live(peers, tasks)
-                self._run.virtual_s = trio.current_time()
-                self._judge(peers, [await one.peer.status() for one in peers.members if one.peer is not None])
-                tasks.cancel_scope.cancel()
-            return carrier.world.trace.digest()
-
-        digest = run_world(main, seed=self._run.options.seed, link=LineQuality(loss=self._loss))
-        world.trace.note(world.now, "inside", digest)
-        for name, value in self.figures.items():
-            world.trace.note(world.now, "figure", name, value)
-
-    async def _live(self, peers: Peers, tasks: anyio.abc.TaskGroup) -> None:
+    async def live(self, peers: Peers, tasks: anyio.abc.TaskGroup) -> None:
         day_s = self._settings.day_s
         await anyio.sleep(60.0 + 5.0 * self._settings.peers)
         await peers.seed(peers.origins.oracle.front_pages())
@@ -132,6 +144,7 @@ class _Month:
             await trio.sleep_until(calm_at * (number + 1) / (self._drains + 2))
             await peers.drain(peers.members[-1 - number])
         await trio.sleep_until(self.days * day_s - 1.0)
+        self._judge(peers, [await one.peer.status() for one in peers.members if one.peer is not None])
 
     async def _tear(self, peers: Peers, calm_at: float) -> None:
         await trio.sleep_until(peers.chance.uniform(0.3, 0.8) * calm_at)
@@ -142,7 +155,7 @@ class _Month:
             await anyio.sleep(READ_EVERY_S)
             now = anyio.current_time()
             known = [url for day in peers.origins.visits.values() for url in day if not _is_robots(url)]
-            serving = [one for one in peers.members if one.peer is not None]
+            serving = peers.serving
             is_quiet = len(serving) == sum(not one.has_left for one in peers.members)
             if not known or not is_quiet or now < 2 * READABLE_AFTER_S or peers.is_torn(now):
                 continue
@@ -173,7 +186,7 @@ class _Month:
             for day in range(self.days - 1)
             for url in sorted(missed[day] & missed[day + 1])
         ]
-        members = [one for one in peers.members if one.peer is not None]
+        members = peers.serving
         few = _too_few(peers, members, min(self._settings.copies, len(members)))
         checked = sum(status.copying.cross_fetches.made for status in statuses)
         self.figures |= {
@@ -187,23 +200,23 @@ class _Month:
         }
         self.figures |= {name: float(count) for name, count in sorted(peers.counts.items())}
         self.complaints = {
-            ALIVE: _first(peers.fallen),
-            POLITE: _first([one.what for one in peers.origins.rude if not peers.is_torn(one.at)]),
-            TORN: _first(_crowded(peers, self._settings.delay_s)),
-            SAME: _first(_other(peers, members, self.days - 1)),
-            DAILY: _first(late),
-            COPIED: _first(few),
-            READ: _first(self._unread),
+            ALIVE: first_of(peers.fallen),
+            POLITE: first_of([one.what for one in peers.origins.rude if not peers.is_torn(one.at)]),
+            TORN: first_of(crowded(peers, self._settings.delay_s)),
+            SAME: first_of(_other(peers, members, self.days - 1)),
+            DAILY: first_of(late),
+            COPIED: first_of(few),
+            READ: first_of(self._unread),
             CHECKED: "no capture of another peer was fetched again"
             if not checked
             and len(members) > 1
             and self._settings.cross_fetch_share * len(peers.committed) > LOOKS_LEAST
             else None,
-            KEPT: _first(_lost(peers)),
+            KEPT: first_of(_lost(peers)),
         }
 
 
-def _crowded(peers: Peers, delay_s: float) -> list[str]:
+def crowded(peers: Peers, delay_s: float) -> list[str]:
     return [
         f"{host} was asked three times within {third.at - one.at:.2f} s at {third.at:.1f} s"
         for host, starts in sorted(peers.origins.starts.items())
@@ -264,19 +277,11 @@ def _is_robots(url: str) -> bool:
     return url.endswith("/robots.txt")
 
 
-def _first(complaints: list[str]) -> str | None:
+def first_of(complaints: list[str]) -> str | None:
     if not complaints:
         return None
     more = f" (and {len(complaints) - EXAMPLES:,} more)" if len(complaints) > EXAMPLES else ""
     return "; ".join(complaints[:EXAMPLES]) + more
-
-
-class _Asks(Silent):
-    def __init__(self, name: str, month: _Month) -> None:
-        self.name, self._month = name, month
-
-    def at_end(self, world: World) -> str | None:
-        return self._month.look(world, self.name)
 
 
 CHECKERS = (ALIVE, POLITE, TORN, DAILY, COPIED, SAME, READ, CHECKED, KEPT)
@@ -285,7 +290,4 @@ CHECKERS = (ALIVE, POLITE, TORN, DAILY, COPIED, SAME, READ, CHECKED, KEPT)
 @scenario("peers", summary="whole peers crawl, copy and serve a web that changes, while their machines fail",
           peers=12, peers_min=1, peers_max=50, seconds=1.0)  # fmt: skip
 def peers_of_a_month(run: ScenarioRun) -> None:
-    month = _Month(run)
-    run.check(*(_Asks(name, month) for name in CHECKERS))
-    run.more_figures(lambda: month.figures)
-    run.seconds = 1.0
+    _Month(run).ask(*CHECKERS)
