@@ -56,10 +56,6 @@ EXCEPTIONS: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "simnet.world.disk:SimulatedDisk.crash_images",
-            "simnet.world.disk:SimulatedDisk.posix_fallocate",
-            "simnet.world.disk:SimulatedDisk.take_delay_s",
-            "simnet.world.disk:SimulatedDisk.write_to",
-            "simnet.world.disk:SimulatedDisk.writev",
             "simnet.world.network:Network.set_link",
         ),
         _HURTS,

@@ -17,6 +17,7 @@ from simnet.world.world import Silent, World
 
 RETRY_S = 0.5
 RECORD_BYTES = 16
+LOG = "/log"
 
 
 def encode(client: int, number: int) -> bytes:
@@ -37,7 +38,7 @@ class Server:
         self._disk, self._syncs = host.disk, syncs
         self._out: list[tuple[Address, bytes]] = []
         self.kept: set[tuple[int, int]] = set()
-        self._fd = self._disk.open("/log", os.O_CREAT | os.O_RDWR)
+        self._fd = self._disk.open(LOG, os.O_CREAT | os.O_RDWR)
         directory = self._disk.open("/", os.O_RDONLY)
         self._disk.fsync(directory)
         self._disk.close(directory)
@@ -48,7 +49,7 @@ class Server:
         if record is None:
             return
         if record not in self.kept:
-            self._disk.append(self._fd, data)
+            self._disk.pwrite(self._fd, data, self._disk.stat(LOG).st_size)
             if self._syncs:
                 self._disk.fdatasync(self._fd)
             self.kept.add(record)
@@ -68,7 +69,7 @@ class Server:
         return f"{len(self.kept)} records kept"
 
     def _recover(self) -> None:
-        size = self._disk.fstat(self._fd).st_size
+        size = self._disk.stat(LOG).st_size
         for offset in range(0, size, RECORD_BYTES):
             record = decode(self._disk.pread(self._fd, RECORD_BYTES, offset))
             if record is None:

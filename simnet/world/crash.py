@@ -6,8 +6,8 @@ what lies inside it without having been written reads as zeros. So writes are re
 combination, but a page never holds a newer write of its own without the older one below it, as a page cache
 writes whole pages.
 
-Per directory: any subset of the unsynced entry changes survives (`ordered_names` allows prefixes only, as a
-journal does), a rename always as a whole. A file whose name is lost is lost with it.
+Per directory: any subset of the unsynced entry changes survives, a rename always as a whole. A file whose
+name is lost is lost with it.
 """
 
 import itertools
@@ -26,8 +26,6 @@ EXHAUSTIVE_IMAGES_MAX = 4_096
 class CrashRules:
     page_bytes: int = 4_096
     sector_bytes: int = 512
-    ordered_names: bool = False
-    tears: bool = True
 
 
 Chooser = Callable[[int], int]  # out of n possibilities, which
@@ -71,7 +69,7 @@ def _replay(choices: tuple[int, ...]) -> Chooser:
 def _image(root: Directory, pending: list[Transaction], rules: CrashRules, choose: Chooser) -> Directory:
     names: dict[int, dict[str, Inode]] = {}
     _add_names(root, names)
-    for transaction in _survivors(pending, rules, choose):
+    for transaction in [transaction for transaction in pending if choose(2)]:
         for change in transaction.changes:
             entries = names.setdefault(change.directory.number, dict(change.directory.durable))
             if change.inode is None:
@@ -79,15 +77,9 @@ def _image(root: Directory, pending: list[Transaction], rules: CrashRules, choos
             else:
                 entries[change.name] = change.inode
                 _add_names(change.inode, names)
-    files = {file.number: _leave_file(file, rules, choose) for file in _all_files(root, pending)}
-    made = Directory(root.number, modified_s=root.modified_s)
+    files = {file.number: _leave_file(file, rules, choose) for file in all_files(root, pending)}
+    made = Directory(root.number)
     return _fill(made, names, files, {root.number}, {})
-
-
-def _survivors(pending: list[Transaction], rules: CrashRules, choose: Chooser) -> list[Transaction]:
-    if rules.ordered_names:
-        return pending[: choose(len(pending) + 1)]
-    return [transaction for transaction in pending if choose(2)]
 
 
 def _add_names(inode: Inode, names: dict[int, dict[str, Inode]]) -> None:
@@ -97,7 +89,7 @@ def _add_names(inode: Inode, names: dict[int, dict[str, Inode]]) -> None:
             _add_names(child, names)
 
 
-def _all_files(root: Directory, pending: list[Transaction]) -> list[File]:
+def all_files(root: Directory, pending: list[Transaction]) -> list[File]:
     """Every file that an image could name, by number: also one whose every name is still unsynced."""
     found: dict[int, File] = {}
     seen: set[int] = set()
@@ -162,8 +154,7 @@ def _page_choices(pending: list[Change], rules: CrashRules, choose: Chooser) -> 
             for page in _pages(change, rules.page_bytes):
                 known = states.setdefault(page, [_PageChoice(0, 0)])
                 whole = known[-1].whole
-                if rules.tears:
-                    known.extend(_PageChoice(whole, cut) for cut in _cuts(change, page, rules))
+                known.extend(_PageChoice(whole, cut) for cut in _cuts(change, page, rules))
                 known.append(_PageChoice(whole + 1, 0))
     return {page: states[page][choose(len(states[page]))] for page in sorted(states)}
 
@@ -219,7 +210,6 @@ def _fill(
                     inode.number,
                     cached=content,
                     durable=bytearray(content),
-                    modified_s=inode.modified_s,
                     links=0,
                 )
                 copies[inode.number] = known
@@ -228,7 +218,7 @@ def _fill(
         elif inode.number in inside:
             continue  # half-persisted renames may not tie a directory into itself
         else:
-            child = Directory(inode.number, modified_s=inode.modified_s)
+            child = Directory(inode.number)
             _fill(child, names, files, inside | {inode.number}, copies)
         made.cached[name] = child
     made.durable = dict(made.cached)

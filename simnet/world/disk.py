@@ -1,7 +1,7 @@
-"""How does a disk look to a program, if it can lose unsynced bytes, fill up, slow down, fail and rot?
+"""How does a disk look to a program, if it can lose unsynced bytes, fill up, fail and rot?
 
-`SimulatedDisk` has the shape of the module `os`: the same names, flags and errors, so a store that asks for
-"something like `os`" runs on either. Writes land in a cache; `fsync` and `fdatasync` make a file durable,
+`SimulatedDisk` has the calls that the store asks for (`herodotus.store.disk.Disk`), with the flags and errors of the
+module `os`. Writes land in a cache; `fsync` and `fdatasync` make a file durable,
 `fsync` of a directory its names. `power_cut` forgets any subset of the rest (`crash.py` says which), and
 `cut_after` does so in the middle of a workload, so that a test can try every point:
 
@@ -15,44 +15,48 @@
             for image in disk.crash_images(random.Random(calls), limit=50):
                 check(image)
 
-Faults are data (`Failure`). Time is not spent here: each call adds its cost to `busy_s`, and
-a host that wants slow disks takes it with `take_delay_s()` and waits.
+Faults are data (`Failure`).
 """
 
 import errno
 import fnmatch
 import os
-import pathlib
 import random
 import stat as stat_bits
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from simnet.world.crash import CrashRules, crash_images, leave_crash_image
-from simnet.world.disk_values import (
-    CHANGES,
-    SYNCS,
-    WRITES,
-    Buffer,
-    DiskStatistics,
-    Failure,
-    PowerCut,
-    Speed,
-    Stat,
-)
+from simnet.world.crash import CrashRules, all_files, crash_images, leave_crash_image
 from simnet.world.inodes import Directory, EntryChange, File, Inode, Resize, Transaction, Write
-from simnet.world.paths import Path, contains, files_of, find, must_find, os_error, parent_of, parts_of, walk
+from simnet.world.paths import Path, contains, find, must_find, os_error, parent_of, parts_of, walk
 
-__all__ = [
-    "SYNCS",
-    "WRITES",
-    "DiskStatistics",
-    "Failure",
-    "PowerCut",
-    "SimulatedDisk",
-    "Speed",
-    "Stat",
-]
+WRITES = frozenset({"pwrite", "ftruncate"})
+SYNCS = frozenset({"fsync", "fdatasync"})
+NAMES = frozenset({"open", "rename", "unlink", "mkdir"})
+CHANGES = WRITES | SYNCS | NAMES
+"""Of these calls `cut_after` counts each one, as each changes the outcome of a power cut."""
+
+
+class PowerCut(BaseException):
+    """The machine is gone: no `except Exception` of the program under test may carry on after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Calls that go wrong: which, how, how often. `skip` lets the first n matching calls through."""
+
+    calls: frozenset[str]
+    error: int = errno.EIO
+    path: str = "*"
+    probability: float = 1.0
+    skip: int = 0
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    st_mode: int
+    st_size: int
 
 
 @dataclass(slots=True)
@@ -60,7 +64,6 @@ class _Open:
     inode: Inode
     path: str
     flags: int
-    position: int = 0
 
     @property
     def is_writable(self) -> bool:
@@ -83,24 +86,15 @@ class SimulatedDisk:
     """One host's file system; `/` exists. Not for two threads at once."""
 
     capacity_bytes: int | None = None
-    speed: Speed = field(default_factory=Speed)
     rules: CrashRules = field(default_factory=CrashRules)
     rng: random.Random = field(default_factory=lambda: random.Random(0))
-    now: Callable[[], float] = field(default=lambda: 0.0)
     is_read_only: bool = False
-    slow_factor: float = 1.0
-    busy_s: float = 0.0
     root: Directory = field(default_factory=lambda: Directory(1))
     pending: list[Transaction] = field(default_factory=list)
     _next_number: int = 2
     _open: dict[int, _Open] = field(default_factory=dict)
     _armed: list[_Armed] = field(default_factory=list)
-    _used: int = 0
-    _calls: int = 0
-    _syncs: int = 0
-    _written: int = 0
-    _read: int = 0
-    _failures: int = 0
+    bytes_used: int = 0
     _cut_after: int | None = None
     changes: int = 0
 
@@ -146,52 +140,17 @@ class SimulatedDisk:
         opened, file = self._file(fd, "pread")
         if not opened.is_readable:
             raise os_error(errno.EBADF, opened.path)
-        data = bytes(file.cached[offset : offset + length])
-        self._read += len(data)
-        self._spend(len(data))
-        return data
+        return bytes(file.cached[offset : offset + length])
 
-    def read(self, fd: int, length: int) -> bytes:
-        opened, file = self._file(fd, "read")
-        if not opened.is_readable:
-            raise os_error(errno.EBADF, opened.path)
-        data = bytes(file.cached[opened.position : opened.position + length])
-        opened.position += len(data)
-        self._read += len(data)
-        self._spend(len(data))
-        return data
-
-    def pwrite(self, fd: int, data: Buffer, offset: int) -> int:
+    def pwrite(self, fd: int, data: bytes, offset: int) -> int:
         opened, file = self._file(fd, "pwrite")
-        return self._write(opened, file, offset, bytes(data))
-
-    def write(self, fd: int, data: Buffer) -> int:
-        """At the descriptor's position, or at the end where it was opened with O_APPEND."""
-        opened, file = self._file(fd, "write")
-        return self._write_at_position(opened, file, bytes(data))
-
-    def writev(self, fd: int, buffers: Sequence[Buffer]) -> int:
-        opened, file = self._file(fd, "writev")
-        return self._write_at_position(opened, file, b"".join(bytes(buffer) for buffer in buffers))
-
-    def append(self, fd: int, data: Buffer) -> int:
-        """At the end, whatever the descriptor's position, as a log needs it."""
-        opened, file = self._file(fd, "write")
-        return self._write(opened, file, len(file.cached), bytes(data))
+        return self._write(opened, file, offset, data)
 
     def ftruncate(self, fd: int, length: int) -> None:
         opened, file = self._file(fd, "ftruncate")
         self._need_writable(opened)
         self._reserve(length - len(file.cached), opened.path)
         self._resize(file, length)
-
-    def posix_fallocate(self, fd: int, offset: int, length: int) -> None:
-        opened, file = self._file(fd, "posix_fallocate")
-        self._need_writable(opened)
-        wanted = offset + length
-        if wanted > len(file.cached):
-            self._reserve(wanted - len(file.cached), opened.path)
-            self._resize(file, wanted)
 
     # -- durability ---------------------------------------------------------------------------------------
 
@@ -204,7 +163,7 @@ class SimulatedDisk:
 
     def sync(self) -> None:
         """Everything: for a test's starting point, and an orderly shutdown."""
-        for file in files_of(self.root):
+        for file in all_files(self.root, self.pending):
             file.flush()
         for transaction in self.pending:
             transaction.apply_durably()
@@ -235,20 +194,6 @@ class SimulatedDisk:
         if replaced is not None:
             self._unlinked(replaced)
 
-    replace = rename
-
-    def link(self, source: Path, target: Path) -> None:
-        self._begin("link", os.fspath(source))
-        self._refuse_when_read_only(target)
-        inode = must_find(self.root, source)
-        parent, name = parent_of(self.root, target)
-        if name in parent.cached:
-            raise os_error(errno.EEXIST, target)
-        if isinstance(inode, Directory):
-            raise os_error(errno.EPERM, source)
-        inode.links += 1
-        self._enter(parent, name, inode)
-
     def unlink(self, path: Path) -> None:
         self._begin("unlink", os.fspath(path))
         self._refuse_when_read_only(path)
@@ -259,8 +204,6 @@ class SimulatedDisk:
         self._leave(parent, name)
         self._unlinked(inode)
 
-    remove = unlink
-
     def mkdir(self, path: Path, mode: int = 0o777) -> None:
         del mode
         self._begin("mkdir", os.fspath(path))
@@ -268,7 +211,7 @@ class SimulatedDisk:
         parent, name = parent_of(self.root, path)
         if name in parent.cached:
             raise os_error(errno.EEXIST, path)
-        self._enter(parent, name, Directory(self._number(), modified_s=self.now()))
+        self._enter(parent, name, Directory(self._number()))
 
     def makedirs(self, path: Path, mode: int = 0o777, exist_ok: bool = False) -> None:
         parts = parts_of(path)
@@ -282,17 +225,6 @@ class SimulatedDisk:
             elif depth == len(parts) and not exist_ok:
                 raise os_error(errno.EEXIST, step)
 
-    def rmdir(self, path: Path) -> None:
-        self._begin("rmdir", os.fspath(path))
-        self._refuse_when_read_only(path)
-        parent, name = parent_of(self.root, path)
-        inode = must_find(self.root, path)
-        if isinstance(inode, File):
-            raise os_error(errno.ENOTDIR, path)
-        if inode.cached:
-            raise os_error(errno.ENOTEMPTY, path)
-        self._leave(parent, name)
-
     def listdir(self, path: Path) -> list[str]:
         """Sorted, unlike `os`: no program may come to depend on an order, and no run may differ by it."""
         inode = must_find(self.root, path)
@@ -302,9 +234,6 @@ class SimulatedDisk:
 
     def stat(self, path: Path) -> Stat:
         return self._stat(must_find(self.root, path))
-
-    def fstat(self, fd: int) -> Stat:
-        return self._stat(self._descriptor(fd).inode)
 
     def exists(self, path: Path) -> bool:
         return find(self.root, path) is not None
@@ -321,7 +250,6 @@ class SimulatedDisk:
         """End failures, slowness and read-only mode; their effects stay."""
         self._armed.clear()
         self.is_read_only = False
-        self.slow_factor = 1.0
 
     def cut_after(self, changes: int) -> None:
         """The power goes when the program makes its next change after this many: that change is not made."""
@@ -335,9 +263,7 @@ class SimulatedDisk:
         """The images that a cut at this very moment can leave: all where they are few, else `limit` of them,
         the two extremes (all lost, all kept) first. This disk stays as it is."""
         for root in crash_images(self.root, self.pending, self.rules, rng, limit):
-            image = SimulatedDisk(
-                capacity_bytes=self.capacity_bytes, speed=self.speed, rules=self.rules, rng=self.rng
-            )
+            image = SimulatedDisk(capacity_bytes=self.capacity_bytes, rules=self.rules, rng=self.rng)
             image._become(root)
             yield image
 
@@ -375,41 +301,13 @@ class SimulatedDisk:
             raise os_error(errno.EISDIR, path)
         return bytes(inode.cached)
 
-    def write_to(self, directory: pathlib.Path) -> None:
-        """Lay the files down in a real directory, for programs that know no other (a WARC reader, `zstd
-        -dc`)."""
-        for path, inode in walk(self.root):
-            target = directory / path.lstrip("/")
-            if isinstance(inode, Directory):
-                target.mkdir(parents=True, exist_ok=True)
-            else:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(inode.cached)
-
-    def take_delay_s(self) -> float:
-        """The time that the calls since the last question would have taken; the host waits that long."""
-        delay, self.busy_s = self.busy_s, 0.0
-        return delay
-
-    def statistics(self) -> DiskStatistics:
-        return DiskStatistics(
-            calls=self._calls,
-            syncs=self._syncs,
-            bytes_written=self._written,
-            bytes_read=self._read,
-            bytes_used=self._used,
-            failures=self._failures,
-        )
-
     # -- inside -------------------------------------------------------------------------------------------
 
     def _begin(self, call: str, path: str, *, changes: bool = True) -> None:
-        self._calls += 1
         if changes and call in CHANGES:
             if self._cut_after is not None and self.changes >= self._cut_after:
                 raise PowerCut
             self.changes += 1
-        self.busy_s += self.speed.call_s * self.slow_factor
         for armed in self._armed:
             if call in armed.failure.calls and fnmatch.fnmatchcase(path, armed.failure.path):
                 self._fire(armed, path)
@@ -422,44 +320,28 @@ class SimulatedDisk:
         if failure.probability < 1.0 and self.rng.random() >= failure.probability:
             return
         armed.fired += 1
-        self._failures += 1
         raise os_error(failure.error, path)
-
-    def _spend(self, size: int) -> None:
-        self.busy_s += size / self.speed.bytes_per_s * self.slow_factor
-
-    def _write_at_position(self, opened: _Open, file: File, data: bytes) -> int:
-        offset = len(file.cached) if opened.flags & os.O_APPEND else opened.position
-        written = self._write(opened, file, offset, data)
-        opened.position = offset + written
-        return written
 
     def _write(self, opened: _Open, file: File, offset: int, data: bytes) -> int:
         self._need_writable(opened)
         growth = max(0, offset + len(data) - len(file.cached))
-        room = growth if self.capacity_bytes is None else self.capacity_bytes - self._used
+        room = growth if self.capacity_bytes is None else self.capacity_bytes - self.bytes_used
         if growth > room:
             # A full disk takes the bytes that still fit and returns a short count; then it takes none.
             data = data[: len(data) - (growth - max(0, room))]
             growth = max(0, room)
             if not data:
-                self._failures += 1
                 raise os_error(errno.ENOSPC, opened.path)
         file.change(Write(offset, data))
-        file.modified_s = self.now()
-        self._used += growth
-        self._written += len(data)
-        self._spend(len(data))
+        self.bytes_used += growth
         return len(data)
 
     def _resize(self, file: File, size: int) -> None:
-        self._used += size - len(file.cached)
+        self.bytes_used += size - len(file.cached)
         file.change(Resize(size))
-        file.modified_s = self.now()
 
     def _reserve(self, growth: int, path: str) -> None:
-        if growth > 0 and self.capacity_bytes is not None and self._used + growth > self.capacity_bytes:
-            self._failures += 1
+        if growth > 0 and self.capacity_bytes is not None and self.bytes_used + growth > self.capacity_bytes:
             raise os_error(errno.ENOSPC, path)
 
     def _sync(self, fd: int, call: str) -> None:
@@ -470,8 +352,6 @@ class SimulatedDisk:
             if isinstance(opened.inode, File):
                 opened.inode.forget_pending()
             raise
-        self._syncs += 1
-        self.busy_s += self.speed.sync_s * self.slow_factor
         if isinstance(opened.inode, File):
             opened.inode.flush()
         else:
@@ -495,7 +375,7 @@ class SimulatedDisk:
     def _create(self, path: Path) -> File:
         self._refuse_when_read_only(path)
         parent, name = parent_of(self.root, path)
-        file = File(self._number(), modified_s=self.now())
+        file = File(self._number())
         self._enter(parent, name, file)
         return file
 
@@ -517,7 +397,7 @@ class SimulatedDisk:
         if not isinstance(inode, File) or inode.links:
             return
         if not any(opened.inode is inode for opened in self._open.values()):
-            self._used -= len(inode.cached)
+            self.bytes_used -= len(inode.cached)
 
     def _refuse_replacing(self, inode: Inode, replaced: Inode | None, target: Path) -> None:
         if isinstance(replaced, Directory):
@@ -535,7 +415,6 @@ class SimulatedDisk:
 
     def _refuse_when_read_only(self, path: Path) -> None:
         if self.is_read_only:
-            self._failures += 1
             raise os_error(errno.EROFS, path)
 
     def _file(self, fd: int, call: str) -> tuple[_Open, File]:
@@ -555,10 +434,7 @@ class SimulatedDisk:
         is_file = isinstance(inode, File)
         return Stat(
             st_mode=(stat_bits.S_IFREG | 0o644) if is_file else (stat_bits.S_IFDIR | 0o755),
-            st_ino=inode.number,
-            st_nlink=inode.links if isinstance(inode, File) else 1,
             st_size=len(inode.cached) if is_file else 0,
-            st_mtime=inode.modified_s,
         )
 
     def _number(self) -> int:
@@ -572,5 +448,5 @@ class SimulatedDisk:
         self._cut_after = None
         files = {inode.number: inode for _, inode in walk(root) if isinstance(inode, File)}
         numbers = [inode.number for _, inode in walk(root)]
-        self._used = sum(len(file.cached) for file in files.values())
+        self.bytes_used = sum(len(file.cached) for file in files.values())
         self._next_number = max(numbers) + 1

@@ -183,7 +183,7 @@ def _link(fault: Fault, world: "World") -> None:
 def _disk_full(fault: Fault, world: "World") -> None:
     for number in fault.hosts:
         disk = world.hosts[number].disk
-        disk.capacity_bytes = disk.statistics().bytes_used + int(fault.settings.get("left_bytes", 0.0))
+        disk.capacity_bytes = disk.bytes_used + int(fault.settings.get("left_bytes", 0.0))
 
 
 @fault_kind("disk errors")
@@ -191,12 +191,6 @@ def _disk_errors(fault: Fault, world: "World") -> None:
     for number in fault.hosts:
         share = fault.settings.get("share", 0.1)
         world.hosts[number].disk.fail(Failure(calls=WRITES | SYNCS, error=errno.EIO, probability=share))
-
-
-@fault_kind("disk slow")
-def _disk_slow(fault: Fault, world: "World") -> None:
-    for number in fault.hosts:
-        world.hosts[number].disk.slow_factor = fault.settings.get("factor", 50.0)
 
 
 @fault_kind("disk repaired")

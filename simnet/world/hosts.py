@@ -84,7 +84,7 @@ class WorldHost:
 
     @cached_property
     def disk(self) -> SimulatedDisk:
-        return SimulatedDisk(rng=self._chance(f"disk/{self.number}"), now=self.clock)
+        return SimulatedDisk(rng=self._chance(f"disk/{self.number}"))
 
     @property
     def is_up(self) -> bool:

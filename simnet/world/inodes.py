@@ -51,7 +51,6 @@ class File:
     durable: bytearray = field(default_factory=bytearray)
     pending: list[Change] = field(default_factory=list)
     links: int = 1
-    modified_s: float = 0.0
 
     def change(self, change: Change) -> None:
         apply(self.cached, change)
@@ -73,7 +72,6 @@ class Directory:
     number: int
     cached: dict[str, "Inode"] = field(default_factory=dict)
     durable: dict[str, "Inode"] = field(default_factory=dict)
-    modified_s: float = 0.0
 
 
 Inode = File | Directory

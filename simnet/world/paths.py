@@ -71,19 +71,3 @@ def walk(directory: Directory, path: str = "") -> Iterator[tuple[str, Inode]]:
             yield from walk(inode, f"{path}/{name}")
         else:
             yield f"{path}/{name}", inode
-
-
-def files_of(root: Directory) -> list[File]:
-    """Also those that have lost their name in the cache but not yet on the platter."""
-    found: dict[int, File] = {}
-
-    def collect(directory: Directory) -> None:
-        for names in (directory.cached, directory.durable):
-            for inode in names.values():
-                if isinstance(inode, File):
-                    found[inode.number] = inode
-                else:
-                    collect(inode)
-
-    collect(root)
-    return [found[number] for number in sorted(found)]
