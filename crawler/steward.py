@@ -103,6 +103,7 @@ class LocalSteward:
             if isinstance(error, (ForbiddenAddressError, UnresolvableError)):
                 report = _NOT_ASKED
             return replace(search, has_failed=True, rules=closed if is_final else None), report
+        assert found.duration_s is not None, "only captures of an archive do not know it"
         retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
         report = OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
         if found.redirect_to is not None and search.hops < REDIRECTS_MAX:

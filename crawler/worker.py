@@ -16,14 +16,23 @@ from crawler.clocks import loop_clock
 from crawler.core.capture import PACKED_TYPES, Capture, PayloadDigest, is_packed_xml
 from crawler.core.errors import FetchError
 from crawler.core.link import DueEntry, Link
-from crawler.core.politeness import Lease, OriginReport, Wait, retry_after_s
+from crawler.core.politeness import Lease, OriginReport, Wait
 from crawler.core.recrawl import Known, Recrawl
 from crawler.core.robots import RobotsRules
 from crawler.core.scope import CrawlScope
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, target_of
 from crawler.frontier import Frontier
 from crawler.outcomes import CrawlCounts, Outcomes
-from crawler.ports import CaptureSink, Fetcher, FetchRequest, OwnsEverything, Skipped, StewardPort, UrlOwner
+from crawler.ports import (
+    CaptureSink,
+    Fetcher,
+    FetchRequest,
+    OwnsEverything,
+    Skipped,
+    StewardPort,
+    UrlOwner,
+    report_of,
+)
 from crawler.rota import Rota
 
 TURNS_IN_A_ROW_MAX = 16
@@ -324,7 +333,7 @@ class Crawler:
         found: Capture | Skipped | FetchError | None = None
         try:
             found = await self._fetcher.fetch(self._request(entry.known))
-            report = self._report_of(found)
+            report = report_of(found, self._wall_clock())
         except FetchError as error:
             found = error
             report = OriginReport(status=None, duration_s=self._now() - start)
@@ -350,9 +359,3 @@ class Crawler:
 
     def _accepts_packed(self, mime: str) -> bool:
         return mime in PACKED_TYPES or self._scope.content.accepts(mime)
-
-    def _report_of(self, found: Capture | Skipped) -> OriginReport:
-        retry_s = None
-        if isinstance(found, Capture) and found.status in (429, 503):
-            retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
-        return OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)

@@ -15,7 +15,7 @@ import hashlib
 import re
 import zlib
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import Enum, StrEnum
 from functools import lru_cache
 from typing import NamedTuple, NewType
 
@@ -42,13 +42,12 @@ class FetchOutcome(Enum):
     the body."""
 
 
-class Truncation(Enum):
+class Truncation(StrEnum):
     """Why the body ends early, in the words of WARC-Truncated (WARC 1.1, 5.13)."""
 
     LENGTH = "length"
     TIME = "time"
     DISCONNECT = "disconnect"
-    UNSPECIFIED = "unspecified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +69,10 @@ class Capture:
     """Canonical (`crawler.core.urls`)."""
     requested_at: float
     """Seconds since 1970, UTC, when the request was sent: WARC-Date."""
-    duration_s: float
-    """From the request to the last byte of the body."""
+    duration_s: float | None
+    """From the request to the last byte of the body; None where an archive gave it back. This, `via` and `tls` go
+    into a metadata record beside the capture. That record is copied as it is: read into these fields and written
+    again, it would be another, as times are rounded and other tools write other fields."""
     request: bytes
     """The request's head as sent, with its blank line. There never is a body: we only GET."""
     status: int
@@ -84,7 +85,8 @@ class Capture:
     remote_ip: str
     """The address that was connected to: WARC-IP-Address."""
     outcome: FetchOutcome = FetchOutcome.STORED
-    truncated: Truncation | None = None
+    truncated: str | None = None
+    """A `Truncation`; another word where a record of others has one."""
     mime: str = ""
     """Media type as declared, lower case, without parameters; "" when undeclared or nonsense."""
     redirect_to: str | None = None
@@ -100,6 +102,11 @@ class Capture:
     @property
     def key(self) -> UrlKey:
         return url_key(self.url)
+
+    @property
+    def time_s(self) -> int:
+        """As a WARC record has it."""
+        return int(self.requested_at)
 
     @property
     def is_new(self) -> bool:

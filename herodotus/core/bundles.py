@@ -15,6 +15,7 @@ deleted for good.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from crawler.core.capture import Capture
 from herodotus.core.captures import CaptureId, Deposit, Original, RecordType, id_of_record, split_payload
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.signatures import SIGNATURE
@@ -124,16 +125,17 @@ _PRIMARY = frozenset(kind.value for kind in RecordType)
 def format_bundle(deposit: Deposit, original: Original | None, record_id: str | None = None) -> list[bytes]:
     """The capture itself first, then its companions. With an original, the capture has no body."""
     primary_id = record_id or deposit.record_id
-    date = format_date(deposit.time_s)
-    url = clean(deposit.url)
+    capture = deposit.capture
+    date = format_date(capture.time_s)
+    url = clean(capture.url)
     records = [_format_primary(deposit, primary_id, date, url, original)]
-    if deposit.request or deposit.metadata:
+    learned = _learned(capture)
+    if capture.request or learned:
         shared = f"WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\nWARC-Concurrent-To: {primary_id}\r\n"
-        if deposit.request:
-            records.append(_format_companion("request", _REQUEST, deposit.request, primary_id, shared))
-        if deposit.metadata:
-            text = "".join(f"{name}: {' '.join(value.split())}\r\n" for name, value in deposit.metadata)
-            block = text.encode("utf-8", "replace")
+        if capture.request:
+            records.append(_format_companion("request", _REQUEST, capture.request, primary_id, shared))
+        if learned:
+            block = "".join(learned).encode("utf-8", "replace")
             records.append(
                 _format_companion("metadata", "application/warc-fields", block, primary_id, shared)
             )
@@ -141,6 +143,24 @@ def format_bundle(deposit: Deposit, original: Original | None, record_id: str | 
     if any(name != SIGNATURE for name, _ in deposit.extra):
         _check_primary(records[0], deposit, is_revisit=original is not None)
     return records
+
+
+def _learned(capture: Capture) -> list[str]:
+    """The lines of a metadata record (WARC 1.1, 6.6): what the crawler learned besides. None for a capture that came
+    with its records: the metadata is among them."""
+    lines = [] if capture.via is None else [f"via: {' '.join(capture.via.split())}\r\n"]
+    if capture.duration_s is not None:
+        lines.append(f"fetchTimeMs: {round(capture.duration_s * 1000)}\r\n")
+    tls = capture.tls
+    if tls is not None:
+        lines += [
+            f"tls-protocol: {' '.join(tls.protocol.split())}\r\n",
+            f"tls-cipher: {' '.join(tls.cipher.split())}\r\n",
+            f"tls-certificate: sha256:{tls.certificate_sha256.hex()}\r\n",
+        ]
+        if tls.error is not None:
+            lines.append(f"tls-error: {' '.join(tls.error.split())}\r\n")
+    return lines
 
 
 def format_foreign_companion(record: WarcRecord) -> bytes:
@@ -155,7 +175,7 @@ def format_foreign_companion(record: WarcRecord) -> bytes:
 
 def _check_primary(written: bytes, deposit: Deposit, *, is_revisit: bool) -> None:
     again = _read_again(written)
-    payload = (deposit.head, b"" if is_revisit else deposit.body)
+    payload = (deposit.capture.head, b"" if is_revisit else deposit.capture.body)
     if id_of_record(again) != deposit.id or split_payload(again) != payload:
         raise MalformedRecordError("its fields would make another capture of it")
 
@@ -171,24 +191,25 @@ def _read_again(written: bytes) -> WarcRecord:
 def _format_primary(
     deposit: Deposit, record_id: str, date: str, url: str, original: Original | None
 ) -> bytes:
+    capture = deposit.capture
     if original is None:
         kind, refers = deposit.type.value, ""
-        block = deposit.head + deposit.body
+        block = capture.head + capture.body
     else:
-        kind, block = "revisit", deposit.head
+        kind, block = "revisit", capture.head
         refers = (
             f"WARC-Profile: {REVISIT_PROFILE}\r\n"
             f"WARC-Refers-To: {original.record_id}\r\n"
             f"WARC-Refers-To-Target-URI: {clean(original.url)}\r\n"
             f"WARC-Refers-To-Date: {format_date(original.time_s)}\r\n"
         )
-    address = f"WARC-IP-Address: {clean(deposit.ip)}\r\n" if deposit.ip else ""
-    truncated = f"WARC-Truncated: {clean(deposit.truncated)}\r\n" if deposit.truncated else ""
+    address = f"WARC-IP-Address: {clean(capture.remote_ip)}\r\n" if capture.remote_ip else ""
+    truncated = f"WARC-Truncated: {clean(capture.truncated)}\r\n" if capture.truncated else ""
     return _whole(
         f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\nWARC-Date: {date}\r\n"
         f"WARC-Target-URI: {url}\r\n{address}{refers}"
-        f"WARC-Payload-Digest: {sha1_label(deposit.sha1)}\r\n"
-        f"{PAYLOAD_SHA256}: sha256:{deposit.sha256.hex()}\r\n"
+        f"WARC-Payload-Digest: {sha1_label(capture.sha1)}\r\n"
+        f"{PAYLOAD_SHA256}: sha256:{capture.sha256.hex()}\r\n"
         f"WARC-Block-Digest: {sha1_of(block)}\r\n{truncated}{_last_fields(deposit)}",
         block,
     )
@@ -196,7 +217,7 @@ def _format_primary(
 
 def _last_fields(deposit: Deposit) -> str:
     extra = "".join(f"{clean(name)}: {clean(value)}\r\n" for name, value in deposit.extra)
-    if deposit.head:
+    if deposit.capture.head:
         return f"Content-Type: {_RESPONSE}\r\n{extra}"
     if field(deposit.extra, "Content-Type") is None:
         return f"Content-Type: application/octet-stream\r\n{extra}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from crawler.core.capture import REDIRECTS, Capture, MediaType, PayloadDigest, Truncation, payload_digests
+from crawler.core.capture import REDIRECTS, Capture, MediaType, PayloadDigest, payload_digests
 from crawler.core.errors import MalformedUrlError
 from crawler.core.urls import STANDARD, UrlRules, url_key
 from dht.core.ids import Key
@@ -37,7 +37,6 @@ def position_of(url: str) -> Key:
     return Key(url_key(url))
 
 
-_TRUNCATIONS = {truncation.value: truncation for truncation in Truncation}
 URL_BYTES_MAX = 16 * 1024
 HTTP_HEAD_BYTES_MAX = 1024 * 1024
 _STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? +(\d{3})(?:[ \r\n]|$)")
@@ -92,106 +91,97 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deposit:
-    url: str
-    time_s: int
-    head: bytes
-    """HTTP status line and headers with the blank line; empty for a resource."""
-    body: bytes
-    sha256: bytes
-    sha1: bytes
-    ip: str | None = None
-    mime: str = ""
-    truncated: str | None = None
+    """A capture with all that its record says besides."""
+
+    capture: Capture
     type: RecordType = RecordType.RESPONSE
     extra: Fields = ()
-    request: bytes = b""
-    metadata: Fields = ()
     companions: tuple[WarcRecord, ...] = ()
-    """Records that came with a foreign one; they are kept as they are."""
+    """Records that came with it, from another archive or another holder; they are kept as they are."""
     foreign_id: str | None = None
     """The record's id in the archive that it came from. Its companions refer to it by this id."""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
+        capture = self.capture
+        assert capture.is_new, "visits that found nothing new are noted, not deposited"
+        if not 0 < len(capture.url.encode("utf-8", "surrogateescape")) <= URL_BYTES_MAX:
             raise MalformedRecordError("the URL is empty or too long")
         # The capture is found by the URL in the record, so both must be identical.
-        if clean(self.url) != self.url or self.url.strip() != self.url or self.url[0] == "<":
+        if clean(capture.url) != capture.url or capture.url.strip() != capture.url or capture.url[0] == "<":
             raise MalformedRecordError("the URL has control characters, or spaces or brackets around it")
-        if not 0 <= self.time_s < 2**32:
+        if not 0 <= capture.requested_at < 2**32:
             raise MalformedRecordError("the date is outside 1970 to 2106")
-        if len(self.head) + len(self.body) > BLOCK_BYTES_MAX:
+        if len(capture.head) + len(capture.body) > BLOCK_BYTES_MAX:
             raise MalformedRecordError(f"a block of more than {BLOCK_BYTES_MAX} bytes")
-        if self.head and self.body and not self.head.endswith((b"\n\r\n", b"\n\n")):
+        if capture.head and capture.body and not capture.head.endswith((b"\n\r\n", b"\n\n")):
             raise MalformedRecordError("the head has no end, so nobody could tell where the body starts")
 
     @property
     def key(self) -> Key:
-        return position_of(self.url)
+        return position_of(self.capture.url)
 
     @property
     def id(self) -> CaptureId:
-        return CaptureId(key=self.key, time_s=self.time_s, digest=self.sha256)
+        return CaptureId(key=self.key, time_s=self.capture.time_s, digest=self.capture.sha256)
 
     @property
     def record_id(self) -> str:
+        capture = self.capture
         return self.foreign_id or derive_record_id(
-            b"capture", self.url.encode("utf-8", "surrogateescape"), b"%d" % self.time_s, self.sha256
+            b"capture",
+            capture.url.encode("utf-8", "surrogateescape"),
+            b"%d" % capture.time_s,
+            capture.sha256,
         )
 
 
-def deposit_of(capture: Capture) -> Deposit:
-    """The deposit of a fetch. Further facts that the crawler learned go into a metadata record (WARC 1.1, 6.6)."""
-    learned: list[tuple[str, str]] = []
-    if capture.via is not None:
-        learned.append(("via", capture.via))
-    learned.append(("fetchTimeMs", str(round(capture.duration_s * 1000))))
-    if capture.tls is not None:
-        learned.append(("tls-protocol", capture.tls.protocol))
-        learned.append(("tls-cipher", capture.tls.cipher))
-        learned.append(("tls-certificate", f"sha256:{capture.tls.certificate_sha256.hex()}"))
-        if capture.tls.error is not None:
-            learned.append(("tls-error", capture.tls.error))
-    return Deposit(
-        url=capture.url,
-        time_s=int(capture.requested_at),
-        head=capture.head,
-        body=capture.body,
-        sha256=capture.sha256,
-        sha1=capture.sha1,
-        ip=capture.remote_ip,
-        mime=capture.mime,
-        truncated=None if capture.truncated is None else capture.truncated.value,
-        request=capture.request,
-        metadata=tuple(learned),
-    )
-
-
-def deposit_of_record(record: WarcRecord, url: str, companions: tuple[WarcRecord, ...] = ()) -> Deposit:
-    """From a response or resource record, ours or foreign; `url` is its canonical target."""
-    type_ = RecordType(record.kind)
+def deposit_of_record(
+    record: WarcRecord,
+    url: str,
+    companions: tuple[WarcRecord, ...] = (),
+    *,
+    content: tuple[bytes, bytes] | None = None,
+    sha256: bytes | None = None,
+) -> Deposit:
+    """From the record of a capture, ours or foreign; `url` is its canonical target. `content` is head and body, where
+    they are not the record's block; `sha256` is of a body that was compared with it already."""
+    type_ = RecordType.RESOURCE if record.kind == "resource" else RecordType.RESPONSE
+    head, body = split_payload(record) if content is None else content
+    if type_ is RecordType.RESOURCE:
+        head, body = b"", head + body
+    capture = capture_of_record(record, url, head, body, sha256)
     content_type = (record.get("Content-Type") or "").lower()
-    head, body = b"", record.block
-    if type_ is RecordType.RESPONSE and content_type.startswith("application/http"):
-        head, body = split_http(record.block)
-    sha256, sha1 = payload_digests(body)
-    mime = parse_http_head(head)[1] if head else content_type.partition(";")[0].strip()
     extra = [pair for pair in record.fields if pair[0].lower() not in _OURS]
     if not content_type.startswith("application/http") and content_type:
         extra.append(("Content-Type", content_type))
     return Deposit(
-        url=url,
-        time_s=record.time_s,
-        head=head,
-        body=body,
-        sha256=sha256,
-        sha1=sha1,
-        ip=record.get("WARC-IP-Address"),
-        mime=mime,
-        truncated=record.get("WARC-Truncated"),
+        capture=capture if head else replace(capture, mime=content_type.partition(";")[0].strip()),
         type=type_,
         extra=tuple(extra),
         companions=companions,
         foreign_id=record.record_id if _RECORD_ID.fullmatch(record.record_id) else None,
+    )
+
+
+def capture_of_record(
+    record: WarcRecord, url: str, head: bytes, body: bytes, sha256: bytes | None = None
+) -> Capture:
+    """As far as the record itself tells. Request, duration, `via` and TLS are in the records beside it."""
+    computed, sha1 = payload_digests(body)
+    status, mime = parse_http_head(head)
+    return Capture(
+        url=url,
+        requested_at=float(record.time_s),
+        duration_s=None,
+        request=b"",
+        status=status,
+        head=head,
+        body=body,
+        sha256=computed if sha256 is None else PayloadDigest(sha256),
+        sha1=sha1,
+        remote_ip=record.get("WARC-IP-Address") or "",
+        truncated=record.get("WARC-Truncated") or None,
+        mime=mime,
     )
 
 
@@ -327,20 +317,7 @@ def format_unchanged_visit(url: str, time_s: int, original: Original, sha1: str 
 
 def capture_of(stored: StoredCapture, rules: UrlRules = STANDARD) -> Capture:
     """A capture as the crawler would have made it, as far as its record tells."""
-    truncated = stored.record.get("WARC-Truncated")
-    capture = Capture(
-        url=stored.url,
-        requested_at=float(stored.time_s),
-        duration_s=0.0,
-        request=b"",
-        status=stored.status,
-        head=stored.head,
-        body=stored.body,
-        sha256=PayloadDigest(stored.id.digest),
-        sha1=payload_digests(stored.body)[1],
-        remote_ip=stored.record.get("WARC-IP-Address") or "",
-        truncated=_TRUNCATIONS.get(truncated or ""),
-    )
+    capture = capture_of_record(stored.record, stored.url, stored.head, stored.body, stored.id.digest)
     return _with_derived(capture, rules)
 
 

@@ -27,12 +27,13 @@ _KEY_BYTES, _SIGNATURE_BYTES = 32, 64
 
 def statement(deposit: Deposit) -> bytes:
     """The bytes to sign: URL, time, SHA-256 of the body, SHA-256 of the head, the server's address."""
+    capture = deposit.capture
     parts = (
-        deposit.url.encode("utf-8", "surrogateescape"),
-        deposit.time_s.to_bytes(4, "big"),
-        deposit.sha256,
-        hashlib.sha256(deposit.head).digest(),
-        (deposit.ip or "").encode("ascii", "replace"),
+        capture.url.encode("utf-8", "surrogateescape"),
+        capture.time_s.to_bytes(4, "big"),
+        capture.sha256,
+        hashlib.sha256(capture.head).digest(),
+        capture.remote_ip.encode("ascii", "replace"),
     )
     return _PREFIX + b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 

@@ -36,7 +36,7 @@ from crawler.steward import LocalSteward
 from crawler.worker import Crawler, WorkerSettings
 from herodotus import __version__
 from herodotus.core.bundles import Visit
-from herodotus.core.captures import capture_of, deposit_of
+from herodotus.core.captures import Deposit, capture_of
 from herodotus.core.charter import Charter
 from herodotus.core.errors import SettingError
 from herodotus.core.ports import Workers
@@ -58,7 +58,7 @@ class ArchiveSink:
 
     async def store(self, capture: Capture) -> None:
         if capture.outcome is FetchOutcome.STORED:
-            await self._store.store(deposit_of(capture))
+            await self._store.store(Deposit(capture=capture))
         else:
             visit = Visit(url=capture.url, time_s=int(capture.requested_at), status=capture.status)
             await self._store.note_visits([visit])

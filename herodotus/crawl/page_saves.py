@@ -13,13 +13,13 @@ import anyio
 
 from crawler.core.capture import Capture, FetchOutcome
 from crawler.core.errors import FetchError
-from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait, retry_after_s
+from crawler.core.politeness import HostSteward, Lease, OriginReport, PolitenessPolicy, Wait
 from crawler.core.recrawl import Result
 from crawler.core.scope import ContentChoice
 from crawler.core.urls import STANDARD, Origin, UrlRules, host_of, origin_of, target_of
 from crawler.http import FetchSettings
 from crawler.outcomes import read_capture
-from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort
+from crawler.ports import CaptureSink, Fetcher, FetchRequest, Skipped, StewardPort, report_of
 from crawler.steward import LocalSteward
 from herodotus.core.charter import Charter
 from herodotus.core.errors import ArchiveError, told_to_readers
@@ -119,7 +119,7 @@ class Saves:
         report = OriginReport(status=None, duration_s=0.0, fetches=0)
         try:
             found = await self._fetcher.fetch(self._request(url, last))
-            report = self._report_of(found)
+            report = report_of(found, self._wall_clock())
         except FetchError as error:
             report = OriginReport(status=None, duration_s=0.0)
             return SaveOutcome(result=SaveResult.FAILED, url=url, reason=error.reason)
@@ -163,12 +163,6 @@ class Saves:
             digest=last.sha256,
             accepts=self._rules.content.accepts,
         )
-
-    def _report_of(self, found: Capture | Skipped) -> OriginReport:
-        retry_s = None
-        if isinstance(found, Capture) and found.status in (429, 503):
-            retry_s = retry_after_s(found.header("Retry-After"), self._wall_clock())
-        return OriginReport(status=found.status, duration_s=found.duration_s, retry_after_s=retry_s)
 
     async def _kept(self, found: Capture, last: Capture | None) -> SaveOutcome:
         reading = read_capture(found, product_token=ROBOT, rules=self._rules.urls)

@@ -8,14 +8,12 @@ a payload are counted from the index each time, so no counter can drift.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from heapq import nsmallest
 from itertools import islice, pairwise
 
 from herodotus.core.captures import (
     CaptureId,
     Deposit,
-    RecordType,
     StoredCapture,
     deposit_of_record,
 )
@@ -155,15 +153,9 @@ def _age(id_: CaptureId) -> tuple[int, bytes]:
 def deposit_of_stored(capture: StoredCapture) -> Deposit:
     """A deposit with the whole body, as for a new capture: for other archives, and for revisits whose original
     goes."""
-    record = capture.record
-    is_revisit = record.kind == "revisit"
-    fields = tuple(
-        (name, "response" if is_revisit and name == "WARC-Type" else value) for name, value in record.fields
-    )
-    whole = replace(record, fields=fields, block=capture.head + capture.body)
-    deposit = deposit_of_record(whole, capture.url, capture.companions)
     # Reading checked the body against the digest; a forged one must keep its stated digest.
-    return replace(deposit, sha256=capture.id.digest) if deposit.type is RecordType.RESPONSE else deposit
+    content, sha256 = (capture.head, capture.body), capture.id.digest
+    return deposit_of_record(capture.record, capture.url, capture.companions, content=content, sha256=sha256)
 
 
 def as_warc(capture: StoredCapture) -> bytes:

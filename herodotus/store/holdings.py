@@ -155,7 +155,7 @@ def unpacked(data: bytes, bytes_max: int = MEMBER_BYTES_MAX) -> Deposit:
         check_block(one)
         format_foreign_companion(one)  # the sender of an unreadable record is to blame for it
     deposit = deposit_of_record(record, record.url or "", tuple(companions))
-    if payload_sha256(record) != deposit.sha256:
+    if payload_sha256(record) != deposit.capture.sha256:
         raise MalformedRecordError("the payload does not match its SHA-256")
     return deposit
 

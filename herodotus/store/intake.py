@@ -71,9 +71,9 @@ class Intake:
         # Read before anything else is looked at. If something goes from now on, the number has changed by the time of
         # the commit, and the decision is made again; read later, it could hide what went in between.
         generation = self.generation
-        id_ = deposit.id
+        capture, id_ = deposit.capture, deposit.id
         key = capture_key(id_)
-        if self._archive.is_deleted(key) or self._archive.removed.covers(deposit.url):
+        if self._archive.is_deleted(key) or self._archive.removed.covers(capture.url):
             return Prepared(
                 id=id_, outcome=StoreOutcome.DELETED, item=None, original=None, generation=generation
             )
@@ -90,22 +90,22 @@ class Intake:
             id=id_,
             kind=RowKind.BODY if found is None else RowKind.REVISIT,
             members=compress_bundle(deposit, found, record_id),
-            url="" if found is not None and found.url == deposit.url else deposit.url,
+            url="" if found is not None and found.url == capture.url else capture.url,
             arrival=None if known is None else decode_entry(known).arrival,
         )
         assert found is None or found.digest == id_.digest, "a revisit says that the bytes are the same"
         own = Original(
-            url=deposit.url,
-            time_s=deposit.time_s,
+            url=capture.url,
+            time_s=capture.time_s,
             digest=id_.digest,
-            size=len(deposit.body),
+            size=len(capture.body),
             record_id=record_id,
         )
         return Prepared(
             id=id_,
             outcome=StoreOutcome.NEW if found is None else StoreOutcome.REVISIT,
             item=item,
-            original=own if found is None and deposit.body else None,
+            original=own if found is None and capture.body else None,
             generation=generation,
         )
 
@@ -120,27 +120,27 @@ class Intake:
         return True
 
     def _find_original(self, deposit: Deposit, mode: Mode, generation: int) -> Original | None:
-        bucket = bucket_of(deposit.key)
-        if mode is Mode.FORCE_NEW or not deposit.body or deposit.type is not RecordType.RESPONSE:
+        capture, bucket = deposit.capture, bucket_of(deposit.key)
+        if mode is Mode.FORCE_NEW or not capture.body or deposit.type is not RecordType.RESPONSE:
             return None
         if self._archive.files.missing:
             return None  # on a slice that is missing may stand that the original was deleted
         if mode is Mode.COMPARE:
             # The capture to compare with must be on disk: queued ones cannot be read yet.
             return self._reader.original(
-                bucket, deposit.sha256, len(deposit.body), deposit.body, self._leaving
+                bucket, capture.sha256, len(capture.body), capture.body, self._leaving
             )
         with self._lock:
-            known = self._recent.get((bucket, deposit.sha256))
+            known = self._recent.get((bucket, capture.sha256))
             if known is not None:
-                self._recent.move_to_end((bucket, deposit.sha256))
-                if (known.url, known.time_s) == (deposit.url, deposit.time_s):
+                self._recent.move_to_end((bucket, capture.sha256))
+                if (known.url, known.time_s) == (capture.url, capture.time_s):
                     return None  # this very capture is on its way: it must not become a revisit of itself
         if known is None:
-            known = self._reader.original(bucket, deposit.sha256, len(deposit.body), None, self._leaving)
+            known = self._reader.original(bucket, capture.sha256, len(capture.body), None, self._leaving)
             if known is not None:
                 self._remember(bucket, known, generation)
-        return known if known is not None and known.size == len(deposit.body) else None
+        return known if known is not None and known.size == len(capture.body) else None
 
     def promise(self, prepared: Prepared) -> None:
         """Note an item handed to the committer: later ones may refer to it."""
@@ -182,7 +182,7 @@ def compress_bundle(
 ) -> tuple[bytes, ...]:
     """One gzip member to the record, as every WARC reader expects."""
     first, *companions = format_bundle(deposit, original, record_id)
-    compress = gzip_stored if original is None and is_compressed(deposit.mime) else gzip_quickly
+    compress = gzip_stored if original is None and is_compressed(deposit.capture.mime) else gzip_quickly
     return (compress(first), *map(gzip_quickly, companions))
 
 

@@ -126,7 +126,7 @@ class DiskStore:
         return Stored(id=prepared.id, outcome=prepared.outcome)
 
     async def _prepare(self, deposit: Deposit, mode: Mode) -> Prepared:
-        if len(deposit.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
+        if len(deposit.capture.body) <= INLINE_BYTES_MAX and mode is not Mode.COMPARE:
             return self.intake.prepare(deposit, mode)
         return await self._in_thread(lambda: self.intake.prepare(deposit, mode))
 

@@ -13,7 +13,6 @@ from typing import BinaryIO
 
 import anyio.to_thread
 
-from crawler.core.capture import payload_digests
 from herodotus.core.bundles import VISITS_TYPE, Visit, format_foreign_companion, is_note, parse_visits
 from herodotus.core.captures import (
     Deposit,
@@ -273,10 +272,8 @@ def _deposit(record: WarcRecord, url: str, group: _Group) -> Deposit:
     stated = record.get("WARC-Payload-Digest")
     if stated is not None and record.get("WARC-Block-Digest") is None:
         _check_payload(stated, (body, whole, record.block))
-    deposit = deposit_of_record(
-        record if whole is body else replace(record, block=head + whole), url, tuple(group.companions)
-    )
-    if stated is None or stated == sha1_label(deposit.sha1) or field(deposit.extra, FOREIGN_DIGEST):
+    deposit = deposit_of_record(record, url, tuple(group.companions), content=(head, whole))
+    if stated is None or stated == sha1_label(deposit.capture.sha1) or field(deposit.extra, FOREIGN_DIGEST):
         return deposit
     return replace(deposit, extra=(*deposit.extra, (FOREIGN_DIGEST, stated)))
 
@@ -306,20 +303,13 @@ async def _deposit_of_revisit(
             await store.note_visits([Visit(url=url, time_s=record.time_s, status=status)])
             report.visits += 1
             return None
-    fields = tuple(
-        ("WARC-Type", "response") if name == "WARC-Type" else (name, value)
-        for name, value in record.fields
-        # wget says so of the body that it left out.
-        if name.lower() not in ("warc-truncated", "warc-block-digest", "warc-payload-digest")
-    )
+    # wget says so of the body that it left out.
+    fields = tuple(pair for pair in record.fields if pair[0].lower() != "warc-truncated")
     head = shown.head
     if head and not head.endswith((b"\n\r\n", b"\n\n")):
         head = head.rstrip(b"\r\n") + b"\r\n\r\n"  # alone in its record it needed no end
-    whole = replace(record, fields=fields, block=head + shown.body)
-    deposit = deposit_of_record(whole, url, tuple(group.companions))
-    # The original may be a resource, or have no head that says where its body starts.
-    sha256, sha1 = payload_digests(shown.body)
-    return replace(deposit, head=head, body=shown.body, sha256=sha256, sha1=sha1)
+    whole = replace(record, fields=fields)
+    return deposit_of_record(whole, url, tuple(group.companions), content=(head, shown.body))
 
 
 async def _resolved(store: DiskStore, record: WarcRecord, url: str) -> Shown:

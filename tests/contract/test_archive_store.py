@@ -13,6 +13,7 @@ from herodotus.store.intake import StoreOutcome
 from herodotus.store.store import DiskStore
 from herodotus.store.streams import Query
 from tests.contract.opened_stores import KINDS, opened_store
+from tests.herodotus.deposits import altered
 from tests.herodotus.store.making import NOW_S, page
 
 pytestmark = pytest.mark.anyio
@@ -136,12 +137,10 @@ async def test_streams_filter(store: DiskStore) -> None:
 
 
 async def test_a_forged_digest_loses_nothing_in_compare_mode(store: DiskStore) -> None:
-    from dataclasses import replace
-
     archive = store.archive
     archive.digest_of = lambda body: bytes(32)
-    first, second = (replace(page(URL, NOW_S + n, b"body %d" % n), sha256=bytes(32)) for n in range(2))
-    longer = replace(page(URL, NOW_S + 2, b"a longer body"), sha256=bytes(32))
+    first, second = (altered(page(URL, NOW_S + n, b"body %d" % n), sha256=bytes(32)) for n in range(2))
+    longer = altered(page(URL, NOW_S + 2, b"a longer body"), sha256=bytes(32))
     assert (await store.store(first, Mode.COMPARE)).outcome is StoreOutcome.NEW
     assert (await store.store(second, Mode.COMPARE)).outcome is StoreOutcome.NEW
     assert (await store.store(longer, Mode.REGULAR)).outcome is StoreOutcome.NEW  # its size gives it away
@@ -151,7 +150,7 @@ async def test_a_forged_digest_loses_nothing_in_compare_mode(store: DiskStore) -
         for deposit in (first, second, longer):
             found = await store.read(deposit.id)
             assert found is not None
-            assert found.body == deposit.body
+            assert found.body == deposit.capture.body
 
 
 async def test_verifying_a_sound_archive_finds_nothing(store: DiskStore) -> None:

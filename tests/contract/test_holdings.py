@@ -121,7 +121,7 @@ async def test_a_parcel_is_taken_in_elsewhere_as_the_same_capture(opened: Opened
     assert parcel is not None
     assert [one.data for one in await holdings.parcels(member(deposit), unsigned)] == [parcel.data]
     arrived = await there.unpack(parcel.data, MEMBER_BYTES_MAX)
-    assert (arrived.id, arrived.body) == (deposit.id, b"body")
+    assert (arrived.id, arrived.capture.body) == (deposit.id, b"body")
     assert (await there.take(arrived)).outcome is StoreOutcome.NEW
     assert (await there.take(arrived)).outcome is StoreOutcome.KNOWN
     assert await there.digests(*ALL) == await holdings.digests(*ALL)
@@ -195,9 +195,9 @@ async def test_a_proof_needs_the_body_and_the_nonce(opened: Opened) -> None:
     await store.store(deposit)
     nothing, [proof] = await holdings.proofs([member(page(URL, NOW_S + DAY_S)), member(deposit)], b"1" * 16)
     assert nothing == []
-    assert (proof.time_s, proof.digest) == (NOW_S, deposit.sha256)
-    assert proof.proof == prove(b"1" * 16, deposit.sha256, b"body")
-    assert proof.proof != prove(b"2" * 16, deposit.sha256, b"body")
+    assert (proof.time_s, proof.digest) == (NOW_S, deposit.capture.sha256)
+    assert proof.proof == prove(b"1" * 16, deposit.capture.sha256, b"body")
+    assert proof.proof != prove(b"2" * 16, deposit.capture.sha256, b"body")
 
 
 async def test_what_comes_in_is_signed_and_told_of(opened: Opened) -> None:

@@ -1,25 +1,38 @@
 """Deposits of tests and benches, and the removal of all versions of a page."""
 
-import hashlib
+from dataclasses import replace
+from typing import Any
 
+from crawler.core.capture import Capture, payload_digests
 from herodotus.core.captures import Deposit, parse_http_head
 from herodotus.store.store import DiskStore
 
 
 def make_deposit(
-    *, url: str, time_s: int, head: bytes, body: bytes, ip: str | None = None, request: bytes = b""
+    *, url: str, time_s: int, head: bytes, body: bytes, ip: str = "", request: bytes = b""
 ) -> Deposit:
+    sha256, sha1 = payload_digests(body)
+    status, mime = parse_http_head(head)
     return Deposit(
-        url=url,
-        time_s=time_s,
-        head=head,
-        body=body,
-        sha256=hashlib.sha256(body).digest(),
-        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
-        ip=ip,
-        mime=parse_http_head(head)[1],
-        request=request,
+        capture=Capture(
+            url=url,
+            requested_at=float(time_s),
+            duration_s=None,
+            request=request,
+            status=status,
+            head=head,
+            body=body,
+            sha256=sha256,
+            sha1=sha1,
+            remote_ip=ip,
+            mime=mime,
+        )
     )
+
+
+def altered(deposit: Deposit, **fields: Any) -> Deposit:
+    """With another capture in it."""
+    return replace(deposit, capture=replace(deposit.capture, **fields))
 
 
 async def delete_url(store: DiskStore, url: str) -> int:

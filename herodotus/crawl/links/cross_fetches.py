@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from crawler.core.capture import Capture
 from crawler.core.errors import MalformedUrlError
 from crawler.core.link import Link
 from crawler.core.recrawl import Known, Result
@@ -19,7 +20,7 @@ from crawler.core.scope import Territory
 from crawler.core.urls import UrlKey, UrlRules, host_of, target_of
 from crawler.frontier import LEFT
 from dht.core.ids import Key
-from herodotus.core.captures import Deposit, parse_http_head
+from herodotus.core.captures import Deposit
 from herodotus.core.links.cross_fetches import CrossTally, CrossVerdict, is_drawn, looks_again
 from herodotus.core.status import CrossFetchStatus
 from herodotus.crawl.links.outbox import Standby
@@ -80,14 +81,15 @@ class CrossFetches:
     def came(self, deposit: Deposit, signer: PeerKey, day_starts: float, day_ends: float) -> None:
         """Another peer's capture was stored here."""
         parts, key, today = self._parts, Key(deposit.key), self._parts.frontier.today
-        if not day_starts - 1 < deposit.time_s < day_ends or len(self._under_way) >= UNDER_WAY_MAX:
+        capture = deposit.capture
+        if not day_starts - 1 < capture.time_s < day_ends or len(self._under_way) >= UNDER_WAY_MAX:
             return
         if not is_drawn(parts.salt, key, today, parts.share) or not self._is_for_us(key, signer):
             return
         # Others are not compared: of redirects the archive does not know the frontier's digest.
-        if parse_http_head(deposit.head)[0] != 200 or deposit.truncated or not self._is_sound(deposit.url):
+        if capture.status != 200 or capture.truncated or not self._is_sound(capture.url):
             return
-        self._begin(UrlKey(key), deposit, signer)
+        self._begin(UrlKey(key), capture, signer)
 
     def _is_for_us(self, key: Key, signer: PeerKey) -> bool:
         view = self._parts.view
@@ -104,7 +106,7 @@ class CrossFetches:
         is_page = is_canonical and target_of(url) != "/robots.txt"
         return is_page and self._parts.territory.holds(url, host_of(url))
 
-    def _begin(self, key: UrlKey, deposit: Deposit, signer: PeerKey) -> None:
+    def _begin(self, key: UrlKey, capture: Capture, signer: PeerKey) -> None:
         parts, today = self._parts, self._parts.frontier.today
         known = parts.frontier.known_of([key])[0]
         link = parts.standby.get(Key(key))
@@ -113,10 +115,10 @@ class CrossFetches:
         is_strange = known is None and link is None and parts.view.rank(Key(key)) == 0
         if was_visited or is_strange or key in self._under_way or not parts.owner.take_over(Key(key)):
             return
-        parts.frontier.take_over([link or Link(deposit.url, depth=1)])
-        if parts.frontier.look_for(key, deposit.sha256):
+        parts.frontier.take_over([link or Link(capture.url, depth=1)])
+        if parts.frontier.look_for(key, capture.sha256):
             self._under_way[key] = _Look(
-                fetched_by=signer, digest=deposit.sha256, time_s=deposit.time_s, day=today
+                fetched_by=signer, digest=capture.sha256, time_s=capture.time_s, day=today
             )
 
     # --- what came of it

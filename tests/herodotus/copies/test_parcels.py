@@ -24,6 +24,7 @@ from herodotus.core.signatures import signed
 from herodotus.store.holdings import ArchiveHoldings
 from herodotus.store.intake import compress_bundle
 from tests.herodotus.copies.world import new_store
+from tests.herodotus.deposits import altered
 from tests.herodotus.store.making import NOW_S, page
 from tests.herodotus.store.memory_store import AtOnce
 
@@ -87,7 +88,7 @@ async def test_of_a_capture_that_was_not_here_is_told_once_and_by_whose_word_it_
         random=random.Random(1),
         upload=Meter(freely),
         download=Meter(freely),
-        on_received=lambda deposit, signer: told.append((deposit.url, signer)),
+        on_received=lambda deposit, signer: told.append((deposit.capture.url, signer)),
     )
     await receive_all(parts, [parcel(1, 10)], SENDER)
     await receive_all(parts, [parcel(1, 10), b"broken"], SENDER)
@@ -103,7 +104,7 @@ def forged(deposit: Deposit) -> Deposit:
 def bent(deposit: Deposit) -> Deposit:
     """Signed, and changed on the way."""
     vouched = signed(KEY, deposit)
-    return replace(vouched, head=vouched.head.replace(b"200 OK", b"200 No"))
+    return altered(vouched, head=vouched.capture.head.replace(b"200 OK", b"200 No"))
 
 
 @pytest.mark.parametrize("bring", [lambda deposit: deposit, forged, bent])
@@ -122,7 +123,7 @@ async def test_what_nobody_vouches_for_is_refused_and_never_vouched_for_by_us(
         random=random.Random(1),
         upload=Meter(freely),
         download=Meter(freely),
-        on_received=lambda deposit, _signer: told.append(deposit.url),
+        on_received=lambda deposit, _signer: told.append(deposit.capture.url),
     )
     deposit = page("http://example.org/1", NOW_S, b"body")
     data = b"".join(compress_bundle(bring(deposit), None))

@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from herodotus.core.signatures import SIGNATURE, field_of, signed, signer_of, statement
 from herodotus.store.holdings import unpacked
 from herodotus.store.intake import compress_bundle
+from tests.herodotus.deposits import altered
 from tests.herodotus.store.making import NOW_S, page
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -45,11 +46,11 @@ def test_it_fits_nothing_else() -> None:
     vouched = signed(KEY, DEPOSIT)
     other = page("http://example.org/", NOW_S, b"<p>hallo</p>")
     for changed in (
-        replace(vouched, url="http://example.org/2"),
-        replace(vouched, time_s=NOW_S + 1),
-        replace(vouched, ip="192.0.2.2"),
-        replace(vouched, head=vouched.head.replace(b"200", b"404")),
-        replace(vouched, body=other.body, sha256=other.sha256, sha1=other.sha1),
+        altered(vouched, url="http://example.org/2"),
+        altered(vouched, requested_at=NOW_S + 1.0),
+        altered(vouched, remote_ip="192.0.2.2"),
+        altered(vouched, head=vouched.capture.head.replace(b"200", b"404")),
+        altered(vouched, body=other.capture.body, sha256=other.capture.sha256, sha1=other.capture.sha1),
         replace(vouched, extra=((SIGNATURE, vouched.extra[0][1].replace("1 0", "2 0", 1)),)),
         replace(vouched, extra=((SIGNATURE, "1 zz zz"),)),
         DEPOSIT,

@@ -78,11 +78,11 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ring]:
 
 
 def spread(peers: list[LabPeer], folder: Path) -> dict[str, LabPeer]:
-    deposits = sorted(site(), key=lambda one: one.url)
-    owners = {url: owner(peers, url) for url in {one.url for one in deposits}}
+    deposits = sorted(site(), key=lambda one: one.capture.url)
+    owners = {url: owner(peers, url) for url in {one.capture.url for one in deposits}}
 
     def place(deposit: Deposit) -> str:
-        return owners[deposit.url].http
+        return owners[deposit.capture.url].http
 
     for number, (http, some) in enumerate(groupby(sorted(deposits, key=place), key=place)):
         home = next(peer.home for peer in peers if peer.http == http)

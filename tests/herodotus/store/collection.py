@@ -1,7 +1,6 @@
 """A small archive in which every kind of record occurs, for other people's tools to read."""
 
 import gzip
-import hashlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from herodotus.store.intake import Intake
 from herodotus.store.recovery import open_archive
 from herodotus.store.sealing import seal
 from herodotus.store.settings import ArchiveSettings
-from tests.herodotus.deposits import make_deposit
+from tests.herodotus.deposits import altered, make_deposit
 from tests.herodotus.store.making import DAY_S, NOW_S, archive_of, note_visits, page, store
 
 SITE = "http://example.org/"
@@ -53,26 +52,14 @@ def deposits() -> list[Deposit]:
             b"Content-Length: %d" % len(packed),
             packed,
         ),
-        replace(
-            page(f"{SITE}learned", first + 27, b"<p>with metadata"),
-            metadata=(("via", SITE), ("fetchTimeMs", "12")),
-        ),
+        altered(page(f"{SITE}learned", first + 27, b"<p>with metadata"), via=SITE, duration_s=0.012),
         _resource("dns:example.org", first + 28, b"20231114221320\nexample.org. 60 IN A 192.0.2.1\n"),
     ]
 
 
 def _resource(url: str, time_s: int, body: bytes) -> Deposit:
-    return Deposit(
-        url=url,
-        time_s=time_s,
-        head=b"",
-        body=body,
-        sha256=hashlib.sha256(body).digest(),
-        sha1=hashlib.sha1(body, usedforsecurity=False).digest(),
-        mime="text/dns",
-        type=RecordType.RESOURCE,
-        extra=(("Content-Type", "text/dns"),),
-    )
+    made = altered(make_deposit(url=url, time_s=time_s, head=b"", body=body), mime="text/dns")
+    return replace(made, type=RecordType.RESOURCE, extra=(("Content-Type", "text/dns"),))
 
 
 def visits() -> list[Visit]:

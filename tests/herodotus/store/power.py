@@ -220,7 +220,7 @@ class Workload:
     def _acknowledge(self, run: Run, items: list[Item], deposits: dict[CaptureId, Deposit]) -> None:
         for item in items:
             if isinstance(item, NewCapture):
-                run.bodies[item.id] = deposits[item.id].body
+                run.bodies[item.id] = deposits[item.id].capture.body
             elif isinstance(item, NewVisits):
                 run.visits += len(item.visits)
             elif isinstance(item, NewTombstones):
@@ -316,7 +316,7 @@ def _served_without_one(
     prepared = Intake(archive).prepare(deposit)
     if prepared.item is not None:
         archive.commit([prepared.item])
-        run.bodies[deposit.id] = deposit.body
+        run.bodies[deposit.id] = deposit.capture.body
     for upkeep in (sealing, compacting):
         with suppress(StoreRefusedError):
             upkeep(archive, rng)

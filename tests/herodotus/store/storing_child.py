@@ -24,7 +24,7 @@ async def write(store: DiskStore, rng: random.Random, numbers: "itertools.count[
         await store.store(deposit)
         print(number, flush=True)  # noqa: T201 - this is how the parent hears of it
         if rng.random() < 0.05:
-            await store.note_visits([Visit(url=deposit.url, time_s=NOW_S + number + 1, status=304)])
+            await store.note_visits([Visit(url=deposit.capture.url, time_s=NOW_S + number + 1, status=304)])
 
 
 async def seal_now_and_then(store: DiskStore) -> None:

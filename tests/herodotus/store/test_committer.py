@@ -28,7 +28,7 @@ class Scene:
     def submit(self, deposit: Deposit) -> bool:
         prepared = self.intake.prepare(deposit)
         assert prepared.item is not None
-        is_taken = self.queue.submit(prepared.item, self._noting(deposit.url), prepared.generation)
+        is_taken = self.queue.submit(prepared.item, self._noting(deposit.capture.url), prepared.generation)
         if is_taken:
             self.intake.promise(prepared)
         return is_taken
@@ -61,12 +61,12 @@ def test_a_batch_that_the_disk_refused_is_refused_to_all_who_wait_for_it_and_beh
     assert isinstance(error, StoreRefusedError)
     scene.tell(told)
     scene.tell(scene.queue.give_up(error))
-    assert [type(scene.told[one.url]) for one in (first, second, behind)] == [StoreRefusedError] * 3
+    assert [type(scene.told[one.capture.url]) for one in (first, second, behind)] == [StoreRefusedError] * 3
     assert len(scene.queue) == 0
     assert scene.submit(later)
     told, error = scene.queue.commit(scene.queue.take())
     scene.tell(told)
-    assert (error, scene.told[later.url]) == (None, None)
+    assert (error, scene.told[later.capture.url]) == (None, None)
     again = open_on(scene.disk)
     assert [Reader(again).read(one.id) is not None for one in (first, second, behind, later)] == [
         False, False, False, True,
@@ -83,7 +83,7 @@ def test_what_was_prepared_before_something_was_lost_is_not_committed_after_it()
     told, error = scene.queue.commit(batch)
     scene.tell(told)
     assert error is None
-    assert isinstance(scene.told[one.url], PreparedInVainError)
+    assert isinstance(scene.told[one.capture.url], PreparedInVainError)
     assert scene.archive.captures == 0
     assert prepared.item is not None
     assert not scene.queue.submit(prepared.item, lambda _error: None, prepared.generation)

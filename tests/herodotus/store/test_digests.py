@@ -93,7 +93,7 @@ def test_peers_with_equal_captures_have_equal_roots_and_one_capture_shows() -> N
     store(first, *deposits)
     store(second, *reversed(deposits))
     # Another content of the same URL and day is the thesis's "disputed", not a difference.
-    store(second, page(deposits[0].url, deposits[0].time_s, b"other"))
+    store(second, page(deposits[0].capture.url, deposits[0].capture.time_s, b"other"))
     roots = [root_digest(top_digests(digests_of(archive, b"", None))) for archive in (first, second)]
     assert roots[0] == roots[1]
     extra = page("http://example.org/extra", NOW_S)

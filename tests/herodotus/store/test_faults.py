@@ -275,8 +275,8 @@ def test_a_missing_slice_takes_only_its_own_captures_along(tmp_path: Path) -> No
     archive.close()
     without = _slices([disks[0], None, disks[2]])
     reader = Reader(without)
-    assert {deposit.url for deposit in deposits if reader.read(deposit.id) is None} == {
-        deposit.url for deposit in on_second
+    assert {deposit.capture.url for deposit in deposits if reader.read(deposit.id) is None} == {
+        deposit.capture.url for deposit in on_second
     }
     assert store(without, page(URL, NOW_S + 999)) == [StoreOutcome.NEW]
     without.close()
@@ -325,11 +325,11 @@ def test_rot_is_found_by_reading_or_verifying_and_costs_one_frame() -> None:
         found = verify(archive)
         lost = []
         for deposit in deposits:
-            got = Reader(archive).newest(deposit.url, 2**32 - 1)
+            got = Reader(archive).newest(deposit.capture.url, 2**32 - 1)
             if got is None:
                 lost.append(deposit)
             else:
-                assert got.body == deposit.body
+                assert got.body == deposit.capture.body
         assert len(lost) <= 1
         assert found.damage, victim
         rebuilt = open_on(disk)
@@ -517,9 +517,11 @@ def test_rot_in_the_log_costs_one_capture_even_when_the_index_is_made_anew(
         [damage.path, damage.offset] for damage in archive.damage.values()
     ]
     reader = Reader(archive)
-    assert [deposit.url for deposit in deposits if reader.read(deposit.id) is None] == [deposits[10].url]
+    assert [deposit.capture.url for deposit in deposits if reader.read(deposit.id) is None] == [
+        deposits[10].capture.url
+    ]
     assert log.stat().st_size == len(data)
-    again = page(deposits[10].url, NOW_S + 99, b"stored behind it")
+    again = page(deposits[10].capture.url, NOW_S + 99, b"stored behind it")
     assert store(archive, again) == [StoreOutcome.NEW]
     archive.close()
     opened = open_on(tmp_path)

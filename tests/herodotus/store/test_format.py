@@ -1,7 +1,6 @@
 """The page that describes the format shows what is written, byte for byte."""
 
 import gzip
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from herodotus.core.index_rows import (
     payload_key,
 )
 from herodotus.store.members import scan_members
-from tests.herodotus.deposits import make_deposit
+from tests.herodotus.deposits import altered, make_deposit
 from tests.herodotus.store.making import open_on, store
 
 DOC = (Path(__file__).parents[3] / "docs" / "protocol" / "store.md").read_text()
@@ -45,15 +44,21 @@ def test_the_documented_capture_is_what_is_written() -> None:
 
 
 def test_the_documented_revisit_is_what_is_written() -> None:
-    again = make_deposit(url=FIRST.url, time_s=1_700_086_400, head=HEAD, body=FIRST.body, ip="192.0.2.1")
+    again = make_deposit(
+        url=FIRST.capture.url, time_s=1_700_086_400, head=HEAD, body=FIRST.capture.body, ip="192.0.2.1"
+    )
     original = Original(
-        url=FIRST.url, time_s=FIRST.time_s, digest=FIRST.sha256, size=12, record_id=FIRST.record_id
+        url=FIRST.capture.url,
+        time_s=FIRST.capture.time_s,
+        digest=FIRST.capture.sha256,
+        size=12,
+        record_id=FIRST.record_id,
     )
     assert _is_shown(format_bundle(again, original)[0])
 
 
 def test_the_documented_notes_are_what_is_written() -> None:
-    visit = Visit(url=FIRST.url, time_s=1_700_172_800, status=304)
+    visit = Visit(url=FIRST.capture.url, time_s=1_700_172_800, status=304)
     assert _is_shown(format_visits([visit], "urn:herodotus:archive"))
     assert _is_shown(format_tombstones([FIRST.id], "urn:herodotus:archive"))
 
@@ -61,7 +66,10 @@ def test_the_documented_notes_are_what_is_written() -> None:
 def test_the_documented_index_entries_are_what_is_written() -> None:
     key = capture_key(FIRST.id)
     assert key.hex() == "63bbf5caaf2e8efeeaf919e0d86553f100a5652b"
-    assert payload_key(key, FIRST.sha256, RowKind.BODY).hex() == "640ba5652be1ca8600bbf5caaf2e8efeea6553f100"
+    assert (
+        payload_key(key, FIRST.capture.sha256, RowKind.BODY).hex()
+        == "640ba5652be1ca8600bbf5caaf2e8efeea6553f100"
+    )
     stored = IndexEntry(place=FilePlace(1, 227, 405), kind=RowKind.BODY, arrival=arrival_of(1, 227))
     sealed = IndexEntry(place=FilePlace(13, 250, 900, 512), kind=RowKind.REVISIT, arrival=arrival_of(1, 227))
     assert (encode_entry(stored).hex(), encode_entry(sealed).hex()) == (
@@ -76,7 +84,7 @@ def test_the_members_of_a_log_begin_with_its_mark(tmp_path: Path, monkeypatch: p
     """Also those of who goes on with it; and gzip reads them as any others."""
     for number in range(2):
         archive = open_on(tmp_path, random_bytes=lambda size: b"mark"[:size])
-        store(archive, replace(FIRST, time_s=FIRST.time_s + number))
+        store(archive, altered(FIRST, requested_at=FIRST.capture.requested_at + number))
         archive.close()
     data = (tmp_path / "log" / "00000001.warc.gz").read_bytes()
     members = list(scan_members(lambda at, size: data[at : at + size], 0, len(data)))

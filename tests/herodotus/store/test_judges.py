@@ -154,12 +154,15 @@ def test_pywb_replays_every_capture_of_an_export_as_it_was(exports: Path, tmp_pa
     run(judge("wb-manager"), "add", "all", exports / "all.warc.gz", cwd=tmp_path)
     with pywb(tmp_path) as address:
         for deposit in collection.deposits():
-            if not deposit.head:
+            if not deposit.capture.head:
                 continue  # a DNS answer has no address in the web
-            answer = fetch(f"{address}/all/{format_digits(deposit.time_s)}id_/{deposit.url}")
-            assert answer.status == int(deposit.head[9:12]), deposit.url
-            assert answer.body == deposit.body
-            assert parsedate_to_datetime(answer.headers["Memento-Datetime"]).timestamp() == deposit.time_s
+            answer = fetch(f"{address}/all/{format_digits(deposit.capture.time_s)}id_/{deposit.capture.url}")
+            assert answer.status == int(deposit.capture.head[9:12]), deposit.capture.url
+            assert answer.body == deposit.capture.body
+            assert (
+                parsedate_to_datetime(answer.headers["Memento-Datetime"]).timestamp()
+                == deposit.capture.time_s
+            )
         for visit in collection.visits():
             answer = fetch(f"{address}/all/{format_digits(visit.time_s)}id_/{visit.url}")
             assert (answer.status, answer.body) == (200, b"<p>version 0")

@@ -41,7 +41,7 @@ def _kill_again_and_again(home: Path, kills: int, rng: random.Random) -> int:
             )
             found = reader.read(deposit.id)
             assert found is not None, number
-            assert found.body == deposit.body
+            assert found.body == deposit.capture.body
         archive.close()
     return len(promised)
 

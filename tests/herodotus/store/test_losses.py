@@ -166,7 +166,7 @@ def test_visits_that_were_being_sealed_in_a_power_cut_are_still_exported_and_com
     archive = open_on(disk, index)
     deposits = _pages(3)
     store(archive, *deposits)
-    visits = [Visit(url=deposit.url, time_s=NOW_S + 500, status=304) for deposit in deposits]
+    visits = [Visit(url=deposit.capture.url, time_s=NOW_S + 500, status=304) for deposit in deposits]
     note_visits(archive, *visits)
     index.is_dying = True
     with pytest.raises(PowerCut):
@@ -221,7 +221,7 @@ def test_a_head_whose_lines_end_in_both_ways_is_split_where_the_crawler_split_it
     for deposit in deposits:
         found = Reader(archive).read(deposit.id)
         assert found is not None
-        assert (found.head, found.body) == (deposit.head, deposit.body)
+        assert (found.head, found.body) == (deposit.capture.head, deposit.capture.body)
     assert verify(archive).is_sound
 
 
@@ -276,7 +276,7 @@ def test_what_could_not_be_read_again_is_refused() -> None:
         with pytest.raises(MalformedRecordError, match="URL"):
             page(url, NOW_S)
     with pytest.raises(MalformedRecordError, match="no end"):
-        make_deposit(url=URL, time_s=NOW_S, head=b"HTTP/1.1 200 OK\r\n", body=whole.body)
+        make_deposit(url=URL, time_s=NOW_S, head=b"HTTP/1.1 200 OK\r\n", body=whole.capture.body)
     for visit in (("", 304), ("http://a/\nb", 304), (URL, 1_000)):
         with pytest.raises(MalformedRecordError, match="visit"):
             Visit(url=visit[0], time_s=NOW_S, status=visit[1])
@@ -303,7 +303,7 @@ def test_a_damaged_capture_is_repaired_by_storing_it_again(by_seal: bool, tmp_pa
     for deposit in (original, revisit):
         found = Reader(archive).read(deposit.id)
         assert found is not None
-        assert found.body == deposit.body
+        assert found.body == deposit.capture.body
     assert archive.captures == 2
     rebuild(archive)
     assert all(Reader(archive).read(deposit.id) is not None for deposit in (original, revisit))
@@ -330,7 +330,7 @@ def test_a_capture_that_comes_twice_at_once_is_no_revisit_of_itself() -> None:
     store(archive, twice, twice)
     found = Reader(archive).read(twice.id)
     assert found is not None
-    assert (found.body, archive.captures) == (twice.body, 1)
+    assert (found.body, archive.captures) == (twice.capture.body, 1)
     rebuild(archive)
     assert Reader(archive).read(twice.id) is not None
 
@@ -367,7 +367,7 @@ def test_a_rotten_visit_log_does_not_keep_the_rest_from_being_sealed(tmp_path: P
     deposits = _pages(5)
     store(archive, *deposits)
     at = archive.log.tail
-    note_visits(archive, Visit(url=deposits[0].url, time_s=NOW_S + 99, status=304))
+    note_visits(archive, Visit(url=deposits[0].capture.url, time_s=NOW_S + 99, status=304))
     log = tmp_path / archive.files.path(archive.log.number)
     data = bytearray(log.read_bytes())
     data[at + 40] ^= 0x10
@@ -405,17 +405,21 @@ def test_a_sector_that_cannot_be_read_costs_what_is_in_it_and_nothing_is_cut(ind
         entry = Reader(archive).find(deposit.id)
         assert entry is not None
         if entry.place.offset // 4_096 <= 2 <= (entry.place.offset + entry.place.length - 1) // 4_096:
-            lost.append(deposit.url)
+            lost.append(deposit.capture.url)
     archive.close()
     disk.bad = {2}
     archive = open_on(disk, None if index_is_lost else index)
     reader = Reader(archive)
     assert lost
-    assert [deposit.url for deposit in deposits if reader.newest(deposit.url, 2**32 - 1) is None] == lost
+    assert [
+        deposit.capture.url for deposit in deposits if reader.newest(deposit.capture.url, 2**32 - 1) is None
+    ] == lost
     assert verify(archive).damage
     assert len(disk.read_bytes(path)) == size
     seal(archive)
-    assert [deposit.url for deposit in deposits if reader.newest(deposit.url, 2**32 - 1) is None] == lost
+    assert [
+        deposit.capture.url for deposit in deposits if reader.newest(deposit.capture.url, 2**32 - 1) is None
+    ] == lost
 
 
 def test_a_tail_that_cannot_be_read_today_is_not_cut() -> None:

@@ -3,7 +3,6 @@
 import random
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from herodotus.store.sealing import compact, seal
 from herodotus.store.slices import archive_at
 from herodotus.store.stored_records import end_of_companion
 from simnet.world.disk import SimulatedDisk
+from tests.herodotus.deposits import altered
 from tests.herodotus.store.making import DAY_S, NOW_S, note_visits, open_on, page, random_text, store
 from tests.herodotus.store.memory_store import MemoryIndex
 from tests.herodotus.store.power import JournalledIndex
@@ -44,7 +44,7 @@ def _counted(archive: Archive) -> dict[str, int]:
 
 
 def test_what_belongs_to_a_capture_is_known_by_its_form_and_a_note_is_not_taken_for_it() -> None:
-    capture = replace(page(URLS[0], NOW_S), metadata=(("fetchTimeMs", "12"),))
+    capture = altered(page(URLS[0], NOW_S), duration_s=0.012)
     _, request, metadata = format_bundle(capture, None)
     assert end_of_companion(b"!" + request + metadata, 1) == 1 + len(request)
     assert end_of_companion(request + metadata, len(request)) == len(request + metadata)
@@ -163,7 +163,7 @@ def test_days_of_many_visits_are_several_notes_and_equal_ones_count_once(
         assert len(by_note) > 48
         rebuild(archive)
         assert _counted(archive) == dict.fromkeys(URLS, 15)
-        assert all(archive.is_deleted(_key_of(archive, deposit.url)) for deposit in doomed)
+        assert all(archive.is_deleted(_key_of(archive, deposit.capture.url)) for deposit in doomed)
         assert archive.damage == {}
     assert not list((tmp_path / "archive").glob(".sorting.*"))
     archive.close()

@@ -32,6 +32,7 @@ from herodotus.store.members import gzip_member
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import open_archive, rebuild
 from herodotus.store.sealing import compact, seal
+from tests.herodotus.deposits import altered
 from tests.herodotus.store.making import DAY_S, NOW_S, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryDisk, MemoryIndex
 
@@ -57,12 +58,16 @@ def test_a_parcel_is_the_capture_with_its_whole_body_wherever_it_lies(is_sealed:
     for deposit in (first, again):
         (parcel,) = parcels_of(archive, member(deposit), unsigned)
         arrived = unpacked(parcel.data)
-        assert (arrived.id, arrived.body, arrived.head) == (deposit.id, deposit.body, deposit.head)
+        assert (arrived.id, arrived.capture.body, arrived.capture.head) == (
+            deposit.id,
+            deposit.capture.body,
+            deposit.capture.head,
+        )
         there = open_on(MemoryDisk())
         assert store(there, arrived) == [StoreOutcome.NEW]
         found = Reader(there).read(deposit.id)
         assert found is not None
-        assert [one.block for one in found.companions] == [deposit.request]
+        assert [one.block for one in found.companions] == [deposit.capture.request]
 
 
 def test_what_lies_in_the_log_travels_as_it_lies() -> None:
@@ -137,7 +142,7 @@ def test_a_record_that_would_be_read_as_another_one_does_not_come_in(fields: Fie
 
 def test_a_field_that_would_be_read_as_another_one_does_not_come_in() -> None:
     archive = open_on(MemoryDisk())
-    resource = replace(page(URL, NOW_S), type=RecordType.RESOURCE, head=b"")
+    resource = replace(altered(page(URL, NOW_S), head=b""), type=RecordType.RESOURCE)
     for field in (
         ("\x01X-Continued", "on"),
         ("Content-Length\x01", "3"),
@@ -168,7 +173,7 @@ def test_what_is_dropped_is_no_tombstone_and_takes_no_body_along() -> None:
     assert not has_member(archive, member(first))
     kept = Reader(archive).read(second.id)
     assert kept is not None
-    assert kept.body == second.body
+    assert kept.body == second.capture.body
     assert (archive.captures, count_captures(archive, *ALL)) == (1, 1)
     assert members_in(archive, *ALL) == [member(second)]
     assert store(archive, first) == [StoreOutcome.REVISIT]  # it may come back
@@ -221,7 +226,7 @@ def test_what_others_deleted_is_buried_also_where_it_never_was() -> None:
 
 def test_a_parcel_whose_body_is_not_that_of_its_digest_is_refused() -> None:
     """All else fits: it is a whole record of somebody who lies about one field."""
-    forged = replace(page(URL, NOW_S, b"one body"), sha256=hashlib.sha256(b"another").digest())
+    forged = altered(page(URL, NOW_S, b"one body"), sha256=hashlib.sha256(b"another").digest())
     with pytest.raises(MalformedRecordError, match="SHA-256"):
         unpacked(b"".join(compress_bundle(forged, None)))
 
@@ -233,7 +238,7 @@ def test_a_parcel_whose_head_was_changed_on_the_way_is_refused() -> None:
     bent = gzip_member(record.replace(b" 200 OK", b" 203 OK"))
     with pytest.raises(MalformedRecordError):
         unpacked(b"".join((bent, *others)))
-    assert unpacked(b"".join((gzip_member(record), *others))).url == URL
+    assert unpacked(b"".join((gzip_member(record), *others))).capture.url == URL
 
 
 def _two_of_one_body(archive: Archive) -> tuple[Deposit, Deposit, bytes, bytes]:
@@ -266,7 +271,7 @@ def test_what_may_not_go_any_more_when_its_body_has_been_moved_stays() -> None:
     for deposit in (first, second):
         found = Reader(archive).read(deposit.id)
         assert found is not None
-        assert found.body == deposit.body
+        assert found.body == deposit.capture.body
 
 
 def test_nothing_goes_while_a_slice_is_away() -> None:

@@ -138,8 +138,8 @@ def test_a_segment_without_its_list_is_searched_all_the_same(tmp_path: Path) -> 
     for path in tmp_path.rglob("*.cdxj"):
         path.unlink()
     again = open_on(tmp_path)
-    assert [deposit.url for deposit in deposits if Reader(again).find(deposit.id) is None] == [
-        deposits[3].url
+    assert [deposit.capture.url for deposit in deposits if Reader(again).find(deposit.id) is None] == [
+        deposits[3].capture.url
     ]
 
 
@@ -225,8 +225,8 @@ def test_rot_in_a_segment_with_a_dictionary_costs_one_frame() -> None:
     )
     _break_start(disk, archive, inside)
     again = open_on(disk)
-    lost = [deposit.url for deposit in deposits if Reader(again).find(deposit.id) is None]
-    assert lost == [inside.url]
+    lost = [deposit.capture.url for deposit in deposits if Reader(again).find(deposit.id) is None]
+    assert lost == [inside.capture.url]
 
 
 @pytest.mark.parametrize("pack", [gzip_member, zstd_frame])

@@ -45,8 +45,8 @@ def _all_there(archive: Archive, deposits: list[Deposit]) -> None:
     for deposit in deposits:
         found = reader.read(deposit.id)
         assert found is not None
-        assert found.body == deposit.body
-        assert found.companions[0].block == deposit.request
+        assert found.body == deposit.capture.body
+        assert found.companions[0].block == deposit.capture.request
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -54,16 +54,16 @@ def test_sealed_captures_are_read_and_survive_rebuilding(tmp_path: Path, codec: 
     archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
     deposits = _some(random.Random(1), 80)
     store(archive, *deposits)
-    note_visits(archive, Visit(url=deposits[5].url, time_s=NOW_S + 500, status=304))
-    before = _history(archive, deposits[5].url)
+    note_visits(archive, Visit(url=deposits[5].capture.url, time_s=NOW_S + 500, status=304))
+    before = _history(archive, deposits[5].capture.url)
     sealed = seal(archive)
     assert sealed.captures == 80
     assert archive.files.logs() == [archive.log.number]
     _all_there(archive, deposits)
-    assert _history(archive, deposits[5].url) == before
+    assert _history(archive, deposits[5].capture.url) == before
     rebuild(archive)
     _all_there(archive, deposits)
-    assert _history(archive, deposits[5].url) == before
+    assert _history(archive, deposits[5].capture.url) == before
     archive.close()
 
 
@@ -124,11 +124,11 @@ def test_a_second_sealing_adds_files_and_compaction_joins_them(tmp_path: Path) -
 def test_strangers_read_every_record_without_our_software(tmp_path: Path, codec: Compression) -> None:
     archive = open_on(tmp_path, settings=ArchiveSettings(codec=codec))
     deposits = _some(random.Random(5), 50)
-    store(archive, *deposits, page("http://example.org/same", NOW_S, deposits[1].body))
+    store(archive, *deposits, page("http://example.org/same", NOW_S, deposits[1].capture.body))
     seal(archive)
     store(archive, page("http://example.org/log", NOW_S, b"still in the log"))
     archive.close()
-    urls = sorted(deposit.url for deposit in deposits)
+    urls = sorted(deposit.capture.url for deposit in deposits)
     urls += ["http://example.org/log", "http://example.org/same"]
     seen_by_warcio, seen_by_fastwarc = [], []
     for path in sorted(tmp_path.rglob("*.warc.*")):
@@ -179,7 +179,7 @@ def test_the_cdxj_beside_a_segment_leads_to_every_record(tmp_path: Path) -> None
             plain = subprocess.run(["zstd", "-dc"], input=member, check=True, capture_output=True).stdout
             assert entry["url"].encode() in plain[int(entry.get("skip", 0)) :][:600]
             seen.add(entry["url"])
-    assert seen == {deposit.url for deposit in deposits}
+    assert seen == {deposit.capture.url for deposit in deposits}
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -192,10 +192,12 @@ def test_compaction_copies_members_that_live_whole_and_packs_the_rest_anew(
     assert seal(archive).copied == 0
     before = _members(tmp_path)
     # One version of one URL goes: its neighbours in the frame are packed anew, all other frames are copied.
-    victim = next(d for d in deposits if d.url.endswith("/4"))
+    victim = next(d for d in deposits if d.capture.url.endswith("/4"))
     archive.commit([NewTombstones(ids=(victim.id,))])
     done = compact(archive, dead_min=0)
-    neighbours = sum(1 for d in deposits if d.url == victim.url and d.mime == "text/html") - 1
+    neighbours = (
+        sum(1 for d in deposits if d.capture.url == victim.capture.url and d.capture.mime == "text/html") - 1
+    )
     assert done.captures == 89
     assert done.copied == 89 - (neighbours if codec is Compression.ZSTD else 0)
     after = _members(tmp_path)
@@ -297,7 +299,7 @@ def test_segments_with_a_dictionary_are_smaller_and_read_by_others_even_after_ro
         ]
         for fast in FastIterator(BytesIO(path.read_bytes()), parse_http=False):
             assert fast.headers.get("WARC-Type") == "warcinfo" or fast.verify_block_digest()
-    assert {deposit.url for deposit in deposits} <= set(seen)
+    assert {deposit.capture.url for deposit in deposits} <= set(seen)
     # Rot in the dictionary of one file and in the copy beside another costs nothing.
     embedded = bytearray(segments[0].read_bytes())
     embedded[3_000] ^= 1

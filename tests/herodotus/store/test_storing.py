@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from herodotus.store.intake import Intake, StoreOutcome
 from herodotus.store.reader import Reader
 from herodotus.store.recovery import rebuild
 from simnet.world.disk import SimulatedDisk
+from tests.herodotus.deposits import altered
 from tests.herodotus.store.making import NOW_S, note_visits, open_on, page, store
 from tests.herodotus.store.memory_store import MemoryIndex
 
@@ -28,10 +28,10 @@ def test_a_capture_comes_back_with_its_request(tmp_path: Path) -> None:
     found = Reader(archive).read(deposit.id)
     assert found is not None
     assert (found.body, found.status, found.mime) == (b"first", 200, "text/html")
-    assert found.head == deposit.head
+    assert found.head == deposit.capture.head
     assert found.record.get("WARC-IP-Address") == "192.0.2.1"
     assert [record.kind for record in found.companions] == ["request"]
-    assert found.companions[0].block == deposit.request
+    assert found.companions[0].block == deposit.capture.request
     assert found.companions[0].get("WARC-Concurrent-To") == found.record.record_id
     archive.close()
 
@@ -57,10 +57,10 @@ def test_the_same_payload_is_a_revisit_that_names_the_original(tmp_path: Path) -
     assert found is not None
     assert found.is_revisit
     assert found.body == b"same body"
-    assert found.record.block == third.head
+    assert found.record.block == third.capture.head
     assert found.record.get("WARC-Refers-To-Target-URI") == URL
     assert found.record.get("WARC-Refers-To-Date") == "2023-11-14T22:13:20Z"
-    assert len(Reader(archive).of_payload(first.sha256)) == 3
+    assert len(Reader(archive).of_payload(first.capture.sha256)) == 3
     archive.close()
 
 
@@ -95,7 +95,7 @@ def test_a_lost_index_is_made_anew_and_an_old_one_catches_up(tmp_path: Path) -> 
     archive = open_on(tmp_path)
     deposits = [page(f"http://example.org/{n}", NOW_S, b"page %d" % n) for n in range(40)]
     store(archive, *deposits[:20])
-    note_visits(archive, Visit(url=deposits[0].url, time_s=NOW_S + 5, status=304))
+    note_visits(archive, Visit(url=deposits[0].capture.url, time_s=NOW_S + 5, status=304))
     assert isinstance(archive.index, MemoryIndex)
     old = MemoryIndex(archive.index.content())
     store(archive, *deposits[20:])
@@ -149,11 +149,11 @@ def test_a_rotten_record_is_reported_and_the_others_are_served(tmp_path: Path) -
 def test_what_does_not_match_its_digest_is_damaged_and_not_served(tmp_path: Path) -> None:
     """Nothing else tells: the bytes are as they were written."""
     archive = open_on(tmp_path)
-    forged = replace(page("http://example.org/", NOW_S, b"forged"), sha256=hashlib.sha256(b"honest").digest())
+    forged = altered(page("http://example.org/", NOW_S, b"forged"), sha256=hashlib.sha256(b"honest").digest())
     store(archive, forged)
     with pytest.raises(DamagedRecordError, match="digest"):
         Reader(archive).read(forged.id)
-    assert Reader(archive).newest(forged.url, NOW_S) is None
+    assert Reader(archive).newest(forged.capture.url, NOW_S) is None
     archive.close()
 
 
@@ -162,7 +162,7 @@ def test_a_capture_that_refers_to_what_is_not_its_body_is_damaged_and_not_served
     urls = (f"http://example.org/{number}" for number in range(1_000))
     first, second = islice((url for url in urls if page(url, NOW_S).key[0] >> 4 == 3), 2)
     digest = hashlib.sha256(b"honest").digest()
-    original, honest = replace(page(first, NOW_S, b"forged"), sha256=digest), page(second, NOW_S, b"honest")
+    original, honest = altered(page(first, NOW_S, b"forged"), sha256=digest), page(second, NOW_S, b"honest")
     assert store(archive, original, honest) == [StoreOutcome.NEW, StoreOutcome.REVISIT]
     with pytest.raises(DamagedRecordError, match="original"):
         Reader(archive).read(honest.id)

@@ -35,7 +35,7 @@ class Everything:
             deposit = page(f"http://example.org/{rng.randrange(40)}", NOW_S + 4 * n + writer, body)
             stored = await self.store.store(deposit)
             assert stored.outcome in (StoreOutcome.NEW, StoreOutcome.REVISIT)
-            self.bodies[deposit.id] = deposit.body
+            self.bodies[deposit.id] = deposit.capture.body
 
     async def delete(self) -> None:
         rng = random.Random(99)
