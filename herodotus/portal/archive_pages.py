@@ -24,6 +24,7 @@ from herodotus.portal.memento import (
     availability,
     header_url,
     memento_links,
+    memento_path,
     moments_of,
     timemap_cdxj,
     timemap_json,
@@ -378,7 +379,7 @@ class ArchivePages:
     async def _holders(self, asked: Asked, target: WebTarget, chosen: Chosen) -> tuple[HolderNote, ...]:
         if target.flag is not Flag.PAGE or not self._has_banner or self._elsewhere is None:
             return ()
-        memento = Places(origin="", url=chosen.url).memento(chosen.time_s, str(Flag.RAW))
+        memento = memento_path(chosen.url, chosen.time_s, str(Flag.RAW))
         others = await self._elsewhere.keepers(chosen.url, memento)
         if not others:
             return ()

@@ -35,17 +35,17 @@ from herodotus.core.replay import (
 from herodotus.core.saves import SaveOutcome
 from herodotus.core.status import PeerStatus
 from herodotus.portal.answer import PUBLIC, Answer, document, finished, html, moved, problem, text
-from herodotus.portal.api.captures import capture_endpoints
-from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, completeness_endpoints
-from herodotus.portal.api.containers import container_endpoints
+from herodotus.portal.api.captures import CaptureAnswers
+from herodotus.portal.api.completeness import NEAREST_BYTES_MAX, CompletenessAnswers
+from herodotus.portal.api.containers import ContainerAnswers
 from herodotus.portal.api.imports import ImportDesk
-from herodotus.portal.api.links import LinkAnswers, link_endpoints
-from herodotus.portal.api.network import PeerFacts, network_endpoints, public_status
-from herodotus.portal.api.paths import path_endpoints
+from herodotus.portal.api.links import LinkAnswers
+from herodotus.portal.api.network import NetworkAnswers, PeerFacts, public_status
+from herodotus.portal.api.paths import PathAnswers
 from herodotus.portal.api.rest import RestApi
-from herodotus.portal.api.search import search_endpoints
-from herodotus.portal.api.statistics import statistics_endpoints
-from herodotus.portal.api.streams import stream_endpoints
+from herodotus.portal.api.search import SearchAnswers
+from herodotus.portal.api.statistics import StatisticsAnswers
+from herodotus.portal.api.streams import StreamAnswers
 from herodotus.portal.archive_pages import ArchivePages, Asked, failure
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
@@ -285,18 +285,19 @@ class PortalRooms:
         self._gatherer = gatherer = Gatherer(parts.directions, asking or self._asking, parts.workers)
         self._desk = ImportDesk(parts.perform)
         links = LinkAnswers(shelf, gatherer, limits)
-        endpoints = [
-            *network_endpoints(parts.status, parts.directions.peers, parts.operator),
-            *capture_endpoints(shelf),
-            *search_endpoints(shelf),
-            *container_endpoints(shelf),
-            *statistics_endpoints(shelf),
-            *stream_endpoints(shelf),
-            *link_endpoints(links),
-            *path_endpoints(shelf, links),
-            *completeness_endpoints(shelf, parts.directions, asking or self._completing),
-            *self._desk.endpoints(),
-        ]
+        answers = (
+            NetworkAnswers(parts.status, parts.directions.peers, parts.operator),
+            CaptureAnswers(shelf),
+            SearchAnswers(shelf),
+            ContainerAnswers(shelf),
+            StatisticsAnswers(shelf),
+            StreamAnswers(shelf),
+            links,
+            PathAnswers(shelf, links),
+            CompletenessAnswers(shelf, parts.directions, asking or self._completing),
+            self._desk,
+        )
+        endpoints = [endpoint for one in answers for endpoint in one.endpoints()]
         self._saving = None
         if parts.saves is not None:
             self._saving = SavePages(

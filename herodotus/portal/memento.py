@@ -39,7 +39,7 @@ class Places:
     url: str
 
     def memento(self, time_s: int, flag: str = "") -> str:
-        return f"{self.origin}/web/{format_digits(time_s)}{flag}/{header_url(self.url)}"
+        return f"{self.origin}{memento_path(self.url, time_s, flag)}"
 
     @property
     def gate(self) -> str:
@@ -51,6 +51,10 @@ class Places:
 
     def timemap(self, form: str = "link") -> str:
         return f"{self.origin}/web/timemap/{form}/{header_url(self.url)}"
+
+
+def memento_path(url: str, time_s: int, flag: str = "") -> str:
+    return f"/web/{format_digits(time_s)}{flag}/{header_url(url)}"
 
 
 def history_path(url: str) -> str:

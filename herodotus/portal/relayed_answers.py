@@ -31,7 +31,7 @@ from herodotus.core.warc import format_digits, parse_date, parse_digits
 from herodotus.portal.answer import PAGE_HEADERS, PUBLIC, Answer, html, moved
 from herodotus.portal.cdx import variants
 from herodotus.portal.histories import history_page
-from herodotus.portal.memento import Places, header_url, memento_links
+from herodotus.portal.memento import Places, header_url, memento_links, memento_path
 from herodotus.portal.targets import BadTargetError, http_date, parse_http_date, spellings
 from herodotus.store import Version
 
@@ -114,7 +114,7 @@ def adopted_memento(answer: Answer, asked: MementoAsked, adopting: Adopting) -> 
     headers = isolation_headers(context) | {
         "Memento-Datetime": http_date(asked.time_s or 0),
         "Link": _links(answer, asked, adopting),
-        "Content-Location": Places(origin="", url=asked.url).memento(asked.time_s or 0, str(asked.flag)),
+        "Content-Location": memento_path(asked.url, asked.time_s or 0, str(asked.flag)),
         "Cache-Control": f"public, max-age={_MEMENTO_AGE_S}",
         "Vary": "Sec-Fetch-Dest, Upgrade-Insecure-Requests",
     }

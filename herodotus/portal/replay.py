@@ -56,7 +56,7 @@ from herodotus.core.settings.sections import HttpSettings
 from herodotus.core.warc import format_digits
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_questions import Chosen
-from herodotus.portal.memento import Places, header_url, memento_links
+from herodotus.portal.memento import Places, header_url, memento_links, memento_path
 from herodotus.portal.targets import http_date
 
 DECODED_BYTES_MAX = 128 * 1024 * 1024  # no record holds more
@@ -183,7 +183,7 @@ def replay_answer(replay: Replay) -> Answer:
     headers |= {
         "Memento-Datetime": http_date(capture.time_s),
         "Link": f"{links}, {own_links}" if own_links else links,
-        "Content-Location": Places(origin="", url=capture.url).memento(capture.time_s, str(flag)),
+        "Content-Location": memento_path(capture.url, capture.time_s, str(flag)),
         "Cache-Control": f"public, max-age={_PAGE_AGE_S}"
         if flag is Flag.PAGE
         else f"public, max-age={_PART_AGE_S}, immutable",

@@ -26,7 +26,7 @@ from herodotus.core.saves import SaveOutcome, SaveResult
 from herodotus.portal.answer import PUBLIC, Answer, html, moved, problem
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.client_limits import CLIENTS_MAX, client_of
-from herodotus.portal.memento import Places, header_url
+from herodotus.portal.memento import header_url, memento_path
 from herodotus.portal.other_holders import ASKED_MAX, RELAYED, RELAYED_S, Directions, Relay
 from herodotus.portal.relayed_answers import Adopting, adopted_location, is_of
 from herodotus.portal.rendering import FORM_HEADERS, render
@@ -206,7 +206,7 @@ def _wrong_method() -> Answer:
 def _answer(request: Request, outcome: SaveOutcome) -> Answer:
     match outcome.result:
         case SaveResult.SAVED | SaveResult.UNCHANGED:
-            return _there(Places(origin="", url=outcome.url).memento(outcome.time_s), outcome.result)
+            return _there(memento_path(outcome.url, outcome.time_s), outcome.result)
         case SaveResult.REFUSED:
             return _told(request, HTTPStatus.FORBIDDEN, outcome.reason, outcome.url)
         case SaveResult.FAILED:

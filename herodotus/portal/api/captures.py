@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -17,7 +18,6 @@ from herodotus.portal.api.endpoints import (
     AbsentError,
     ApiEndpoint,
     ApiQuestion,
-    ApiReply,
     Date,
     NotHereError,
     Token,
@@ -28,7 +28,7 @@ from herodotus.portal.api.tokens import number_of, position_of_token
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.histories import contents_of
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import memento_path
 from herodotus.portal.targets import Moment, spellings
 from herodotus.store import Catalogue, Version, as_warc
 
@@ -132,91 +132,77 @@ class WarcRecords(msgspec.Struct, frozen=True, kw_only=True):
 # -- answers ----------------------------------------------------------------------------------------------
 
 
-def capture_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
-    found = CaptureAnswers(shelf)
-    return [
-        ApiEndpoint(
-            path="/api/v1/captures",
-            summary="Versions of an address, duplicates grouped.",
-            question=CapturesQuestion,
-            shape=Captures,
-            work=found.captures,
-            may_be_elsewhere=True,
-        ),
-        ApiEndpoint(
-            path="/api/v1/records",
-            summary="The WARC records of a capture, without their blocks.",
-            question=RecordsQuestion,
-            shape=WarcRecords,
-            work=found.records,
-            may_be_elsewhere=True,
-        ),
-        ApiEndpoint(
-            path="/api/v1/records/warc",
-            summary="A capture as a WARC file of its own.",
-            question=RecordsQuestion,
-            media=("application/warc",),
-            work=found.warc,
-            cost=2.0,
-            may_be_elsewhere=True,
-        ),
-        ApiEndpoint(
-            path="/api/v1/sample",
-            summary="A random sample of this peer's addresses, each with its newest capture.",
-            question=SampleQuestion,
-            shape=Sample,
-            work=found.sample,
-            cost=2.0,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class CaptureAnswers:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    shelf: Shelf
 
-    async def captures(self, question: CapturesQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/captures",
+                "Versions of an address, duplicates grouped.",
+                self.captures,
+                may_be_elsewhere=True,
+            ),
+            ApiEndpoint(
+                "/api/v1/records",
+                "The WARC records of a capture, without their blocks.",
+                self.records,
+                may_be_elsewhere=True,
+            ),
+            ApiEndpoint(
+                "/api/v1/records/warc",
+                "A capture as a WARC file of its own.",
+                self.warc,
+                media=("application/warc",),
+                cost=2.0,
+                may_be_elsewhere=True,
+            ),
+            ApiEndpoint(
+                "/api/v1/sample",
+                "A random sample of this peer's addresses, each with its newest capture.",
+                self.sample,
+                cost=2.0,
+            ),
+        ]
+
+    async def captures(self, question: CapturesQuestion, asked: Asked) -> Captures:
         from_s = moment_of(question.from_, "from").from_s if question.from_ else 0
         to_s = moment_of(question.to, "to").target_s if question.to else TIME_MAX_S
         skipped = number_of(question.after)
         for url in spellings(question.url):
-            versions = await self._shelf.history((url,), from_s, to_s)
+            versions = await self.shelf.history((url,), from_s, to_s)
             if versions:
                 break
         else:
             raise AbsentError(spellings(question.url)[0])
-        found = await self._shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
-        return ApiReply(value=found, next=found.next)
+        return await self.shelf.in_thread(lambda: _grouped(url, versions, skipped, question.limit))
 
-    async def sample(self, question: SampleQuestion, asked: Asked) -> ApiReply:
+    async def sample(self, question: SampleQuestion, asked: Asked) -> Sample:
         begun = hashlib.sha1(question.seed.encode("utf-8", "replace"), usedforsecurity=False).digest()[
             :KEY_BYTES
         ]
         at = begun if question.after is None else position_of_token(question.after)
-        captures, stopped = await self._shelf.ask(
+        captures, stopped = await self.shelf.ask(
             lambda catalogue: _sampled(catalogue, begun, at, question.limit)
         )
-        following = None if stopped is None else stopped.hex()
-        return ApiReply(value=Sample(captures=tuple(captures), next=following), next=following)
+        return Sample(captures=tuple(captures), next=None if stopped is None else stopped.hex())
 
-    async def records(self, question: RecordsQuestion, asked: Asked) -> ApiReply:
-        def work(capture: StoredCapture) -> WarcRecords:
+    async def records(self, question: RecordsQuestion, asked: Asked) -> WarcRecords:
+        def work(_: Catalogue, capture: StoredCapture) -> WarcRecords:
             return WarcRecords(
                 url=capture.url,
                 date=format_date(capture.time_s),
-                memento=Places(origin="", url=capture.url).memento(capture.time_s),
+                memento=memento_path(capture.url, capture.time_s),
                 http_head=capture.head.decode("utf-8", "replace"),
                 records=tuple(map(record_facts, (capture.record, *capture.companions))),
             )
 
-        moment = moment_of(question.date)
-        return ApiReply(
-            value=await at_moment(self._shelf, question.url, moment, lambda _, capture: work(capture))
-        )
+        return await at_moment(self.shelf, question.url, moment_of(question.date), work)
 
     async def warc(self, question: RecordsQuestion, asked: Asked) -> Answer:
         moment = moment_of(question.date)
-        body = await at_moment(self._shelf, question.url, moment, lambda _, capture: as_warc(capture))
+        body = await at_moment(self.shelf, question.url, moment, lambda _, capture: as_warc(capture))
         return Answer(
             content_type="application/warc",
             body=body,
@@ -291,7 +277,7 @@ def _facts(version: Version, is_disputed: bool) -> CaptureFacts:
         bytes=version.size,
         visits=version.visits,
         last_seen=format_date(version.last_seen_s),
-        memento=Places(origin="", url=version.url).memento(version.first_seen_s),
+        memento=memento_path(version.url, version.first_seen_s),
         disputed=is_disputed,
     )
 
@@ -321,5 +307,5 @@ def _sampled_capture(capture: StoredCapture) -> SampledCapture:
         digest=f"sha256:{capture.id.digest.hex()}",
         status=capture.status,
         mime=capture.mime,
-        memento=Places(origin="", url=capture.url).memento(capture.time_s),
+        memento=memento_path(capture.url, capture.time_s),
     )

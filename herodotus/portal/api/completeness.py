@@ -9,6 +9,7 @@ missing.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from http import HTTPStatus
@@ -28,7 +29,6 @@ from herodotus.portal.api.endpoints import (
     AbsentError,
     ApiEndpoint,
     ApiQuestion,
-    ApiReply,
     Date,
     Url,
     moment_of,
@@ -36,7 +36,7 @@ from herodotus.portal.api.endpoints import (
 from herodotus.portal.api.links import ApiLinkKind, links_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import memento_path
 from herodotus.portal.other_holders import RELAYED, Directions, Relay
 from herodotus.portal.request import Request
 from herodotus.portal.targets import spellings
@@ -106,47 +106,39 @@ class Completeness(msgspec.Struct, frozen=True, kw_only=True):
     parts_left_out: int
 
 
-def completeness_endpoints(
-    shelf: Shelf, directions: Directions | None = None, relay: Relay | None = None
-) -> list[ApiEndpoint]:
-    found = CompletenessAnswers(shelf, directions, relay)
-    return [
-        ApiEndpoint(
-            path="/api/v1/nearest",
-            summary="The capture of an address nearest to a date, and whether it shows the content of that date.",
-            question=MomentQuestion,
-            shape=Nearest,
-            work=found.nearest,
-            may_be_elsewhere=True,
-        ),
-        ApiEndpoint(
-            path="/api/v1/completeness",
-            summary="How complete a page of a date is: each part with its nearest capture, and one score.",
-            question=MomentQuestion,
-            shape=Completeness,
-            work=found.completeness,
-            cost=20.0,
-            may_be_elsewhere=True,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class CompletenessAnswers:
-    def __init__(self, shelf: Shelf, directions: Directions | None, relay: Relay | None) -> None:
-        self._shelf = shelf
-        self._directions = directions
-        self._relay = relay
+    shelf: Shelf
+    directions: Directions
+    relay: Relay
 
-    async def nearest(self, question: MomentQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/nearest",
+                "The capture of an address nearest to a date, and whether it shows the content of that date.",
+                self.nearest,
+                may_be_elsewhere=True,
+            ),
+            ApiEndpoint(
+                "/api/v1/completeness",
+                "How complete a page of a date is: each part with its nearest capture, and one score.",
+                self.completeness,
+                cost=20.0,
+                may_be_elsewhere=True,
+            ),
+        ]
+
+    async def nearest(self, question: MomentQuestion, asked: Asked) -> Nearest:
         target_s = moment_of(question.date).target_s
         urls = spellings(question.url)
         for url in urls:
-            found = await self._shelf.ask(partial(nearest_to, url=url, moment_s=target_s))
+            found = await self.shelf.ask(partial(nearest_to, url=url, moment_s=target_s))
             if found.state is not PartState.MISSING:
-                return ApiReply(value=found)
+                return found
         raise AbsentError(urls[0])
 
-    async def completeness(self, question: MomentQuestion, asked: Asked) -> ApiReply:
+    async def completeness(self, question: MomentQuestion, asked: Asked) -> Completeness:
         def work(catalogue: Catalogue, capture: StoredCapture) -> tuple[StoredCapture, list[PagePart], int]:
             links = [link for link in links_of(capture) if link.kind.is_embedded]
             parts = [
@@ -155,52 +147,42 @@ class CompletenessAnswers:
             ]
             return capture, parts, max(0, len(links) - PARTS_MAX)
 
-        capture, parts, left_out = await at_moment(self._shelf, question.url, moment_of(question.date), work)
+        capture, parts, left_out = await at_moment(self.shelf, question.url, moment_of(question.date), work)
         if not asked.request.header(RELAYED):
             parts = await self._with_elsewhere(parts, capture.time_s)
-        return ApiReply(
-            value=Completeness(
-                url=capture.url,
-                date=format_date(capture.time_s),
-                memento=Places(origin="", url=capture.url).memento(capture.time_s),
-                score=score_of(parts),
-                states={state.value: sum(part.state is state for part in parts) for state in PartState},
-                parts=tuple(parts),
-                parts_left_out=left_out,
-            )
+        return Completeness(
+            url=capture.url,
+            date=format_date(capture.time_s),
+            memento=memento_path(capture.url, capture.time_s),
+            score=score_of(parts),
+            states={state.value: sum(part.state is state for part in parts) for state in PartState},
+            parts=tuple(parts),
+            parts_left_out=left_out,
         )
 
     async def _with_elsewhere(self, parts: list[PagePart], time_s: int) -> list[PagePart]:
         """Those that are missing here, as their holders know them."""
-        if self._directions is None or self._relay is None:
-            return parts
         missing = [number for number, part in enumerate(parts) if part.state is PartState.MISSING]
         asked, unasked = missing[:ASKED_ELSEWHERE_MAX], missing[ASKED_ELSEWHERE_MAX:]
         found = {number: _unasked(parts[number]) for number in unasked}
         with anyio.move_on_after(ELSEWHERE_S) as scope:
             async with anyio.create_task_group() as tasks:
                 for number in asked:
-                    tasks.start_soon(self._ask, self._directions, self._relay, parts, number, time_s, found)
+                    tasks.start_soon(self._ask, parts, number, time_s, found)
         if scope.cancelled_caught:
             found |= {number: _unasked(parts[number]) for number in asked if number not in found}
         return [found.get(number, part) for number, part in enumerate(parts)]
 
     async def _ask(
-        self,
-        directions: Directions,
-        relay: Relay,
-        parts: Sequence[PagePart],
-        number: int,
-        time_s: int,
-        found: dict[int, PagePart],
+        self, parts: Sequence[PagePart], number: int, time_s: int, found: dict[int, PagePart]
     ) -> None:
         part = parts[number]
         digits = "".join(one for one in format_date(time_s) if one.isdigit())
         target = f"/api/v1/nearest?url={quote(part.url, safe='', errors='replace')}&date={digits}"
         request = Request(target=target, headers={"accept": "application/json", RELAYED: "1"})
-        holders = [place for place in await directions.holders(part.url) if not place.is_self]
+        holders = [place for place in await self.directions.holders(part.url) if not place.is_self]
         for place in holders[:HOLDERS_ASKED]:
-            answer = await relay.fetch(place, request)
+            answer = await self.relay.fetch(place, request)
             told = None if answer is None else read_nearest(answer, part.url, time_s)
             if told is None:
                 continue
@@ -225,7 +207,7 @@ def read_nearest(answer: Answer, url: str, moment_s: int) -> Nearest | None:
         state=told.state,
         date=format_date(time_s),
         offset_s=time_s - moment_s,
-        memento=Places(origin="", url=url).memento(time_s),
+        memento=memento_path(url, time_s),
     )
 
 
@@ -283,7 +265,7 @@ def nearest_to(catalogue: Catalogue, url: str, moment_s: int) -> Nearest:
         state=state,
         date=format_date(shown_s),
         offset_s=shown_s - moment_s,
-        memento=Places(origin="", url=url).memento(shown_s),
+        memento=memento_path(url, shown_s),
     )
 
 

@@ -1,6 +1,7 @@
 """What is asked about the archive's files: which there are, and what is in one of them, record by record."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from msgspec import Meta
 
 from herodotus.core.errors import MalformedRecordError
 from herodotus.core.warc import WarcRecord, split_record
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, GoneError, NotHereError, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, NotHereError, Token
 from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
@@ -80,64 +81,50 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def container_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
-    found = ContainerAnswers(shelf)
-    return [
-        ApiEndpoint(
-            path="/api/v1/containers",
-            summary="The archive's files: logs and segments, by number.",
-            question=ContainersQuestion,
-            shape=Containers,
-            work=found.list_all,
-        ),
-        ApiEndpoint(
-            path="/api/v1/containers/{number}",
-            summary="One of the archive's files.",
-            question=ContainerQuestion,
-            shape=Container,
-            work=found.one,
-            may_be_missing=True,
-        ),
-        ApiEndpoint(
-            path="/api/v1/containers/{number}/records",
-            summary="The records of a file, in its order.",
-            question=ContentsQuestion,
-            shape=Contents,
-            work=found.contents,
-            cost=5.0,
-            may_be_missing=True,
-            may_be_gone=True,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class ContainerAnswers:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    shelf: Shelf
 
-    async def list_all(self, question: ContainersQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/containers", "The archive's files: logs and segments, by number.", self.list_all
+            ),
+            ApiEndpoint(
+                "/api/v1/containers/{number}", "One of the archive's files.", self.one, may_be_missing=True
+            ),
+            ApiEndpoint(
+                "/api/v1/containers/{number}/records",
+                "The records of a file, in its order.",
+                self.contents,
+                cost=5.0,
+                may_be_missing=True,
+                may_be_gone=True,
+            ),
+        ]
+
+    async def list_all(self, question: ContainersQuestion, asked: Asked) -> Containers:
         behind = number_of(question.after)
 
         def work(catalogue: Catalogue) -> list[Container]:
             return [_shown(one) for one in islice(catalogue.containers(behind), question.limit + 1)]
 
-        found = await self._shelf.ask(work)
+        found = await self.shelf.ask(work)
         shown = tuple(found[: question.limit])
         following = str(shown[-1].number) if len(found) > question.limit else None
-        return ApiReply(value=Containers(containers=shown, next=following), next=following)
+        return Containers(containers=shown, next=following)
 
-    async def one(self, question: ContainerQuestion, asked: Asked) -> ApiReply:
-        found = await self._shelf.ask(lambda catalogue: catalogue.container(question.number))
+    async def one(self, question: ContainerQuestion, asked: Asked) -> Container:
+        found = await self.shelf.ask(lambda catalogue: catalogue.container(question.number))
         if found is None:
             raise NotHereError(f"the archive has no file {question.number}")
-        return ApiReply(value=_shown(found))
+        return _shown(found)
 
-    async def contents(self, question: ContentsQuestion, asked: Asked) -> ApiReply:
+    async def contents(self, question: ContentsQuestion, asked: Asked) -> Contents:
         start = number_of(question.after)
-        found = await self._shelf.ask(
+        return await self.shelf.ask(
             lambda catalogue: _contents(catalogue, question.number, start, question.limit)
         )
-        return ApiReply(value=found, next=found.next)
 
 
 def _shown(facts: ContainerFacts) -> Container:

@@ -1,14 +1,16 @@
 """What is an endpoint? A path, the question that its parameters are, the shape of its answer, and who answers.
 
-Parameters are the fields of a `ApiQuestion`: their types and bounds check what came, and describe it in the OpenAPI
-document. The endpoint itself refuses what the types leave open (a date that no calendar has).
+It answers by a method whose signature says the rest: parameters are the fields of the `ApiQuestion` that it takes, and
+the shape is the type that it returns. Their types and bounds check what came, and describe it in the OpenAPI document.
+The method itself refuses what the types leave open (a date that no calendar has).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
+from functools import cached_property
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -41,11 +43,7 @@ Token = Annotated[
 
 
 class ApiQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields are parameters, of the path or the query."""
-
-
-class Nothing(ApiQuestion, frozen=True, kw_only=True):
-    """No parameters."""
+    """Fields are parameters, of the path or the query; this one has none."""
 
 
 class Access(Enum):
@@ -70,34 +68,20 @@ class GoneError(Exception):
     """A sentence: it is gone, and the client has to start again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiReply:
-    """`value` in the endpoint's shape; `next` is the token of what follows."""
-
-    value: Any
-    next: str | None = None
-    is_private: bool = False
-    """For the operator's eyes: no page of another site may read it, and nothing on the way may keep it."""
+Work = Callable[[Any, Asked], Awaitable[Any]]
+"""Annotated with the question's type and that of what it returns: a value whose `next`, if it has one, is the token of
+what follows; or a whole `Answer`, which is no part of the shape."""
 
 
-Work = Callable[[Any, Asked], Awaitable[ApiReply | Answer]]
-"""The first argument is an instance of the endpoint's question type."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class ApiEndpoint:
     path: str
     """With the names of parameters in braces."""
     summary: str
     work: Work
-    question: type[ApiQuestion] = Nothing
-    shape: Any = None
-    """The type of `ApiReply.value`; None where the answer is no JSON."""
-    operators_shape: Any = None
-    """What the operator gets instead, where strangers are told less."""
+    _: KW_ONLY
     media: tuple[str, ...] = ("application/json",)
     method: str = "GET"
-    body: type[msgspec.Struct] | None = None
     status: HTTPStatus = HTTPStatus.OK
     cost: float = 1.0
     """Of a reader's share."""
@@ -106,6 +90,23 @@ class ApiEndpoint:
     """Answered by a redirect to the peer that holds the address."""
     may_be_missing: bool = False
     may_be_gone: bool = False
+
+    @cached_property
+    def question(self) -> type[ApiQuestion]:
+        kind: type[ApiQuestion] = get_type_hints(self.work)["question"]
+        return kind
+
+    @cached_property
+    def body(self) -> type[msgspec.Struct] | None:
+        """Of an order: the type of the field that is read from the request's body."""
+        return get_type_hints(self.question).get("order")
+
+    @cached_property
+    def shapes(self) -> tuple[type, ...]:
+        """None where the answer is no JSON. A second one is what the operator gets instead, where strangers are told
+        less: no page of another site may read it, and nothing on the way may keep it."""
+        given = get_type_hints(self.work)["return"]
+        return tuple(one for one in get_args(given) or (given,) if one is not Answer)
 
 
 def moment_of(text: str | None, name: str = "date") -> Moment:

@@ -6,10 +6,8 @@ list lives as long as the peer runs: an import that a stop interrupted continues
 """
 
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from http import HTTPStatus
@@ -20,10 +18,11 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import Meta
+from msgspec.structs import replace
 
 from herodotus.core.errors import HerodotusError
 from herodotus.core.orders import ArchiveOrder, Import, OrderReport, Say
-from herodotus.portal.api.endpoints import Access, ApiEndpoint, ApiQuestion, ApiReply, NotHereError
+from herodotus.portal.api.endpoints import Access, ApiEndpoint, ApiQuestion, NotHereError
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import TooBusyError
 from herodotus.portal.cdx import BadQuestionError
@@ -71,29 +70,13 @@ class ImportFacts(msgspec.Struct, frozen=True, kw_only=True):
     problem: str
     report: dict[str, Any] | list[Any] | None
 
+    @property
+    def is_over(self) -> bool:
+        return self.state in (ImportState.DONE, ImportState.FAILED)
+
 
 class ImportList(msgspec.Struct, frozen=True, kw_only=True):
     imports: tuple[ImportFacts, ...]
-
-
-@dataclass(slots=True, kw_only=True)
-class _Job:
-    number: int
-    files: tuple[str, ...]
-    state: ImportState = ImportState.WAITING
-    progress: str = ""
-    problem: str = ""
-    report: Any = field(default=None)
-
-    def facts(self) -> ImportFacts:
-        return ImportFacts(
-            number=self.number,
-            files=self.files,
-            state=self.state,
-            progress=self.progress,
-            problem=self.problem,
-            report=self.report,
-        )
 
 
 class ImportDesk:
@@ -101,13 +84,14 @@ class ImportDesk:
 
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
-        self._jobs: OrderedDict[int, _Job] = OrderedDict()
+        self._known: dict[int, ImportFacts] = {}
+        """By number, and so in the order of their registration."""
         self._given = 0
-        self._orders: MemoryObjectSendStream[_Job] | None = None
+        self._orders: MemoryObjectSendStream[int] | None = None
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        orders, taken = anyio.create_memory_object_stream[_Job](WAITING_MAX)
+        orders, taken = anyio.create_memory_object_stream[int](WAITING_MAX)
         with orders, taken:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._work, taken)
@@ -118,78 +102,81 @@ class ImportDesk:
                     self._orders = None
                     tasks.cancel_scope.cancel()
 
-    async def _work(self, orders: MemoryObjectReceiveStream[_Job]) -> None:
-        async for job in orders:
-            job.state = ImportState.RUNNING
+    async def _work(self, orders: MemoryObjectReceiveStream[int]) -> None:
+        async for number in orders:
+            self._note(number, state=ImportState.RUNNING)
+            order = Import(files=self._known[number].files)
             try:
-                report = await self._perform(Import(files=job.files), partial(_note, job))
-                job.report, job.state = report.facts, ImportState.DONE
+                report = await self._perform(order, partial(self._say, number))
+                self._note(number, report=report.facts, state=ImportState.DONE)
             except (HerodotusError, OSError) as error:
-                job.problem, job.state = str(error), ImportState.FAILED
+                self._note(number, problem=str(error), state=ImportState.FAILED)
             except Exception as error:  # a failing order must not end the peer
                 logger.exception("import failed")
-                job.problem, job.state = f"a mistake of ours: {type(error).__name__}", ImportState.FAILED
+                problem = f"a mistake of ours: {type(error).__name__}"
+                self._note(number, problem=problem, state=ImportState.FAILED)
+
+    def _say(self, number: int, words: str) -> None:
+        self._note(number, progress=words)
+
+    def _note(self, number: int, **changed: Any) -> None:
+        self._known[number] = replace(self._known[number], **changed)
 
     def endpoints(self) -> list[ApiEndpoint]:
         return [
             ApiEndpoint(
+                "/api/v1/imports",
+                "Register files to import, one after the other.",
+                self._register,
                 method="POST",
-                path="/api/v1/imports",
-                summary="Register files to import, one after the other.",
-                question=OrderQuestion,
-                body=ImportOrder,
-                shape=ImportFacts,
-                work=self._register,
                 status=HTTPStatus.ACCEPTED,
                 access=Access.OPERATOR,
             ),
             ApiEndpoint(
-                path="/api/v1/imports",
-                summary="The imports registered since the peer started.",
-                shape=ImportList,
-                work=self._list_all,
+                "/api/v1/imports",
+                "The imports registered since the peer started.",
+                self._list_all,
                 access=Access.OPERATOR,
             ),
             ApiEndpoint(
-                path="/api/v1/imports/{number}",
-                summary="The progress of an import.",
-                question=NumberQuestion,
-                shape=ImportFacts,
-                work=self._one,
+                "/api/v1/imports/{number}",
+                "The progress of an import.",
+                self._one,
                 access=Access.OPERATOR,
                 may_be_missing=True,
             ),
         ]
 
-    async def _register(self, question: OrderQuestion, asked: Asked) -> ApiReply:
+    async def _register(self, question: OrderQuestion, asked: Asked) -> ImportFacts:
         for file in question.order.files:
             if "\0" in file or not Path(file).is_absolute():
                 raise BadQuestionError(f"{file[:200]!r} is not an absolute path")
-        job = _Job(number=self._given + 1, files=question.order.files)
+        number = self._given + 1
         if self._orders is None:
             raise TooBusyError
         try:
-            self._orders.send_nowait(job)
+            self._orders.send_nowait(number)
         except anyio.WouldBlock as error:
             raise TooBusyError from error
-        self._given += 1
-        self._jobs[job.number] = job
-        for number in [
-            one.number for one in self._jobs.values() if one.state in (ImportState.DONE, ImportState.FAILED)
-        ]:
-            if len(self._jobs) > REMEMBERED_MAX:
-                del self._jobs[number]
-        return ApiReply(value=job.facts())
+        self._given = number
+        self._known[number] = facts = ImportFacts(
+            number=number,
+            files=question.order.files,
+            state=ImportState.WAITING,
+            progress="",
+            problem="",
+            report=None,
+        )
+        for one in [one for one in self._known.values() if one.is_over]:
+            if len(self._known) > REMEMBERED_MAX:
+                del self._known[one.number]
+        return facts
 
-    async def _list_all(self, question: ApiQuestion, asked: Asked) -> ApiReply:
-        return ApiReply(value=ImportList(imports=tuple(job.facts() for job in self._jobs.values())))
+    async def _list_all(self, question: ApiQuestion, asked: Asked) -> ImportList:
+        return ImportList(imports=tuple(self._known.values()))
 
-    async def _one(self, question: NumberQuestion, asked: Asked) -> ApiReply:
-        job = self._jobs.get(question.number)
-        if job is None:
+    async def _one(self, question: NumberQuestion, asked: Asked) -> ImportFacts:
+        found = self._known.get(question.number)
+        if found is None:
             raise NotHereError(f"there is no import {question.number}")
-        return ApiReply(value=job.facts())
-
-
-def _note(job: _Job, words: str) -> None:
-    job.progress = words
+        return found

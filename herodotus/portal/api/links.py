@@ -25,12 +25,12 @@ from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import format_date, parse_date
 from herodotus.portal.answer import Answer
 from herodotus.portal.api.captures import at_moment
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Token, Url, moment_of
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Token, Url, moment_of
 from herodotus.portal.api.tokens import number_of, place_of_token, position_of_token, token_of_place
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.client_limits import ClientLimits
-from herodotus.portal.memento import Places
+from herodotus.portal.memento import memento_path
 from herodotus.portal.peer_rows import earliest
 from herodotus.portal.ring_questions import Gatherer, cost_of_asking
 from herodotus.portal.targets import spellings
@@ -101,35 +101,27 @@ class InLinks(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def link_endpoints(found: "LinkAnswers") -> list[ApiEndpoint]:
-    return [
-        ApiEndpoint(
-            path="/api/v1/outlinks",
-            summary="The links of a page, and what it embeds.",
-            question=OutLinksQuestion,
-            shape=OutLinks,
-            work=found.out,
-            cost=3.0,
-            may_be_elsewhere=True,
-        ),
-        ApiEndpoint(
-            path="/api/v1/inlinks",
-            summary="Pages that link to an address, or embed it.",
-            question=InLinksQuestion,
-            shape=InLinks,
-            work=found.into,
-            cost=10.0,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class LinkAnswers:
-    def __init__(self, shelf: Shelf, gatherer: Gatherer, limits: ClientLimits) -> None:
-        self._shelf = shelf
-        self._gatherer = gatherer
-        self._limits = limits
+    shelf: Shelf
+    gatherer: Gatherer
+    limits: ClientLimits
 
-    async def out(self, question: OutLinksQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/outlinks",
+                "The links of a page, and what it embeds.",
+                self.out,
+                cost=3.0,
+                may_be_elsewhere=True,
+            ),
+            ApiEndpoint(
+                "/api/v1/inlinks", "Pages that link to an address, or embed it.", self.into, cost=10.0
+            ),
+        ]
+
+    async def out(self, question: OutLinksQuestion, asked: Asked) -> OutLinks:
         start = number_of(question.after)
 
         def work(_: Catalogue, capture: StoredCapture) -> OutLinks:
@@ -142,19 +134,18 @@ class LinkAnswers:
             return OutLinks(
                 url=capture.url,
                 date=format_date(capture.time_s),
-                memento=Places(origin="", url=capture.url).memento(capture.time_s),
+                memento=memento_path(capture.url, capture.time_s),
                 links=tuple(links[start:end]),
                 next=str(end) if end < len(links) else None,
             )
 
-        found = await at_moment(self._shelf, question.url, moment_of(question.date), work)
-        return ApiReply(value=found, next=found.next)
+        return await at_moment(self.shelf, question.url, moment_of(question.date), work)
 
-    async def into(self, question: InLinksQuestion, asked: Asked) -> ApiReply | Answer:
+    async def into(self, question: InLinksQuestion, asked: Asked) -> InLinks | Answer:
         url = spellings(question.url)[0]
         begun, short_parts = (b"", 0) if question.after is None else place_of_token(question.after)
         day_s = None if question.date is None else moment_of(question.date).target_s
-        own, is_current = await self._shelf.ask(
+        own, is_current = await self.shelf.ask(
             lambda catalogue: (
                 _into(catalogue, url, begun, day_s, question.limit),
                 catalogue.is_surveyed(),
@@ -162,11 +153,11 @@ class LinkAnswers:
         )
         shares, is_partial = [own], False
         if question.scope is Scope.RING:
-            others = await self._gatherer.others(asked.request)
-            refused = self._limits.refusal(asked.request, cost_of_asking(others))
+            others = await self.gatherer.others(asked.request)
+            refused = self.limits.refusal(asked.request, cost_of_asking(others))
             if refused is not None:
                 return refused
-            gathered = await self._gatherer.ask_all(
+            gathered = await self.gatherer.ask_all(
                 _peers_target(question, url, begun),
                 others,
                 partial(read_share, begun=begun, limit=question.limit),
@@ -179,8 +170,7 @@ class LinkAnswers:
         links, stopped = together(shares, stop.at, question.limit)
         following = None if stopped is None else token_of_place(stopped, stop.short_parts)
         is_partial = is_partial or stop.was_left
-        found = InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
-        return ApiReply(value=found, next=following)
+        return InLinks(url=url, links=links, is_current=is_current, is_partial=is_partial, next=following)
 
 
 def links_of(capture: StoredCapture) -> Sequence[Link]:

@@ -5,6 +5,7 @@ or with the secret, but not if another site's page asks in the operator's browse
 """
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import Meta
 
 from herodotus.core.replay import may_change
 from herodotus.core.status import NodeStatus, PeerStatus
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Token
 from herodotus.portal.api.tokens import number_of
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.operator_rule import OperatorRule
@@ -97,67 +98,44 @@ class RingFacts(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeStatus, ...]
 
 
-def network_endpoints(
-    status: Callable[[], Awaitable[PeerStatus]],
-    peers: Callable[[], tuple[PeerFacts, ...]] = tuple,
-    operator: OperatorRule | None = None,
-) -> list[ApiEndpoint]:
-    found = NetworkAnswers(status, peers, operator or OperatorRule(has_public_name=True))
-    return [
-        ApiEndpoint(
-            path="/api/v1/status",
-            summary="What this peer says about itself; its operator gets everything.",
-            shape=PublicStatus,
-            operators_shape=PeerStatus,
-            work=found.status,
-            cost=0.0,
-        ),
-        ApiEndpoint(
-            path="/api/v1/ring", summary="The ring as this peer sees it.", shape=RingFacts, work=found.ring
-        ),
-        ApiEndpoint(
-            path="/api/v1/peers",
-            summary="The members of the ring that this peer knows.",
-            question=PeersQuestion,
-            shape=Peers,
-            work=found.peers,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class NetworkAnswers:
-    def __init__(
-        self,
-        status: Callable[[], Awaitable[PeerStatus]],
-        peers: Callable[[], tuple[PeerFacts, ...]],
-        operator: OperatorRule,
-    ) -> None:
-        self._status = status
-        self._peers = peers
-        self._operator = operator
+    peer_status: Callable[[], Awaitable[PeerStatus]]
+    known_peers: Callable[[], tuple[PeerFacts, ...]]
+    operator: OperatorRule
 
-    async def status(self, question: ApiQuestion, asked: Asked) -> ApiReply:
-        status, request = await self._status(), asked.request
-        if self._operator.may_see(request) is None and may_change(request.headers, asked.origin):
-            return ApiReply(value=status, is_private=True)
-        return ApiReply(value=public_status(status))
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/status",
+                "What this peer says about itself; its operator gets everything.",
+                self.status,
+                cost=0.0,
+            ),
+            ApiEndpoint("/api/v1/ring", "The ring as this peer sees it.", self.ring),
+            ApiEndpoint("/api/v1/peers", "The members of the ring that this peer knows.", self.peers),
+        ]
 
-    async def ring(self, question: ApiQuestion, asked: Asked) -> ApiReply:
-        status = await self._status()
-        return ApiReply(
-            value=RingFacts(
-                network=status.network,
-                network_id=status.network_id,
-                members=status.ring.members,
-                ideal=status.ring.ideal,
-                address=status.ring.address,
-                arcs=status.ring.arcs,
-                nodes=status.ring.nodes,
-            )
+    async def status(self, question: ApiQuestion, asked: Asked) -> PublicStatus | PeerStatus:
+        status, request = await self.peer_status(), asked.request
+        if self.operator.may_see(request) is None and may_change(request.headers, asked.origin):
+            return status
+        return public_status(status)
+
+    async def ring(self, question: ApiQuestion, asked: Asked) -> RingFacts:
+        status = await self.peer_status()
+        return RingFacts(
+            network=status.network,
+            network_id=status.network_id,
+            members=status.ring.members,
+            ideal=status.ring.ideal,
+            address=status.ring.address,
+            arcs=status.ring.arcs,
+            nodes=status.ring.nodes,
         )
 
-    async def peers(self, question: PeersQuestion, asked: Asked) -> ApiReply:
-        known, start = self._peers(), number_of(question.after)
+    async def peers(self, question: PeersQuestion, asked: Asked) -> Peers:
+        known, start = self.known_peers(), number_of(question.after)
         end = start + question.limit
         following = str(end) if end < len(known) else None
-        return ApiReply(value=Peers(peers=known[start:end], known=len(known), next=following), next=following)
+        return Peers(peers=known[start:end], known=len(known), next=following)

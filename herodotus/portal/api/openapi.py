@@ -37,8 +37,7 @@ _HEADERS = {
 
 
 def describe(endpoints: Sequence[ApiEndpoint]) -> dict[str, Any]:
-    types = {endpoint.shape for endpoint in endpoints if endpoint.shape is not None}
-    types |= {endpoint.operators_shape for endpoint in endpoints if endpoint.operators_shape is not None}
+    types = {shape for endpoint in endpoints for shape in endpoint.shapes}
     types |= {endpoint.body for endpoint in endpoints if endpoint.body is not None}
     ordered = sorted(types, key=lambda kind: kind.__name__)
     references, schemas = msgspec.json.schema_components(ordered, ref_template=_REFERENCE)
@@ -122,9 +121,8 @@ def _parameter(name: str, schema: dict[str, Any], *, is_in_path: bool, is_requir
 
 
 def _responses(endpoint: ApiEndpoint, reference_of: Mapping[Any, Any]) -> dict[str, Any]:
-    schema = reference_of[endpoint.shape] if endpoint.shape is not None else {}
-    if endpoint.operators_shape is not None:
-        schema = {"anyOf": [schema, reference_of[endpoint.operators_shape]]}
+    schemas = [reference_of[shape] for shape in endpoint.shapes]
+    schema = {"anyOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else {}
     good: dict[str, Any] = {
         "description": endpoint.summary,
         "content": {one: {"schema": schema} for one in endpoint.media},

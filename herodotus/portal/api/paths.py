@@ -6,6 +6,7 @@ row.
 """
 
 from collections import deque
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from msgspec import Meta
 from herodotus.core.captures import position_of
 from herodotus.core.index_rows import KEY_BYTES
 from herodotus.portal.answer import Answer
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Date, Url, moment_of
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Url, moment_of
 from herodotus.portal.api.links import InLinks, InLinksQuestion, LinkAnswers, Scope, stood, url_at
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
@@ -53,37 +54,27 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     is_partial: bool
 
 
-def path_endpoints(shelf: Shelf, links: LinkAnswers) -> list[ApiEndpoint]:
-    return [
-        ApiEndpoint(
-            path="/api/v1/paths",
-            summary="The links by which one page leads to another.",
-            question=PathQuestion,
-            shape=Path,
-            work=PathAnswers(shelf, links).path,
-            cost=20.0,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class PathAnswers:
-    def __init__(self, shelf: Shelf, links: LinkAnswers) -> None:
-        self._shelf = shelf
-        self._links = links
+    shelf: Shelf
+    links: LinkAnswers
 
-    async def path(self, question: PathQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/paths", "The links by which one page leads to another.", self.path, cost=20.0
+            ),
+        ]
+
+    async def path(self, question: PathQuestion, asked: Asked) -> Path:
         start, goal = spellings(question.from_)[0], spellings(question.to)[0]
         day_s = None if question.date is None else moment_of(question.date).target_s
         if question.scope is Scope.RING:
-            walk = _RingWalk(self._links, question, start, goal)
+            walk = _RingWalk(self.links, question, start, goal)
             with anyio.move_on_after(PATIENCE_S):
                 await walk.run(asked)
-            return ApiReply(value=walk.path())
-        return ApiReply(
-            value=await self._shelf.ask(
-                lambda catalogue: _path(catalogue, start, goal, day_s, question.steps)
-            )
-        )
+            return walk.path()
+        return await self.shelf.ask(lambda catalogue: _path(catalogue, start, goal, day_s, question.steps))
 
 
 # -- over the pages of all peers --------------------------------------------------------------------------
@@ -126,10 +117,9 @@ class _RingWalk:
         question = InLinksQuestion(
             url=page, date=self._question.date, scope=Scope.RING, limit=LINKS_ASKED_MAX
         )
-        reply = await self._links.into(question, asked)
-        if isinstance(reply, Answer):
+        found = await self._links.into(question, asked)
+        if isinstance(found, Answer):
             return None
-        found: InLinks = reply.value
         self._is_current = self._is_current and found.is_current
         self._is_partial = self._is_partial or found.is_partial
         return found

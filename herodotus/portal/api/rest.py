@@ -17,7 +17,6 @@ from herodotus.portal.api.endpoints import (
     AbsentError,
     Access,
     ApiEndpoint,
-    ApiReply,
     GoneError,
     NotHereError,
     places_in,
@@ -94,7 +93,7 @@ class RestApi:
 
     async def _tried(self, endpoint: ApiEndpoint, asked: Asked, places: dict[str, str]) -> Answer:
         try:
-            reply = await endpoint.work(_question(endpoint, asked.request, places), asked)
+            value = await endpoint.work(_question(endpoint, asked.request, places), asked)
         except msgspec.ValidationError as error:
             return problem(HTTPStatus.BAD_REQUEST, _sentence(str(error)))
         except (BadTargetError, BadQuestionError, MalformedRecordError) as error:
@@ -109,10 +108,10 @@ class RestApi:
             busy = problem(HTTPStatus.SERVICE_UNAVAILABLE, told_to_readers(error))
             busy.headers["Retry-After"] = "5" if isinstance(error, TooBusyError) else "30"
             return busy
-        if isinstance(reply, Answer):
-            return reply
+        if isinstance(value, Answer):
+            return value
         # A long answer takes longer to write than others should wait.
-        write = partial(_written, endpoint, asked.request, reply)
+        write = partial(_written, endpoint, asked.request, value)
         return await self._workers.work(write, WRITING)
 
     async def _absent(self, asked: Asked, url: str) -> Answer:
@@ -177,18 +176,17 @@ def _sentence(problem_: str) -> str:
     return f"{match[2]}: {words}"[:500] if match[2] else words[:500]
 
 
-def _written(endpoint: ApiEndpoint, request: Request, reply: ApiReply) -> Answer:
-    value = msgspec.to_builtins(reply.value)
-    headers = dict(_READ)
-    if endpoint.access is Access.OPERATOR or reply.is_private:
-        headers = dict(_PRIVATE)
-    if reply.next is not None:
-        headers["Link"] = f'<{following(request, reply.next)}>; rel="next"'
+def _written(endpoint: ApiEndpoint, request: Request, value: object) -> Answer:
+    is_private = endpoint.access is Access.OPERATOR or isinstance(value, endpoint.shapes[1:])
+    headers = dict(_PRIVATE if is_private else _READ)
+    if (token := getattr(value, "next", None)) is not None:
+        headers["Link"] = f'<{following(request, token)}>; rel="next"'
     return Answer(
         status=endpoint.status,
         content_type="application/json",
         # An address may hold what UTF-8 cannot (imported files have any bytes): it becomes a question mark.
-        body=json.dumps(value, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n",
+        body=json.dumps(msgspec.to_builtins(value), ensure_ascii=False, indent=1).encode("utf-8", "replace")
+        + b"\n",
         headers=headers,
     )
 

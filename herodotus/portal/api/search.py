@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.index_rows import ADDRESS, after, url_of_address
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, GoneError, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, GoneError, Token
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.cdx import BadQuestionError
@@ -39,34 +39,31 @@ class FoundAddresses(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def search_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
-    return [
-        ApiEndpoint(
-            path="/api/v1/search",
-            summary="Addresses of this peer that contain all words.",
-            question=SearchQuestion,
-            shape=FoundAddresses,
-            work=SearchAnswers(shelf).search,
-            cost=5.0,
-            may_be_gone=True,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class SearchAnswers:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    shelf: Shelf
 
-    async def search(self, question: SearchQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/search",
+                "Addresses of this peer that contain all words.",
+                self.search,
+                cost=5.0,
+                may_be_gone=True,
+            ),
+        ]
+
+    async def search(self, question: SearchQuestion, asked: Asked) -> FoundAddresses:
         words = [word.lower() for word in question.q.split()]
         if not words:
             raise BadQuestionError("q: it has no word")
         place = None if question.after is None else SearchCursor.decode(question.after)
-        urls, last = await self._shelf.ask(
+        urls, last = await self.shelf.ask(
             lambda catalogue: _searched(catalogue, words, place, question.limit)
         )
         following = None if last is None else SearchCursor.behind(last).encode()
-        return ApiReply(value=FoundAddresses(urls=tuple(urls), next=following), next=following)
+        return FoundAddresses(urls=tuple(urls), next=following)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

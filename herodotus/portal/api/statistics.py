@@ -1,6 +1,7 @@
 """What is asked about the archive as a whole? Its survey's counts, in all and by a property."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import Enum
 from heapq import nlargest
 from itertools import islice
@@ -10,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from herodotus.core.index_rows import after
-from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, ApiReply, Token
+from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Token
 from herodotus.portal.api.tokens import key_of_token, token_of_key
 from herodotus.portal.archive_pages import Asked
 from herodotus.portal.archive_questions import Shelf
@@ -72,46 +73,33 @@ class PropertyCounts(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def statistics_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
-    found = StatisticsAnswers(shelf)
-    return [
-        ApiEndpoint(
-            path="/api/v1/statistics",
-            summary="How much this peer has stored.",
-            shape=Total,
-            work=found.total,
-        ),
-        ApiEndpoint(
-            path="/api/v1/statistics/{by}",
-            summary="How much this peer has stored by host, media type, HTTP status or day.",
-            question=CountsQuestion,
-            shape=PropertyCounts,
-            work=found.counts,
-            cost=10.0,
-        ),
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class StatisticsAnswers:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    shelf: Shelf
 
-    async def total(self, question: ApiQuestion, asked: Asked) -> ApiReply:
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint("/api/v1/statistics", "How much this peer has stored.", self.total),
+            ApiEndpoint(
+                "/api/v1/statistics/{by}",
+                "How much this peer has stored by host, media type, HTTP status or day.",
+                self.counts,
+                cost=10.0,
+            ),
+        ]
+
+    async def total(self, question: ApiQuestion, asked: Asked) -> Total:
         def work(catalogue: Catalogue) -> Total:
             tally = catalogue.tally(Property.TOTAL)
             return Total(captures=tally.captures, bytes=tally.bytes, is_current=catalogue.is_surveyed())
 
-        return ApiReply(value=await self._shelf.ask(work))
+        return await self.shelf.ask(work)
 
-    async def counts(self, question: CountsQuestion, asked: Asked) -> ApiReply:
+    async def counts(self, question: CountsQuestion, asked: Asked) -> PropertyCounts:
         if question.after is not None and question.sort is Sorting.CAPTURES:
             raise BadQuestionError("after: a list of the largest has no next part; sort=value lists all")
-        found = await self._shelf.ask(
-            lambda catalogue: (_largest if question.sort is Sorting.CAPTURES else _in_order)(
-                catalogue, question
-            )
-        )
-        return ApiReply(value=found, next=found.next)
+        counted = _largest if question.sort is Sorting.CAPTURES else _in_order
+        return await self.shelf.ask(lambda catalogue: counted(catalogue, question))
 
 
 def _in_order(catalogue: Catalogue, question: CountsQuestion) -> PropertyCounts:

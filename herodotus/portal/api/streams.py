@@ -16,9 +16,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from herodotus.core.captures import StoredCapture
-from herodotus.core.index_rows import (
-    KEY_BYTES,
-)
+from herodotus.core.index_rows import KEY_BYTES
 from herodotus.core.warc import TIME_MAX_S, format_date
 from herodotus.portal.answer import PUBLIC, Answer
 from herodotus.portal.api.endpoints import ApiEndpoint, ApiQuestion, Date, Token, moment_of
@@ -73,23 +71,21 @@ class StreamPart:
     skipped: int
 
 
-def stream_endpoints(shelf: Shelf) -> list[ApiEndpoint]:
-    return [
-        ApiEndpoint(
-            path="/api/v1/stream",
-            summary="All matching captures of this peer, in parts that you can ask for again.",
-            question=StreamQuestion,
-            media=("application/x-ndjson", "application/warc"),
-            work=StreamAnswers(shelf).part,
-            cost=10.0,
-            may_be_gone=True,
-        )
-    ]
-
-
+@dataclass(frozen=True, slots=True)
 class StreamAnswers:
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
+    shelf: Shelf
+
+    def endpoints(self) -> list[ApiEndpoint]:
+        return [
+            ApiEndpoint(
+                "/api/v1/stream",
+                "All matching captures of this peer, in parts that you can ask for again.",
+                self.part,
+                media=("application/x-ndjson", "application/warc"),
+                cost=10.0,
+                may_be_gone=True,
+            )
+        ]
 
     async def part(self, question: StreamQuestion, asked: Asked) -> Answer:
         query = _query(question)
@@ -99,7 +95,7 @@ class StreamAnswers:
             written = as_warc if question.form is Form.WARC else _line_with_body if question.bodies else _line
             return part, b"".join(map(written, part.captures))
 
-        part, body = await self._shelf.ask(work)
+        part, body = await self.shelf.ask(work)
         headers = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", **PUBLIC}
         headers["X-Herodotus-Captures"] = str(len(part.captures))
         headers["X-Herodotus-Skipped"] = str(part.skipped)
