@@ -42,7 +42,7 @@ from herodotus.peers.membership import MembershipParts, RingMembership
 from herodotus.peers.net.port import CallPort, CallPortParts
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
-from herodotus.portal.archive_questions import ArchiveShelf
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers, PortalRooms, RoomParts
 from herodotus.portal.holders import RingDirections
 from herodotus.portal.operator_rule import OperatorRule, operator_token
@@ -78,7 +78,7 @@ class Peer:
         http = parts.settings.http
         files = archive_settings(parts.settings, parts.charter, parts.peer_id)
         self._archive = HomeArchive(parts.home, world, files, is_surveyed=http.survey)
-        shelf = ArchiveShelf(self._archive.catalogue, world)
+        shelf = Shelf(self._archive.catalogue, world)
         self._membership = RingMembership(
             MembershipParts(
                 home=parts.home,

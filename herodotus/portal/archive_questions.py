@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from cachetools import LRUCache
 
@@ -88,45 +88,6 @@ class Exact:
         return time_s == self.time_s and url in self.urls
 
 
-class Shelf(Protocol):
-    """What the portal asks of an archive. Raises ArchiveError where nothing can be read now."""
-
-    @property
-    def stamp(self) -> int:
-        """Another number whenever something was stored or deleted."""
-        ...
-
-    async def choose(
-        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
-    ) -> Chosen | None:
-        """Of the first spelling that has captures; the capture itself only where it is the exact one."""
-        ...
-
-    async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
-        """`work` on a capture that was too large to be given, in one of few threads; None where it is gone."""
-        ...
-
-    async def history(
-        self, urls: tuple[str, ...], from_s: int = 0, to_s: int = TIME_MAX_S
-    ) -> list[Version]: ...
-
-    async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]: ...
-
-    async def held(self, urls: tuple[str, ...]) -> list[str]:
-        """Those of the URLs that have captures."""
-        ...
-
-    async def rows(self, question: CdxQuestion) -> CdxRows: ...
-
-    async def ask(self, work: Callable[[Catalogue], T]) -> T:
-        """For questions that have no method of their own; asked in a thread."""
-        ...
-
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """For what takes long without the archive, such as rewriting a large page."""
-        ...
-
-
 class _Queue:
     """A lane of workers, and a bounded number of those who wait for it."""
 
@@ -145,8 +106,11 @@ class _Queue:
             self._asked -= 1
 
 
-class ArchiveShelf:
-    """`catalogue` is asked for each time: it may not be open yet, and then raises."""
+class Shelf:
+    """What the portal asks of an archive. Raises ArchiveError where nothing can be read now.
+
+    `catalogue` is asked for each time: it may not be open yet, and then raises.
+    """
 
     def __init__(self, catalogue: Callable[[], Catalogue], workers: Workers) -> None:
         self._catalogue = catalogue
@@ -160,6 +124,7 @@ class ArchiveShelf:
 
     @property
     def stamp(self) -> int:
+        """Another number whenever something was stored or deleted."""
         return self._stamp_of(self._catalogue())
 
     def _stamp_of(self, catalogue: Catalogue) -> int:
@@ -170,19 +135,22 @@ class ArchiveShelf:
         return self._openings << _COMMITS_BITS | catalogue.stamp
 
     async def in_thread(self, work: Callable[[], T]) -> T:
+        """For what takes long without the archive, such as rewriting a large page."""
         return await self._reading.work(work)
 
     async def ask(self, work: Callable[[Catalogue], T]) -> T:
+        """For questions that have no method of their own; asked in a thread."""
         catalogue = self._catalogue()
         return await self.in_thread(lambda: work(catalogue))
 
     async def choose(
-        self, urls: tuple[str, ...], moment: Moment, *, exact: "Exact | None" = None
+        self, urls: tuple[str, ...], moment: Moment, *, exact: Exact | None = None
     ) -> Chosen | None:
-        catalogue = self._catalogue()
-        return await self.in_thread(lambda: _choose(catalogue, urls, moment, exact))
+        """Of the first spelling that has captures; the capture itself only where it is the exact one."""
+        return await self.ask(lambda catalogue: _choose(catalogue, urls, moment, exact))
 
     async def with_large(self, chosen: Chosen, work: Callable[[StoredCapture], T]) -> T | None:
+        """`work` on a capture that was too large to be given, in one of few threads; None where it is gone."""
         catalogue = self._catalogue()
 
         def read() -> T | None:
@@ -203,14 +171,15 @@ class ArchiveShelf:
         return found
 
     async def addresses(self, ranges: tuple[tuple[bytes, bytes], ...], limit: int) -> list[str]:
-        catalogue = self._catalogue()
-        return await self.in_thread(
-            lambda: list(islice((url for pair in ranges for url in catalogue.addresses(*pair)), limit))
+        return await self.ask(
+            lambda catalogue: list(
+                islice((url for pair in ranges for url in catalogue.addresses(*pair)), limit)
+            )
         )
 
     async def held(self, urls: tuple[str, ...]) -> list[str]:
-        catalogue = self._catalogue()
-        return await self.in_thread(lambda: [url for url in urls if catalogue.around(url, 0) is not None])
+        """Those of the URLs that have captures."""
+        return await self.ask(lambda catalogue: [url for url in urls if catalogue.around(url, 0) is not None])
 
     async def rows(self, question: CdxQuestion) -> CdxRows:
         if question.urls:
@@ -218,8 +187,7 @@ class ArchiveShelf:
             if len(versions) > QUICK_ROWS:
                 return await self.in_thread(lambda: exact_rows(versions, question, self._steady_s))
             return exact_rows(versions, question, self._steady_s)
-        catalogue = self._catalogue()
-        return await self.in_thread(lambda: _rows(catalogue, question, self._known_rows, self._steady_s))
+        return await self.ask(lambda catalogue: _rows(catalogue, question, self._known_rows, self._steady_s))
 
 
 def _choose(

@@ -13,7 +13,7 @@ from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.answer_cache import Front
 from herodotus.portal.archive_pages import ArchivePages
-from herodotus.portal.archive_questions import ArchiveShelf
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue
@@ -51,7 +51,7 @@ class Library:
         self.store = MemoryStore(now=lambda: float(NOW_S))
         self.add(*deposits, visits=visits)
         catalogue = ArchiveCatalogue(self.store.archive)
-        self.shelf = ArchiveShelf(lambda: catalogue, Machine())
+        self.shelf = Shelf(lambda: catalogue, Machine())
         self.handlers = Handlers(
             self.status, ArchivePages(self.shelf, peer=STATUS.peer_id), public_url=public_url
         )

@@ -14,7 +14,7 @@ from herodotus.machine import Machine
 from herodotus.portal import Portal
 from herodotus.portal.answer import Answer, moved
 from herodotus.portal.answer_cache import ANSWER_BYTES_MAX, ANSWERS_KEPT_BYTES_MAX, Front, WeighedCache
-from herodotus.portal.archive_questions import ArchiveShelf
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue
@@ -196,7 +196,7 @@ def test_another_archive_at_the_same_count_has_another_stamp() -> None:
     second = Library(response(HOME, "20260102", b"b"))
     catalogues = [ArchiveCatalogue(one.store.archive) for one in (first, second)]
     opened = [catalogues[0]]
-    shelf = ArchiveShelf(lambda: opened[0], Machine())
+    shelf = Shelf(lambda: opened[0], Machine())
     stamps = [shelf.stamp]
     assert anyio.run(shelf.history, (HOME,))[0].first_seen_s == at("20260101")
     opened[0] = catalogues[1]

@@ -17,7 +17,7 @@ from herodotus.core.replay import NEWER_MARK
 from herodotus.core.warc import TIME_MAX_S, format_digits
 from herodotus.machine import Machine
 from herodotus.portal.archive_pages import ArchivePages
-from herodotus.portal.archive_questions import ArchiveShelf
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.memento import header_url
 from herodotus.portal.targets import http_date
@@ -504,7 +504,7 @@ def test_an_archive_that_is_not_open_is_told(library: Library) -> None:
         raise UnusableArchiveError("/home/x", "the disk is gone")
 
     library = Library()
-    library.handlers = Handlers(library.status, ArchivePages(ArchiveShelf(closed, Machine())))
+    library.handlers = Handlers(library.status, ArchivePages(Shelf(closed, Machine())))
     answer = library.get(f"/web/2026/{HOME}")
     assert (answer.status, b"the disk is gone" in answer.body) == (503, True)
     assert library.get("/healthz").status == 200

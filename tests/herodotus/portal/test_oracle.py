@@ -17,7 +17,7 @@ from herodotus.crawl.single_run import crawl_into
 from herodotus.machine import Machine
 from herodotus.portal.answer import Answer
 from herodotus.portal.archive_pages import ArchivePages
-from herodotus.portal.archive_questions import ArchiveShelf
+from herodotus.portal.archive_questions import Shelf
 from herodotus.portal.handlers import Handlers
 from herodotus.portal.request import Request
 from herodotus.store.catalogue import ArchiveCatalogue
@@ -89,7 +89,7 @@ async def test_every_page_of_every_day_replays_as_the_oracle_says(tmp_path: Path
                 return STATUS
 
             catalogue = ArchiveCatalogue(store.archive)
-            shelf = ArchiveShelf(lambda: catalogue, Machine())
+            shelf = Shelf(lambda: catalogue, Machine())
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]  # a fixed status
             for url in sorted(seen):
                 await compare(web, reader, url, seen[url], counts)
@@ -152,7 +152,7 @@ async def test_what_was_never_there_is_told_plainly(tmp_path: Path) -> None:
                 return STATUS
 
             catalogue = ArchiveCatalogue(store.archive)
-            shelf = ArchiveShelf(lambda: catalogue, Machine())
+            shelf = Shelf(lambda: catalogue, Machine())
             reader = Reader(Handlers(status, ArchivePages(shelf)))  # type: ignore[arg-type]
             answer = await reader.get(f"/web/{digits_of(0)}/{web.seeds[0]}never-there")
             assert answer.status == 404
