@@ -69,6 +69,8 @@ T = TypeVar("T")
 class PeersSettings:
     peers: int
     day_s: float = 3_600.0
+    day_start: str = "00:00"
+    """The world begins at midnight, so a later start makes it begin in the midst of a day."""
     copies: int = 4
     delay_s: float = 1.0
     connections: int = 4
@@ -135,6 +137,7 @@ class Peers:
             successors=max(4, settings.copies),
             allow_private_addresses=True,
             delay_floor_s=settings.delay_s,
+            day_start=settings.day_start,
             day_length_s=int(settings.day_s),
             content="html+images",
         )

@@ -183,8 +183,10 @@ class DailyCrawl:
         """Others fetch these from now on; says how many were ours. Raises NotCrawling."""
         return self._frontier().leave(keys)
 
-    def take_back(self, keys: Sequence[UrlKey]) -> int:
-        """What was left is ours again. Raises NotCrawling."""
+    def take_back(self, keys: Sequence[UrlKey], *, may_be_done: bool = False) -> int:
+        """What was left is ours again, `may_be_done` as in `take_over`. Raises NotCrawling."""
+        if may_be_done:
+            self._frontier().doubt(keys)
         return self._frontier().take_back(keys)
 
     def look_for(self, key: UrlKey, digest: bytes) -> bool:
@@ -197,6 +199,11 @@ class DailyCrawl:
     @property
     def takes_links(self) -> bool:
         return self._gear is not None
+
+    @property
+    def may_fetch(self) -> bool:
+        """Whether what is due will be fetched: nobody paused it, and neither room nor budget is lacking."""
+        return self._state in (CrawlState.CRAWLING, CrawlState.DONE)
 
     def make_durable(self) -> None:
         """What was taken over outlives a power cut. Raises NotCrawling."""

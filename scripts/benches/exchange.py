@@ -130,6 +130,7 @@ async def received_per_s(folder: Path) -> dict[str, float]:
             frontier=_Taking(frontier),
             standby=Standby(disk),
             make_durable=disk.flush,
+            is_given=lambda key: False,
             rules=STANDARD,
             territory=THE_WHOLE_WEB,
             fetches_all=False,

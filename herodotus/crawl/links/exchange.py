@@ -53,7 +53,9 @@ BACKOFF_FIRST_S: Final = 5.0
 BACKOFF_MAX_S: Final = 300.0
 """Between walks for what others were left: whatever is new does not wait for them."""
 LATE_SHARE: Final = 0.05
-"""Of the day: a peer that started or woke up after a look's time knows little of today's visits."""
+"""Of the day: a peer that woke up long after a look's time knows little of today's visits."""
+ASK_AFTER_SHARE: Final = 0.02
+"""Of the day, half an hour: a stand-in decides within minutes what it does of what an owner missed."""
 SALT_BYTES: Final = 16
 HELD_BACK_AT: Final = 1_000_000
 """Links waiting: some 150 MB on the disk, and 20 MB of memory while they are walked."""
@@ -161,7 +163,7 @@ class Exchange:
             parts = (opened.receiver, opened.standing_in, opened.handing_over, opened.comparing)
             services = [part.services for part in parts]
             async with anyio.create_task_group() as tasks:
-                for work in (self._walk_on, self._follow_ring, self._keep_day, self._compare_daily):
+                for work in (self._walk_on, self._follow_ring, self._keep_day, self._ask_others):
                     tasks.start_soon(work, opened)
                 yield Services.of(*services)
                 tasks.cancel_scope.cancel()
@@ -189,6 +191,7 @@ class Exchange:
                 frontier=crawl,
                 standby=standby,
                 make_durable=rows.flush,
+                is_given=owner.is_given,
                 rules=parts.rules,
                 territory=parts.territory,
                 fetches_all=parts.fetches_all,
@@ -322,7 +325,9 @@ class Exchange:
                     await anyio.sleep(SETTLE_S)
 
     async def _keep_day(self, opened: _Opened) -> None:
-        """The looks of a day, each once. One that was slept through is left to the other stand-ins."""
+        """The looks of a day, each once. One that was slept through is left to the other stand-ins, and so is one from
+        before this peer started: in a ring that is founded in the afternoon, all owners seem to be late.
+        """
         parts, me = self._parts, opened.view.me.peer
         times = looks(max(0, parts.copies - 1), parts.day_length_s, me)
         while True:
@@ -333,18 +338,20 @@ class Exchange:
             if self._looked[0] != today:
                 with _while_crawling():
                     await opened.standing_in.begin_day()
-                    self._looked = (today, 0)
+                    self._looked = (today, sum(at <= seconds for at in times))
             with _while_crawling():
                 opened.crossing.settle()
             number = self._looked[1]
             if number < len(times) and seconds >= times[number]:
                 self._looked = (today, number + 1)
-                if seconds < times[number] + LATE_SHARE * parts.day_length_s:
+                if opened.crawl.may_fetch and seconds < times[number] + LATE_SHARE * parts.day_length_s:
                     with _while_crawling():
                         await opened.standing_in.look(number + 1)
 
-    async def _compare_daily(self, opened: _Opened) -> None:
-        """Once a day: what owners know, and what we know of theirs."""
+    async def _ask_others(self, opened: _Opened) -> None:
+        """Once a day: what owners know, and what we know of theirs. And now and then, what became of what we left to
+        stand-ins.
+        """
         parts, done = self._parts, -1
         at_s = compares_at(parts.day_length_s, opened.view.me.peer)
         while True:
@@ -356,6 +363,8 @@ class Exchange:
                 done = today
                 with _while_crawling():
                     await opened.comparing.compare()
+            with _while_crawling():
+                await opened.standing_in.ask_after(ASK_AFTER_SHARE * parts.day_length_s)
 
 
 @contextmanager

@@ -64,6 +64,8 @@ class RingOwner:
         self._today = today
         self._taken_over: dict[bytes, int] = {}  # for which day, the oldest first
         self._given: dict[bytes, int] = {}
+        self._given_to: dict[bytes, tuple[PeerKey, ...]] = {}
+        """Of each key in `_given`: all stand-ins that were told it. They agree among themselves on one that fetches."""
 
     def divide(self, links: Sequence[Link]) -> list[Link]:
         if self._view.is_alone:
@@ -100,9 +102,32 @@ class RingOwner:
         """For today it is ours to fetch, as its owner did not. False when that are too many."""
         return _note(self._taken_over, key, self._today())
 
-    def give(self, key: Key) -> bool:
+    def give(self, key: Key, peer: PeerKey) -> bool:
         """A stand-in fetches it today; it may be told so again. False when those are too many."""
-        return _note(self._given, key, self._today())
+        was_given, told = self.is_given(key), self._given_to.pop(key, ())
+        if not _note(self._given, key, self._today()):
+            return False
+        others = tuple(one for one in told if one != peer) if was_given else ()
+        self._given_to[key] = (*others, peer)
+        return True
+
+    def given_today(self) -> dict[PeerKey, list[Key]]:
+        """What each stand-in was told."""
+        told = dict[PeerKey, list[Key]]()
+        for key in filter(self.is_given, map(Key, self._given)):
+            for peer in self._given_to[key]:
+                told.setdefault(peer, []).append(key)
+        return told
+
+    def take_from(self, peer: PeerKey, keys: Sequence[Key]) -> list[Key]:
+        """This stand-in does not fetch them. Says which of them are ours again, as no other stand-in was told them."""
+        back = list[Key]()
+        for key in filter(self.is_given, keys):
+            self._given_to[key] = tuple(other for other in self._given_to[key] if other != peer)
+            if not self._given_to[key]:
+                del self._given[key], self._given_to[key]
+                back.append(key)
+        return back
 
     def has_taken(self, key: Key) -> bool:
         """Today: with the day's end it is its owner's at once."""
@@ -117,7 +142,10 @@ class RingOwner:
 
     def want_back_some(self, count: int) -> list[Key]:
         """Of what others had for days that are over: each is told once. Empty: that was all."""
-        return _some(self._given, count, self._today())
+        over = _some(self._given, count, self._today())
+        for key in over:
+            del self._given_to[key]
+        return over
 
 
 def _note(keys: dict[bytes, int], key: Key, today: int) -> bool:
@@ -183,6 +211,8 @@ class ReceiverParts:
     """The standby's disk."""
     rules: UrlRules
     territory: Territory
+    is_given: Callable[[Key], bool]
+    """A stand-in fetches it today: we know it, and it stays left."""
     fetches_all: bool
     """The charter's `fetch_by = "all"`: each holder fetches for itself."""
 
@@ -275,6 +305,8 @@ class LinkReceiver:
         parts = self._parts
         ours, others = list[Link](), list[Link]()
         for key, link in links:
+            if parts.is_given(key):
+                continue
             if parts.fetches_all or parts.view.rank(key) == 0:
                 ours.append(link)
             else:

@@ -5,9 +5,13 @@ URLs in its standby: they go to its frontier, and URLs that another peer now own
 day a stand-in asks a living owner which URLs of a stretch it has not visited today (the owner then leaves them to
 us), and asks the holders in between which of those they have done. It fetches the rest today (`look`). If an owner
 does not answer, we assume that it has visited nothing.
+
+An owner remembers which stand-ins it left a URL to. When they are lost, or say that they do not fetch it, it fetches
+the URL itself (`sweep`, `ask_after`). It looks for a copy in its own archive first, since one of them may have done it.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol, TypeVar
@@ -54,11 +58,13 @@ class OwnFrontier(Protocol):
     @property
     def takes_links(self) -> bool: ...
     @property
+    def may_fetch(self) -> bool: ...
+    @property
     def today(self) -> int: ...
     def take_over(self, links: Sequence[Link], *, may_be_done: bool = False) -> int: ...
     def is_out(self, key: UrlKey) -> bool: ...
     def leave(self, keys: Sequence[UrlKey]) -> int: ...
-    def take_back(self, keys: Sequence[UrlKey]) -> int: ...
+    def take_back(self, keys: Sequence[UrlKey], *, may_be_done: bool = False) -> int: ...
     def look_again(self) -> None: ...
     def look_for(self, key: UrlKey, digest: bytes) -> bool: ...
     def known_of(self, keys: Sequence[UrlKey]) -> list[Known | None]: ...
@@ -90,6 +96,10 @@ class StandingIn:
         self._to_leave = NONE
         """Stretches that are not ours any more, in which something was being fetched when we left them."""
         self._alone_since: float | None = None
+        self._deciding = frozenset[Key]()
+        """What a late owner left to us, while we ask the holders in between."""
+        self._asked_after: dict[PeerKey, float] = {}
+        """When each stand-in of ours was last left something, or asked what became of it."""
         self._buckets = Buckets(4_096)
         self.counts = StandInCounts()
 
@@ -112,6 +122,9 @@ class StandingIn:
         if not self._frontier.takes_links or not len(ring):
             return
         owned = ring.arcs(self._view.me.peer, ranks=(0,))
+        for peer, keys in self._owner.given_today().items():
+            if peer not in ring.peers:
+                await self._take_back(peer, keys)
         before, self._owned = self._owned, None  # everything again, if the crawl ends in the middle of it
         lost = ~owned if before is None else (before | self._to_leave) - owned
         self._to_leave = Arcs([arc for arc in lost if not await self._leave(arc)])
@@ -140,10 +153,12 @@ class StandingIn:
 
     async def _take_up(self, arc: Arc) -> None:
         for chunk in _chunks(self._in_frontier(arc)):
-            self._frontier.take_back([key for key, known in chunk if known.due_day == LEFT])
+            left = [key for key, known in chunk if known.due_day == LEFT]
+            ours = [key for key in left if not self._owner.is_given(Key(key))]
+            self._frontier.take_back(ours, may_be_done=True)
             await anyio.lowlevel.checkpoint()
         for rows in _chunks(self._within(arc)):
-            found = [link for _, link in rows]
+            found = [link for key, link in rows if not self._owner.is_given(key)]
             self.counts.swept += self._frontier.take_over(found, may_be_done=True)
             await anyio.lowlevel.checkpoint()
 
@@ -165,6 +180,7 @@ class StandingIn:
 
     async def begin_day(self) -> None:
         """What we fetched for others yesterday is theirs again, and what others fetched for us is ours."""
+        self._asked_after.clear()
         while self._frontier.takes_links and (keys := self._owner.give_up_some(CHUNK)):
             self._frontier.leave([UrlKey(key) for key in keys if self._view.rank(key) != 0])
             await anyio.lowlevel.checkpoint()
@@ -195,9 +211,12 @@ class StandingIn:
             except CallError:
                 self.counts.silent_owners += 1
                 missed = [key for key, _ in islice(self._within(part), KEYS_MAX)]
+            self._deciding = frozenset(missed)
             for contact in before[1:]:
-                missed = await self._not_visited(contact, missed)
+                with suppress(CallError):
+                    missed = await self._not_visited(contact, missed)
             self._fetch(missed, part)
+            self._deciding = frozenset()
 
     async def _ask_missed(self, owner: Contact, start: Key, end: Key) -> list[Key]:
         found: list[Key] = []
@@ -213,12 +232,8 @@ class StandingIn:
         return found[:KEYS_MAX]
 
     async def _not_visited(self, contact: Contact, keys: list[Key]) -> list[Key]:
-        if not keys:
-            return keys
-        try:
-            bits = await self._ask(contact, VISITED, b"".join(keys))
-        except CallError:
-            return keys
+        """Nor will it visit these. Raises a CallError."""
+        bits = await self._ask(contact, VISITED, b"".join(keys)) if keys else b""
         return [key for place, key in enumerate(keys) if not _bit(bits, place)]
 
     async def _ask(self, contact: Contact, service: str, body: bytes) -> bytes:
@@ -245,6 +260,37 @@ class StandingIn:
         if found:
             self._frontier.take_over([link for _, link in found], may_be_done=True)
             self.counts.taken_over += len(found)
+
+    # --- what we left to stand-ins
+
+    async def ask_after(self, every_s: float) -> None:
+        """Do our stand-ins still mean to fetch what we left to them? One that started again has forgotten it; one that
+        was paused does nothing. One that does not answer keeps it, until the ring has lost that peer.
+        """
+        now = anyio.current_time()
+        if not any(now - at >= every_s for at in self._asked_after.values()):
+            return
+        given = self._owner.given_today()
+        contacts: dict[PeerKey, Contact] = {one.peer: one for one in self._view.live.contacts}
+        for peer, at in list(self._asked_after.items()):
+            if now - at < every_s:
+                continue
+            self._asked_after[peer] = now
+            for keys in _chunks(iter(given.get(peer, [])), KEYS_MAX) if peer in contacts else ():
+                with suppress(CallError):
+                    left = await self._not_visited(contacts[peer], keys)
+                    if (
+                        self._asked_after.get(peer) == now
+                    ):  # or it asked again meanwhile, and may want them now
+                        await self._take_back(peer, left)
+
+    async def _take_back(self, peer: PeerKey, keys: Sequence[Key]) -> None:
+        for chunk in _chunks(iter(keys)):
+            ours = [UrlKey(key) for key in self._owner.take_from(peer, chunk) if self._view.rank(key) == 0]
+            # The peer may have fetched some of them before it was lost: then our archive has a copy by now.
+            self._frontier.take_back(ours, may_be_done=True)
+            await anyio.lowlevel.checkpoint()
+        self._frontier.look_again()
 
     # --- what stand-ins ask of us
 
@@ -273,6 +319,8 @@ class StandingIn:
                     found.append(at)
             self._frontier.leave([UrlKey(key) for key in found[given:]])
             given = len(found)
+            if given:
+                self._asked_after[peer] = anyio.current_time()
             if is_over or len(rows) < CHUNK:
                 is_over = True
                 break
@@ -283,7 +331,7 @@ class StandingIn:
 
     def _gives(self, key: Key, peer: PeerKey) -> bool:
         """A holder that asks what we missed fetches it: from then on it is not our turn today."""
-        return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key)
+        return any(contact.peer == peer for contact in self._holders(key)) and self._owner.give(key, peer)
 
     def _holders(self, key: Key) -> tuple[Contact, ...]:
         return self._view.live.of(key)
@@ -296,10 +344,14 @@ class StandingIn:
         known = self._frontier.known_of([UrlKey(key) for key in keys])
         bits = bytearray((len(known) + 7) // 8)
         for place, (key, one) in enumerate(zip(keys, known, strict=True)):
-            is_visited = one is not None and one.last_day >= self._frontier.today
-            if is_visited or self._owner.has_taken(key):
+            if key in self._deciding or (one is not None and self._sees_to(key, one)):
                 bits[place // 8] |= 1 << place % 8
         return bytes(bits)
+
+    def _sees_to(self, key: Key, known: Known) -> bool:
+        today = self._frontier.today
+        is_to_come = known.due_day <= today and self._owner.has_taken(key) and self._frontier.may_fetch
+        return known.last_day >= today or is_to_come
 
     def _check(self, peer: PeerKey, is_question: bool) -> None:
         if not is_question:
@@ -318,6 +370,6 @@ def _bit(bits: bytes, place: int) -> bool:
     return place // 8 < len(bits) and bool(bits[place // 8] >> place % 8 & 1)
 
 
-def _chunks(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while chunk := list(islice(rows, CHUNK)):
+def _chunks(rows: Iterator[Row], size: int = CHUNK) -> Iterator[list[Row]]:
+    while chunk := list(islice(rows, size)):
         yield chunk

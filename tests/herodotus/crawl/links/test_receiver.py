@@ -61,6 +61,7 @@ class Scene:
                 frontier=self.frontier,
                 standby=self.standby,
                 make_durable=self._standby_durable,
+                is_given=lambda key: False,
                 rules=STANDARD,
                 territory=territory,
                 fetches_all=False,

@@ -40,6 +40,7 @@ class MemoryFrontier:
         self._known: dict[bytes, Known] = {}
         self._durable: dict[bytes, Known] = {}
         self.takes_links = True
+        self.may_fetch = True
         self.today = 0
         self.looked_again = 0
         self.is_held_back = False
@@ -105,7 +106,9 @@ class MemoryFrontier:
             known.due_day = LEFT
         return len(left)
 
-    def take_back(self, keys: Sequence[UrlKey]) -> int:
+    def take_back(self, keys: Sequence[UrlKey], *, may_be_done: bool = False) -> int:
+        if may_be_done:
+            self.doubted |= {self._known[key].url for key in keys if key in self._known}
         back = [self._known[key] for key in keys if key in self._known and self._known[key].due_day == LEFT]
         for known in back:
             known.due_day = self.today
