@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from herodotus.core.disputes import disputed
@@ -137,7 +138,8 @@ class _Month(NamedTuple):
     weeks: list[list[_Cell]]
 
 
-_NO_DAY = _Cell()
+_UNKNOWN = (_Cell(), *(_Cell(str(day)) for day in range(1, 32)))
+"""Days of which nothing is known, by their number; 0 is a day of another month."""
 
 
 def _unchanged_days(versions: Sequence[Version]) -> list[tuple[int, int]]:
@@ -153,24 +155,34 @@ def _month(
     places: Places, year: int, month: int, stored: Counter[int], unchanged: list[tuple[int, int]]
 ) -> _Month:
     first_day = calendar.timegm((year, month, 1, 0, 0, 0)) // DAY_S
-    here = [(start, end) for start, end in unchanged if end >= first_day and start < first_day + 31]
-
+    same = {
+        number - first_day + 1
+        for start, end in unchanged
+        if end >= first_day and start < first_day + 31
+        for number in range(max(start, first_day), min(end + 1, first_day + 31))
+    }
     before, behind = places.gate.split("/web/", 1)
 
     def cell(day: int) -> _Cell:
-        if not day:
-            return _NO_DAY
-        number = first_day + day - 1
-        path = f"{before}/web/{year:04}{month:02}{day:02}/{behind}"
-        if count := stored[day]:
-            kind = "stored many" if count > 3 else "stored"
-            return _Cell(str(day), kind, "stored" if count == 1 else f"stored {count} times", path)
-        if any(start <= number <= end for start, end in here):
-            return _Cell(str(day), "same", "unchanged", path)
-        return _Cell(str(day))
+        if count := stored.get(day):
+            kind, title = (
+                "stored many" if count > 3 else "stored",
+                "stored" if count == 1 else f"stored {count} times",
+            )
+        elif day in same:
+            kind, title = "same", "unchanged"
+        else:
+            return _UNKNOWN[day]
+        return _Cell(str(day), kind, title, f"{before}/web/{year:04}{month:02}{day:02}/{behind}")
 
-    weeks = [[cell(day) for day in week] for week in calendar.Calendar().monthdayscalendar(year, month)]
-    return _Month(f"{_MONTHS[month - 1]} {year}", weeks)
+    return _Month(
+        f"{_MONTHS[month - 1]} {year}", [[cell(day) for day in week] for week in _weeks(year, month)]
+    )
+
+
+@lru_cache(maxsize=240)
+def _weeks(year: int, month: int) -> list[list[int]]:
+    return calendar.Calendar().monthdayscalendar(year, month)
 
 
 class _Row(NamedTuple):

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from herodotus.core.cdxj import surt
 from herodotus.core.warc import format_digits
@@ -15,6 +16,7 @@ _UNSAFE = {ord(c): f"%{ord(c):02X}" for c in '<>"\\ '} | {n: f"%{n:02X}" for n i
 _SOME_ESCAPE = {ord(c): f"%{ord(c):02X}" for c in "\\^`{|}"}
 
 
+@lru_cache(maxsize=256)
 def header_url(url: str) -> str:
     """As it may stand between angle brackets in a header: nothing in it ends a line, a link or ASCII. What is stored
     as `|` or `{` stays so: escaped it is another address to the URL standard, with another place on the ring."""
