@@ -188,7 +188,11 @@ def url_key(url: str) -> UrlKey:
     Files of others name URLs in bytes that are no UTF-8. They are read as lone surrogates, which stand for the same
     bytes here: the key is that of the bytes in the file.
     """
-    return UrlKey(hashlib.sha1(url.encode("utf-8", "surrogateescape"), usedforsecurity=False).digest())
+    try:
+        data = url.encode()  # quicker without the name of a rule for errors
+    except UnicodeEncodeError:
+        data = url.encode("utf-8", "surrogateescape")
+    return UrlKey(hashlib.sha1(data, usedforsecurity=False).digest())
 
 
 def origin_of(url: str) -> Origin:
